@@ -7,10 +7,9 @@ import (
 	"strconv"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/internal/pace"
+	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -41,12 +40,13 @@ func (s *Server) json(w http.ResponseWriter, r *http.Request, status int, v any)
 type errorBody struct {
 	Error       string `json:"error"`
 	Description string `json:"error_description,omitempty"`
+	Ref         string `json:"ref,omitempty"` // docs/decisions.md#refusals
 }
 
 // fail writes err as an OAuth error and logs it, once.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	e := oauth.AsError(err)
-	s.logRefusal(r, e, "")
+	ref := s.record(r, e)
 	if e.Challenge != "" {
 		w.Header().Set("WWW-Authenticate", e.Challenge)
 	}
@@ -56,25 +56,12 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case e.Status == http.StatusServiceUnavailable:
 		pace.RetryAfter(w, pace.Soon)
 	}
-	s.json(w, r, e.Status, errorBody{errorCode(r, e.Code), e.Description})
+	s.json(w, r, e.Status, errorBody{errorCode(r, e.Code), e.Description, ref})
 }
 
-// logRefusal is the one log line of a refusal (info) or failure (error).
-func (s *Server) logRefusal(r *http.Request, e *oauth.Error, reference string) {
-	fields := []zap.Field{
-		zap.String("path", r.URL.Path), zap.Int("status", e.Status), zap.String("error", e.Code), zap.String("description", e.Description),
-	}
-	if reference != "" {
-		fields = append(fields, zap.String("reference", reference))
-	}
-	if e.Cause != nil {
-		fields = append(fields, zap.NamedError("cause", e.Cause))
-	}
-	if e.Status >= http.StatusInternalServerError {
-		s.deps.Log.Error("request failed", fields...)
-		return
-	}
-	s.deps.Log.Info("request refused", fields...)
+// record writes the one log line of a refusal (info) or failure (error) and keeps why. It returns the reference.
+func (s *Server) record(r *http.Request, e *oauth.Error) (ref string) {
+	return s.deps.Refusals.Refuse(r.Context(), s.deps.Log, e.Refusal(r), e.Cause)
 }
 
 // failPage writes err as a page for people and logs it. key is the message of a refusal; our own failures have messages
@@ -87,8 +74,7 @@ func (s *Server) failPage(w http.ResponseWriter, r *http.Request, err error, key
 	case http.StatusInternalServerError:
 		key = "error.internal"
 	}
-	reference := s.deps.Pages.Error(w, r, e.Status, key, again)
-	s.logRefusal(r, e, reference)
+	s.deps.Pages.Fail(w, r, e.Status, page.Failure{Key: key, Again: again, Ref: s.record(r, e)})
 }
 
 // update is Store.Update whose failures are 503: nobody knows what was written.

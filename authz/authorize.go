@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
@@ -67,6 +66,7 @@ func (s *Server) handleAuthorize(w http.ResponseWriter, r *http.Request) error {
 		}
 		return s.resume(w, r, f)
 	}
+	oauth.Learn(r.Context(), f.Get("client_id"), f.Get("redirect_uri"), f.Get("scope"))
 	a := &authorizeRequest{form: f, now: s.now(), page: "error.client"}
 	for _, check := range authorizeChecks {
 		if err := check(s, r.Context(), a); err != nil {
@@ -270,22 +270,12 @@ func refusalError(refusal *login.Refusal) error {
 // redirectError sends the browser to the client with an error. (RFC 6749 4.1.2.1)
 func (s *Server) redirectError(w http.ResponseWriter, r *http.Request, rec *requestRecord, err error, status int) {
 	e := oauth.AsError(err)
-	s.logRefusal(r, e, "")
-	params := url.Values{"error": {e.Code}, "error_description": {printable(e.Description)}}
+	s.record(r, e)
+	params := url.Values{"error": {e.Code}, "error_description": {oauth.Printable(e.Description)}}
 	for name, value := range e.Fields {
-		params.Set(name, printable(value))
+		params.Set(name, oauth.Printable(value))
 	}
 	s.redirectClient(w, r, rec, params, status)
-}
-
-// printable keeps what RFC 6749 4.1.2.1 allows in error_description.
-func printable(text string) string {
-	return strings.Map(func(c rune) rune {
-		if c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return -1
-		}
-		return c
-	}, text)
 }
 
 // newID returns an identifier that cannot be guessed.

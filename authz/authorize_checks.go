@@ -43,13 +43,13 @@ func (s *Server) checkClient(ctx context.Context, a *authorizeRequest) error {
 	}
 	c, err := s.clients.Get(ctx, id)
 	if errors.Is(err, storage.ErrNotFound) {
-		return errClient(err)
+		return errClient(oauth.ErrNoClient)
 	}
 	if err != nil {
 		return err
 	}
 	if c.Disabled {
-		return errClient(errors.New("client is disabled"))
+		return errClient(oauth.ErrClientDisabled)
 	}
 	a.client = c
 	a.rec = requestRecord{ClientID: c.ID, CreatedAt: a.now, ExpiresAt: a.now.Add(requestLifetime)}
@@ -72,10 +72,10 @@ func (s *Server) checkRedirectURI(_ context.Context, a *authorizeRequest) error 
 	}
 	// The sent URI must satisfy the rules for registered ones too, before it is written into a Location header.
 	if err := client.ValidateRedirectURI(sent); err != nil {
-		return oauth.InvalidRequest(err, "redirect_uri is not registered")
+		return oauth.InvalidRequest(errors.Join(oauth.ErrRedirectURI, err), "redirect_uri is not registered")
 	}
 	if !a.client.AllowsRedirect(sent) {
-		return oauth.InvalidRequest(nil, "redirect_uri is not registered")
+		return oauth.InvalidRequest(oauth.ErrRedirectURI, "redirect_uri is not registered")
 	}
 	a.rec.RedirectURI, a.rec.RedirectSent = sent, true
 	return nil

@@ -110,8 +110,10 @@ func (s *Server) handleConsent(w http.ResponseWriter, r *http.Request) error {
 		subject = current.Subject
 	}
 	if err := s.checkConsentPost(r, id, subject); err != nil {
+		s.record(r, &oauth.Error{
+			Status: http.StatusForbidden, Code: "access_denied", Description: "the consent form is refused", Cause: errors.Join(oauth.ErrForm, err),
+		})
 		s.deps.Pages.Refuse(w, r, err, "")
-		s.logRefusal(r, &oauth.Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the consent form is refused", Cause: err}, "")
 		return nil
 	}
 	p, err := s.loadRequest(r, id)
@@ -120,7 +122,7 @@ func (s *Server) handleConsent(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	if r.PostForm.Get("decision") != "allow" {
-		return s.refusePending(w, r, p, oauth.AccessDenied(nil))
+		return s.refusePending(w, r, p, oauth.AccessDenied(oauth.ErrDenied))
 	}
 	d := s.demand(p)
 	d.Passive = true

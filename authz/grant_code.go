@@ -14,6 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -37,8 +38,9 @@ const (
 
 // codeReasons are the reasons for log and event; the client reads one text for all of them.
 var codeReasons = map[codeVerdict]error{
-	codeUnknown: errors.New("unknown code"), codeForeign: errors.New("the code is another client's"), codeSpent: errors.New("the code was used before"),
-	codeExpired: errors.New("expired code"), codeMismatch: errors.New("redirect_uri or code_verifier is wrong"),
+	codeUnknown: errors.New("unknown code"), codeForeign: errors.New("the code is another client's"),
+	codeSpent:   refusal.New(refusal.CodeReplayed, "the code was used before"),
+	codeExpired: errors.New("expired code"), codeMismatch: refusal.New(refusal.ProofKey, "redirect_uri or code_verifier is wrong"),
 	codeEnded: errors.New("client, person or session has ended"),
 }
 
@@ -81,6 +83,7 @@ func (s *Server) grantAuthorizationCode(ctx context.Context, q *tokenRequest) (*
 	if err != nil {
 		return nil, err
 	}
+	refusal.Learn(ctx, func(a *refusal.Refusal) { a.PersonID, a.Provider = rec.Subject, rec.Provider })
 	if v == codeUnknown || v == codeExpired || v == codeEnded {
 		return nil, refuseCode(v) // nothing to write down
 	}

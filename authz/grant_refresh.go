@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -31,7 +32,7 @@ const (
 	refreshSpent // rotated before
 )
 
-var errRefreshReused = errors.New("the refresh token was used before")
+var errRefreshReused = refusal.New(refusal.RefreshReplayed, "the refresh token was used before")
 
 // refreshReasons are for the log; the client reads one text for all of them.
 var refreshReasons = map[refreshVerdict]error{

@@ -47,7 +47,7 @@ func (s *Server) handleLogout(w http.ResponseWriter, r *http.Request) error {
 	}
 	for name, values := range f.Values {
 		if len(values) > 1 {
-			return oauth.InvalidRequest(nil, "the parameter "+printable(name[:min(len(name), 32)])+" is repeated")
+			return oauth.InvalidRequest(nil, "the parameter "+oauth.Printable(name[:min(len(name), 32)])+" is repeated")
 		}
 	}
 	confirmed := r.Method == http.MethodPost && f.Has("csrf")
@@ -132,7 +132,7 @@ func (s *Server) checkLogout(ctx context.Context, l *signOut) error {
 	}
 	err := s.view(ctx, func(tx storage.Tx) error { return s.logoutTarget(tx, l, clientID, target) })
 	if errors.Is(err, storage.ErrNotFound) {
-		return oauth.InvalidRequest(err, "client_id is not usable")
+		return errClient(oauth.ErrNoClient)
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package authz
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -80,6 +81,7 @@ func (s *Server) loadRequest(r *http.Request, id string) (*pendingRequest, error
 	case !p.rec.ExpiresAt.After(s.now()):
 		return p, errExpired
 	}
+	oauth.Learn(r.Context(), p.rec.ClientID, p.rec.RedirectURI, strings.Join(p.rec.Scope, " "))
 	p.client, err = s.usableClient(r.Context(), &p.rec)
 	return p, err
 }
@@ -90,11 +92,14 @@ func (s *Server) usableClient(ctx context.Context, rec *requestRecord) (*client.
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return nil, err
 	}
-	if err != nil || c.Disabled {
-		return nil, errClient(err)
+	if err != nil {
+		return nil, errClient(oauth.ErrNoClient)
+	}
+	if c.Disabled {
+		return nil, errClient(oauth.ErrClientDisabled)
 	}
 	if !c.AllowsRedirect(rec.RedirectURI) {
-		return nil, errClient(errors.New("redirect_uri is no longer registered"))
+		return nil, errClient(fmt.Errorf("no longer registered: %w", oauth.ErrRedirectURI))
 	}
 	return c, nil
 }
@@ -119,7 +124,7 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request, f oauth.Form) er
 		page.RedirectStatus(w, resumePath+"?"+p.rec.parameters().Encode(), http.StatusFound)
 		return nil
 	case f.Has("cancel"):
-		return s.refusePending(w, r, p, oauth.AccessDenied(nil))
+		return s.refusePending(w, r, p, oauth.AccessDenied(oauth.ErrGivenUp))
 	}
 	return s.proceed(w, r, p)
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 )
 
 // route is one line of the table below.
@@ -22,6 +22,8 @@ type route struct {
 	machine bool
 	// cors: scripts of the clients' own origins can call it; public: those of every origin.
 	cors, public bool
+	// plain: called often, and refused without more ado than it takes to write the answer.
+	plain bool
 }
 
 // table is every route of the package. (token server document, "Endpoints" and "Versioning")
@@ -34,7 +36,7 @@ func (s *Server) table() map[string]route {
 		all  = []string{http.MethodGet, http.MethodHead, http.MethodPost}
 	)
 	t := map[string]route{
-		"/oauth/api/v2/token/introspect":          {handle: s.handleIntrospect, methods: post, machine: true},
+		"/oauth/api/v2/token/introspect":          {handle: s.handleIntrospect, methods: post, machine: true, plain: true},
 		"/oauth/api/v1/users/":                    {handle: s.handleUsers, methods: []string{http.MethodGet, http.MethodDelete}, machine: true},
 		"/oauth/userinfo":                         {handle: s.handleUserinfo, methods: all, machine: true, cors: true},
 		"/oauth/jwks":                             {handle: s.handleJWKS, methods: get, machine: true, public: true},
@@ -70,6 +72,9 @@ func (s *Server) routes() http.Handler {
 		if !found {
 			s.deps.Pages.Error(w, r, http.StatusNotFound, "error.not_found", "")
 			return
+		}
+		if !rt.plain {
+			r = s.deps.Refusals.Begin(r, s.deps.Origin(r).ClientIP, refusal.Refusal{Where: refusal.OAuth})
 		}
 		defer s.recovered(w, r, rt)
 		if (rt.cors || rt.public) && s.cors(w, r, rt) {
@@ -112,16 +117,13 @@ func (s *Server) recovered(w *page.Begun, r *http.Request, rt route) {
 		panic(cause)
 	}
 	s.panics.Add(1)
-	stack, reference := debug.Stack(), ""
-	defer func() {
-		s.deps.Log.Error("panic", zap.String("path", r.URL.Path), zap.String("reference", reference), zap.Any("panic", cause), zap.ByteString("stack", stack))
-	}()
+	reference := s.record(r, &oauth.Error{Status: http.StatusInternalServerError, Code: "server_error", Description: "internal error"})
+	s.deps.Log.Error("panic", zap.String("path", r.URL.Path), zap.String("ref", reference), zap.Any("panic", cause), zap.ByteString("stack", debug.Stack()))
 	w.AbortBegun()
 	if rt.machine {
-		reference, _ = secret.ID(s.deps.Random, 16) //nolint:errcheck // an answer without a reference is good enough
-		s.json(w, r, http.StatusInternalServerError, errorBody{errorCode(r, "server_error"), "internal error, reference " + reference})
+		s.json(w, r, http.StatusInternalServerError, errorBody{errorCode(r, "server_error"), "internal error, reference " + reference, reference})
 	} else {
-		reference = s.deps.Pages.Error(w, r, http.StatusInternalServerError, "error.internal", "")
+		s.deps.Pages.Fail(w, r, http.StatusInternalServerError, page.Failure{Key: "error.internal", Ref: reference})
 	}
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -116,10 +117,12 @@ type Deps struct {
 	Origin func(*http.Request) event.Origin
 	// Admit counts the requests that strangers have stored, and is false when the sender has too many. Default: always
 	// true.
-	Admit  func(*http.Request) bool
-	Log    *zap.Logger
-	Now    func() time.Time
-	Random io.Reader
+	Admit func(*http.Request) bool
+	// Refusals keeps why somebody was refused. nil: they are logged alone.
+	Refusals *refusal.Recorder
+	Log      *zap.Logger
+	Now      func() time.Time
+	Random   io.Reader
 }
 
 // Server is the authorization server. It is safe for concurrent use.

@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 )
 
 // tokenRequest is a request of the token endpoint, its client authenticated.
@@ -84,10 +85,12 @@ func (s *Server) handleToken(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	r.PostForm = url.Values(f.Values) // as ParseForm leaves it; errorCode reads it
+	oauth.Learn(r.Context(), f.Get("client_id"), f.Get("redirect_uri"), f.Get("scope"))
 	c, err := s.clients.Authenticate(r, f)
 	if err != nil {
 		return err
 	}
+	refusal.Learn(r.Context(), func(a *refusal.Refusal) { a.ClientID = c.ID })
 	name := f.Get("grant_type")
 	if name == "" {
 		return oauth.InvalidRequest(nil, "grant_type is missing")

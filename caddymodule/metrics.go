@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -27,6 +29,10 @@ type metrics struct {
 	texts          *prometheus.CounterVec // by outcome
 	pushes         *prometheus.CounterVec // by outcome
 	refusals       *prometheus.CounterVec // by where and reason
+	signIns        *prometheus.CounterVec // by result, reason, method and provider
+	stepUps        *prometheus.CounterVec // by result, reason and method
+	tokenErrors    *prometheus.CounterVec // by error
+	sites          *prometheus.CounterVec // requests at protect, by site, result and reason
 
 	unkept func() int64 // refusals whose references are not kept
 
@@ -72,6 +78,18 @@ func newMetrics(s storage.Store, k *event.Keeper) *metrics {
 	m.refusals = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "gatehouse_refusals_total", Help: "Refusals, by where (site, sign_in, step_up, oauth, api) and reason.",
 	}, []string{"where", "reason"})
+	m.signIns = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "gatehouse_sign_ins_total", Help: "Sign-ins, by result (ok, refused), reason of a refusal, method and identity provider.",
+	}, []string{"result", "reason", "method", "idp"})
+	m.sites = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "gatehouse_protect_requests_total", Help: "Requests that protect has judged, by site, result (allowed, sign_in, refused) and reason.",
+	}, []string{"site", "result", "reason"})
+	m.tokenErrors = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "gatehouse_token_errors_total", Help: "Token requests that were answered with an error, by its code.",
+	}, []string{"error"})
+	m.stepUps = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "gatehouse_step_ups_total", Help: "Sign-ins that were confirmed by a further method, by result (ok, refused), reason of a refusal and method.",
+	}, []string{"result", "reason", "method"})
 	for _, outcome := range []string{"taken", "failed"} {
 		m.webhooks.WithLabelValues(outcome)
 		m.mails.WithLabelValues(outcome)
@@ -130,6 +148,10 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	m.texts.Describe(ch)
 	m.pushes.Describe(ch)
 	m.refusals.Describe(ch)
+	m.signIns.Describe(ch)
+	m.stepUps.Describe(ch)
+	m.tokenErrors.Describe(ch)
+	m.sites.Describe(ch)
 	for _, d := range []*prometheus.Desc{descUpdates, descCommits, descRecords, descSync, descLastSync, descFree, descHashed, descQueue, descCertificate, descUnkept, descSealed, descCollected, descGrowth, descBytes, descBehind} {
 		ch <- d
 	}
@@ -147,6 +169,10 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	m.texts.Collect(ch)
 	m.pushes.Collect(ch)
 	m.refusals.Collect(ch)
+	m.signIns.Collect(ch)
+	m.stepUps.Collect(ch)
+	m.tokenErrors.Collect(ch)
+	m.sites.Collect(ch)
 	ch <- prometheus.MustNewConstMetric(descUnkept, prometheus.CounterValue, float64(m.unkept()))
 	st := m.events()
 	ch <- prometheus.MustNewConstMetric(descSealed, prometheus.CounterValue, float64(st.Sealed))
@@ -256,6 +282,38 @@ func (m *metrics) CountIntrospection(by string) { m.introspections.WithLabelValu
 // CountRefusal counts a refusal. Its reason is one of a closed list.
 func (m *metrics) CountRefusal(f *refusal.Refusal) {
 	m.refusals.WithLabelValues(f.Where, string(f.Reason)).Inc()
+	switch f.Where {
+	case refusal.SignIn:
+		m.signIns.WithLabelValues("refused", string(f.Reason), f.By, cmp.Or(f.Provider, session.LocalProvider)).Inc()
+	case refusal.StepUp:
+		m.stepUps.WithLabelValues("refused", string(f.Reason), f.By).Inc()
+	}
+}
+
+// CountCode counts the error codes of the token endpoint. They are constants of authz.
+func (m *metrics) CountCode(f *refusal.Refusal) {
+	if f.Where == refusal.OAuth && endpoints[f.Path] == "token" {
+		m.tokenErrors.WithLabelValues(f.Code).Inc()
+	}
+}
+
+// CountSite counts a request that a site has not let pass. The site is named in the configuration.
+func (m *metrics) CountSite(site, result, reason string) {
+	m.sites.WithLabelValues(site, result, reason).Inc()
+}
+
+// SitePasses returns the counter of the requests that a site lets pass.
+func (m *metrics) SitePasses(site string) prometheus.Counter {
+	return m.sites.WithLabelValues(site, "allowed", "")
+}
+
+// CountEntry counts a sign-in or step-up that succeeded.
+func (m *metrics) CountEntry(e refusal.Entry) {
+	if e.StepUp {
+		m.stepUps.WithLabelValues("ok", "", e.By).Inc()
+		return
+	}
+	m.signIns.WithLabelValues("ok", "", e.By, e.Provider).Inc()
 }
 
 // CountPanic counts a request that ended in a panic.

@@ -116,7 +116,7 @@ func (b *builder) openIdentity() (err error) {
 	c, persons := b.inst.core, b.persons
 	persons.Providers = b.providers
 	deps := identity.Deps{
-		Store: c.Store, Keyring: c.keyring, Hasher: c.hasher, Events: b.events, Pages: b.inst.pages, Origin: b.Origin, Admit: b.inst.admit, Log: b.log.Named("identity"),
+		Store: c.Store, Keyring: c.keyring, Hasher: c.hasher, Events: b.events, Pages: b.inst.pages, Origin: b.Origin, Admit: b.inst.admit, Refusals: c.refused, Log: b.log.Named("identity"),
 		Units: b.inst.config.Units, Manager: b.inst.providers, Breached: b.inst.breach,
 	}
 	// An interface that holds a nil pointer is not nil, so what is not configured is left out.
@@ -140,7 +140,7 @@ func (b *builder) openAuthz() (err error) {
 	b.mu.Unlock()
 	b.inst.authz, err = authz.New(b.ctx, b.authz, authz.Deps{
 		Store: c.Store, Keys: c.keys, Keyring: c.keyring, Hasher: c.hasher, Events: b.events, Auth: id, Subjects: id.Subjects(), Passwords: id, Providers: authzProviders{id},
-		Unlinked: id.Account.Unlinked, AfterLogout: id.Front.AfterLogout, Pages: b.inst.pages, Origin: b.Origin, Admit: b.inst.admit, Log: b.log.Named("authz"),
+		Unlinked: id.Account.Unlinked, AfterLogout: id.Front.AfterLogout, Pages: b.inst.pages, Origin: b.Origin, Admit: b.inst.admit, Refusals: c.refused, Log: b.log.Named("authz"),
 	})
 	if err != nil {
 		return err

@@ -73,3 +73,132 @@ func TestWhyOfASite(t *testing.T) {
 		t.Errorf("why = %s", out)
 	}
 }
+
+// TestWhyOfASignIn: a wrong password and an unknown name look alike on the page, and differ in the log, in the metrics
+// and in why.
+func TestWhyOfASignIn(t *testing.T) {
+	w := newWalk(t)
+	w.inIdentity = "person blocked@example.com {\n\t\tpassword \"" + testPassword + "\"\n\t}"
+	w.reload()
+	w.run("", "person", "block", "blocked@example.com")
+	pages := map[string]string{}
+	for _, tt := range []struct{ name, username, password, reason, said string }{
+		{"wrong password", "demo@example.com", "typed-secret-1", "wrong_password", "demo@example.com (person "},
+		{"unknown name", "typed-name@example.com", "typed-secret-2", "unknown_name", "somebody who was not signed in was refused the sign-in by password"},
+		{"blocked", "blocked@example.com", testPassword, "person_blocked", "blocked@example.com (person "},
+	} {
+		b := newBrowser(t)
+		res, body := b.open(w.wiki + "/")
+		res, body = b.submit(res, body, url.Values{"username": {tt.username}, "password": {tt.password}})
+		ref := refForm.FindString(body)
+		if res.StatusCode < 400 || ref == "" {
+			t.Fatalf("%s: %d and no reference: %s", tt.name, res.StatusCode, body)
+		}
+		_, notice, _ := strings.Cut(body, `id="problem"`)
+		notice, _, _ = strings.Cut(notice, "</div></div>")
+		pages[tt.name] = strings.ReplaceAll(notice, ref, "")
+		if out := w.run("", "why", ref); !strings.Contains(out, tt.said) || strings.Contains(out, "typed-") {
+			t.Errorf("%s: why = %s, want %q and nothing that was typed", tt.name, out, tt.said)
+		}
+		if lines := w.logged(`"sign-in refused"`, ref, `"reason":"`+tt.reason+`"`, `"by":"password"`, `"client_ip":"127.0.0.1"`); len(lines) != 1 {
+			t.Errorf("%s: log lines = %q, want one with its reason", tt.name, lines)
+		}
+		r := w.request(http.MethodGet, w.issuer()+"/api/events", nil)
+		r.SetBasicAuth("ops", "the-secret-of-ops-in-all-of-these-tests")
+		if tt.reason == "wrong_password" {
+			person := decode[map[string]any](t, w.run("", "why", ref, "--json"))["person_id"].(string)
+			r.URL.RawQuery = "limit=10&offset=0&userId=" + person
+			if _, body := w.do(r); !strings.Contains(body, `"ref":"`+ref+`"`) {
+				t.Errorf("events of the person = %s, want one with the reference %s", body, ref)
+			}
+		}
+	}
+	if pages["wrong password"] != pages["unknown name"] {
+		t.Errorf("the pages tell a stranger which names exist: %q", pages)
+	}
+	if res, body := newBrowser(t).signIn(w.wiki + "/"); res.StatusCode != http.StatusOK {
+		t.Fatalf("sign-in: %d %s", res.StatusCode, body)
+	}
+	if lines := w.logged(`"msg":"signed in"`, `"username":"demo@example.com"`, `"by":"password"`, `"provider":"identity"`, `"level":1`); len(lines) != 1 {
+		t.Errorf("log lines of a sign-in = %q, want one", lines)
+	}
+	if lines := w.logged("typed-"); len(lines) != 0 {
+		t.Errorf("what was typed is in the log: %q", lines)
+	}
+	_, metrics := w.do(w.request(http.MethodGet, "http://"+w.admin+"/metrics", nil))
+	site := strings.TrimPrefix(w.wiki, "http://")
+	for _, want := range []string{
+		`gatehouse_sign_ins_total{idp="identity",method="password",reason="",result="ok"} 1`,
+		`gatehouse_sign_ins_total{idp="identity",method="password",reason="wrong_password",result="refused"} 1`,
+		`gatehouse_sign_ins_total{idp="identity",method="password",reason="unknown_name",result="refused"} 1`,
+		`gatehouse_sign_ins_total{idp="identity",method="password",reason="person_blocked",result="refused"} 1`,
+		`gatehouse_protect_requests_total{reason="",result="allowed",site="` + site + `"} 1`,
+		`gatehouse_protect_requests_total{reason="no_credentials",result="sign_in",site="` + site + `"} 4`,
+	} {
+		if !strings.Contains(metrics, want+"\n") {
+			t.Errorf("/metrics lacks %s", want)
+		}
+	}
+}
+
+// TestWhyOfAClient: the log of a refused client names the client, the host of its redirect URI and the scope, and says
+// why in words of OAuth instead of storage.
+func TestWhyOfAClient(t *testing.T) {
+	w := newWalk(t)
+	authorize := func(client, redirect string) (int, string) {
+		q := url.Values{"client_id": {client}, "redirect_uri": {redirect}, "response_type": {"code"}, "scope": {"orders.read"}, "state": {"the-state"}}
+		res, body := w.get("/oauth/authorize?" + q.Encode())
+		return res.StatusCode, body
+	}
+	token := func(id, secret string, form url.Values) (int, string) {
+		r := w.request(http.MethodPost, w.issuer()+"/oauth/token", strings.NewReader(form.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.SetBasicAuth(id, secret)
+		res, body := w.do(r)
+		return res.StatusCode, body
+	}
+	grant := url.Values{"grant_type": {"client_credentials"}, "scope": {"everything"}}
+	for _, tt := range []struct {
+		name, reason, said string
+		ask                func() (int, string)
+		logged             []string
+	}{
+		{"unknown client", "client_unknown", "no client has this client_id", func() (int, string) { return authorize("shopp", "https://shop.example/cb") }, []string{`"client_id":"shopp"`, `"redirect_host":"shop.example"`, `"wanted_scopes":["orders.read"]`}},
+		{"redirect URI", "redirect_uri_not_registered", "its host is evil.example", func() (int, string) { return authorize("reports", "https://evil.example/cb?x=the-query") }, []string{`"client_id":"reports"`, `"redirect_host":"evil.example"`}},
+		{"wrong secret", "client_secret_wrong", "client reports was refused POST ", func() (int, string) { return token("reports", "a-wrong-secret-of-this-test", grant) }, []string{`"client_id":"reports"`, `"error":"invalid_client"`}},
+		{"scope", "scope_not_allowed", "scopes wanted: everything", func() (int, string) { return token("reports", testSecret, grant) }, []string{`"client_id":"reports"`, `"wanted_scopes":["everything"]`}},
+		{"an API without credentials", "no_credentials", "was refused GET ", func() (int, string) {
+			res, body := w.get("/api/events")
+			return res.StatusCode, body
+		}, []string{`"where":"api"`}},
+		{"SCIM without credentials", "no_credentials", "/scim/v2/Users", func() (int, string) {
+			res, body := w.get("/scim/v2/Users")
+			return res.StatusCode, body
+		}, []string{`"where":"api"`}},
+	} {
+		status, body := tt.ask()
+		ref := refForm.FindString(body)
+		if status < 400 || ref == "" {
+			t.Errorf("%s: %d and no reference: %s", tt.name, status, body)
+			continue
+		}
+		if out := w.run("", "why", ref); !strings.Contains(out, tt.said) {
+			t.Errorf("%s: why = %s, want %q", tt.name, out, tt.said)
+		}
+		lines := w.logged(append(tt.logged, ref, `"reason":"`+tt.reason+`"`)...)
+		if len(lines) != 1 || strings.Contains(lines[0], "storage") {
+			t.Errorf("%s: log lines = %q, want one that names client and reason", tt.name, lines)
+		}
+	}
+	for _, secret := range []string{"a-wrong-secret", "the-query", "the-state", testSecret} {
+		if lines := w.logged(secret); len(lines) != 0 {
+			t.Errorf("%q is in the log: %q", secret, lines)
+		}
+	}
+	_, metrics := w.do(w.request(http.MethodGet, "http://"+w.admin+"/metrics", nil))
+	for _, want := range []string{`gatehouse_token_errors_total{error="invalid_client"} 1`, `gatehouse_token_errors_total{error="invalid_scope"} 1`} {
+		if !strings.Contains(metrics, want+"\n") {
+			t.Errorf("/metrics lacks %s", want)
+		}
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/pace"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -102,9 +103,10 @@ func (s *Service) tryPassword(ctx context.Context, t passwordTry) error {
 	if err != nil {
 		return err
 	}
-	who := []zap.Field{zap.String("person_id", a.ID), zap.String("client_id", t.client), zap.String("client_ip", t.origin.ClientIP)}
+	why := refusal.Refusal{Where: refusal.SignIn, Reason: refusal.WrongPassword, By: "api", ClientID: t.client}
 	if at.Wait > 0 {
-		s.log.Info("password not checked: too many attempts", who...)
+		why.Reason = refusal.Throttled
+		s.refuseAccount(ctx, why, a, t.origin, nil)
 		return &login.ThrottledError{Wait: at.Wait}
 	}
 	fresh, err := t.verify(ctx, a)
@@ -120,11 +122,16 @@ func (s *Service) tryPassword(ctx context.Context, t passwordTry) error {
 		s.Proof.NotEvaluated(ctx, at)
 		return err
 	}
-	s.log.Info("password refused", who...)
+	s.refuseAccount(ctx, why, a, t.origin, err)
 	if err := s.Proof.Failed(ctx, t.client, a, at, t.origin); err != nil {
 		return err
 	}
 	return login.ErrBadCredentials
+}
+
+// refuseAccount records why an account is refused.
+func (s *Service) refuseAccount(ctx context.Context, why refusal.Refusal, a person.Holder, from event.Origin, cause error) {
+	s.refused.Refuse(ctx, s.log, proof.About(why, a), cause, zap.String("client_ip", from.ClientIP))
 }
 
 // confirm writes that the password was right: the hash at the present cost, and that the attempt does not count.
@@ -146,12 +153,13 @@ func (s *Service) signInByPassword(ctx context.Context, clientID string, v verdi
 		Subject: v.account.ID, AuthTime: now, Level: session.PasswordLevel, AMR: []string{"DEFAULT"}, Provider: session.LocalProvider,
 	}, Seen: now}
 	var more bool
+	var username string
 	err = s.store.Update(ctx, func(tx storage.Tx) error {
 		p, pw, err := v.account.Unchanged(tx)
 		if err != nil {
 			return err
 		}
-		si.Epoch = p.Epoch
+		si.Epoch, username = p.Epoch, p.Username
 		if err := s.confirm(tx, v, pw, now); err != nil {
 			return err
 		}
@@ -161,13 +169,18 @@ func (s *Service) signInByPassword(ctx context.Context, clientID string, v verdi
 		e := ev[0]
 		if more {
 			e = ev[1]
-			e.Reason = "the password alone is not enough"
+			e.Reason, e.Ref = "the password alone is not enough", refusal.RefOf(ctx)
 		}
 		e.PersonID, e.Actor, e.AgentUser, e.ClientID = v.account.ID, v.account.ID, p.Username, clientID
 		return s.events.Append(tx, e)
 	})
-	if err == nil && more {
+	switch {
+	case err != nil:
+	case more:
+		s.refuseAccount(ctx, refusal.Refusal{Where: refusal.SignIn, Reason: refusal.SecondFactorNeeded, By: "api", ClientID: clientID}, v.account, from, nil)
 		err = login.ErrSecondFactor
+	default:
+		s.refused.Entered(ctx, s.log, refusal.Entry{PersonID: v.account.ID, Username: username, ClientID: clientID, By: "api", Provider: session.LocalProvider, Level: si.Level})
 	}
 	return si, err
 }

@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
@@ -16,6 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -99,7 +98,7 @@ func (s *Service) signInByPasskey(x *signIn, challenge []byte, remember bool) (w
 		return 0, err
 	}
 	if t.attempt.Wait > 0 {
-		s.log.Info("passkey not checked: too many attempts", zap.String("person_id", a.ID), zap.String("client_ip", t.from.ClientIP))
+		s.refuseAccount(ctx, refusal.Refusal{Where: refusal.SignIn, Reason: refusal.Throttled, By: "passkey", ClientID: t.client}, a, t.from, nil)
 		return t.attempt.Wait, nil
 	}
 	if malformed != nil {
@@ -145,6 +144,10 @@ func (s *Service) refusePasskey(ctx context.Context, t *passkeyTry, cause error)
 		s.Proof.NotEvaluated(ctx, t.attempt)
 		return cause
 	}
-	s.log.Info("sign-in refused", zap.String("person_id", t.account.ID), zap.String("client_ip", t.from.ClientIP), zap.NamedError("cause", cause))
+	why := refusal.Refusal{Where: refusal.SignIn, Reason: refusal.PasskeyRefused, By: "passkey", ClientID: t.client}
+	if a := t.account; a.ID != "" && a.Person.State != person.Active {
+		why.Reason = proof.ReasonOf(a.Person.State)
+	}
+	s.refuseAccount(ctx, why, t.account, t.from, cause)
 	return cmp.Or(s.Proof.Failed(ctx, t.client, t.account, t.attempt, t.from), person.ErrMismatch)
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -71,10 +72,12 @@ type Deps struct {
 	// Origin tells where a request came from. Default: its peer address.
 	Origin func(*http.Request) event.Origin
 	// Admit counts the flows that a sender begins; false: too many. Default: no limit.
-	Admit  func(*http.Request) bool
-	Log    *zap.Logger
-	Now    func() time.Time
-	Random io.Reader
+	Admit func(*http.Request) bool
+	// Refusals keeps why somebody was refused. nil: they are logged alone.
+	Refusals *refusal.Recorder
+	Log      *zap.Logger
+	Now      func() time.Time
+	Random   io.Reader
 }
 
 // Service signs people in. It is safe for concurrent use. Callers use its rooms directly.
@@ -92,16 +95,17 @@ type Service struct {
 	// Differences are those between the persons of the configuration and the stored ones, at the start.
 	Differences []person.Difference
 
-	store  storage.Store
-	events *event.Recorder
-	pages  *page.Renderer
-	units  func(tx storage.Tx) (*config.Units, error)
-	origin func(*http.Request) event.Origin
-	jar    cookie.Jar
-	issuer string
-	log    *zap.Logger
-	now    func() time.Time
-	random io.Reader
+	store   storage.Store
+	events  *event.Recorder
+	pages   *page.Renderer
+	units   func(tx storage.Tx) (*config.Units, error)
+	origin  func(*http.Request) event.Origin
+	jar     cookie.Jar
+	issuer  string
+	refused *refusal.Recorder
+	log     *zap.Logger
+	now     func() time.Time
+	random  io.Reader
 
 	mux    http.Handler
 	part   *secret.Hasher // of Hasher, for API clients: they have a queue of their own
@@ -122,7 +126,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	s := &Service{
 		store: deps.Store, events: deps.Events, pages: deps.Pages, units: deps.Units, origin: deps.Origin, jar: cookie.For(cfg.Issuer), issuer: cfg.Issuer,
-		log: deps.Log, now: deps.Now, random: deps.Random, part: deps.Hasher.Part(),
+		refused: deps.Refusals, log: deps.Log, now: deps.Now, random: deps.Random, part: deps.Hasher.Part(),
 	}
 	if err := s.furnish(ctx, cfg, deps); err != nil {
 		return nil, err
@@ -185,13 +189,13 @@ func (s *Service) furnish(ctx context.Context, cfg Config, d Deps) (err error) {
 	}
 	if s.Proof, err = proof.New(cfg.Lockout, proof.Deps{
 		Person: s.Person, Session: s.Session, Store: d.Store, Keyring: d.Keyring, Hasher: d.Hasher, Events: d.Events,
-		Units: d.Units, Origin: d.Origin, Log: d.Log, Now: d.Now, Random: d.Random,
+		Units: d.Units, Origin: d.Origin, Refusals: d.Refusals, Log: d.Log, Now: d.Now, Random: d.Random,
 	}); err != nil {
 		return err
 	}
 	s.Front = front.New(front.Deps{
 		Person: s.Person, Session: s.Session, Proof: s.Proof, Store: d.Store, Events: d.Events, Units: d.Units,
-		Notify: d.Notify, Pages: d.Pages, Origin: d.Origin, Admit: d.Admit, Jar: s.jar, Log: d.Log, Now: d.Now,
+		Notify: d.Notify, Pages: d.Pages, Origin: d.Origin, Admit: d.Admit, Jar: s.jar, Refusals: d.Refusals, Log: d.Log, Now: d.Now,
 		Random: d.Random,
 	})
 	if s.Federation, err = federation.New(cfg.Providers, federation.Deps{

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -130,4 +131,14 @@ func StorageError(err error) error {
 		return TemporarilyUnavailable(err)
 	}
 	return err
+}
+
+// Printable keeps what RFC 6749 4.1.2.1 allows in error_description.
+func Printable(text string) string {
+	return strings.Map(func(c rune) rune {
+		if c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return -1
+		}
+		return c
+	}, text)
 }

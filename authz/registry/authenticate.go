@@ -17,6 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -42,12 +43,12 @@ const (
 )
 
 var (
-	errNoCredentials = errors.New("credentials are missing or malformed")
+	errNoCredentials = refusal.New(refusal.NoCredentials, "credentials are missing or malformed")
 	errAssertion     = errors.New("the client assertion is not good")
 	errReplayed      = errors.New("the client assertion was used before")
-	errUnknownClient = errors.New("unknown client")
-	errDisabled      = errors.New("the client is disabled")
-	errSecret        = errors.New("wrong secret")
+	errUnknownClient = refusal.New(refusal.ClientUnknown, "unknown client")
+	errDisabled      = refusal.New(refusal.ClientDisabled, "the client is disabled")
+	errSecret        = refusal.New(refusal.ClientSecret, "wrong secret")
 	errMethod        = errors.New("another authentication method than the client's")
 )
 
@@ -342,6 +343,9 @@ func (r *Registry) refuseClient(ctx context.Context, req *http.Request, id strin
 	if err == nil {
 		return nil
 	}
+	if client.CheckID(id) == nil {
+		refusal.Learn(req.Context(), func(f *refusal.Refusal) { f.ClientID = id })
+	}
 	if e := new(oauth.Error); !errors.As(err, &e) || e.Status != http.StatusUnauthorized || !r.failures.AllowN(r.deps.Now(), 1) {
 		return err
 	}
@@ -350,7 +354,7 @@ func (r *Registry) refuseClient(ctx context.Context, req *http.Request, id strin
 		if client.CheckID(id) == nil { // otherwise it is no client's
 			e.ClientID, e.Actor = id, id
 		}
-		e.Reason = reasonOf(err)
+		e.Reason, e.Ref = reasonOf(err), refusal.RefOf(req.Context())
 		failed = r.deps.Store.Update(ctx, func(tx storage.Tx) error { return r.deps.Events.Append(tx, e) })
 	}
 	if failed != nil {

@@ -1,11 +1,11 @@
 package registry
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 )
 
 // ScopesFor returns what a client asks for with the scope parameter of f: its default scopes when it names none.
@@ -42,13 +42,13 @@ type Permission struct {
 }
 
 // ErrProvider is the cause of a refused identity provider.
-var ErrProvider = errors.New("unable to determine identity provider")
+var ErrProvider = refusal.New(refusal.ProviderNotOffered, "unable to determine identity provider")
 
 // May is the one place that says whether a client is allowed a grant, scopes, an identity provider and resources. Every
 // request for a token or code passes here.
 func (r *Registry) May(c *client.Client, a Permission) error {
 	if c.Disabled {
-		return oauth.UnauthorizedClient(nil, "the client is disabled")
+		return oauth.UnauthorizedClient(errDisabled, "the client is disabled")
 	}
 	if a.Grant != "" && !c.HasGrant(a.Grant) {
 		return oauth.UnauthorizedClient(nil, "the client may not use this grant type") // RFC 6749 5.2

@@ -12,10 +12,13 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz"
@@ -100,6 +103,9 @@ type Protect struct {
 	byPath   bool                // the path decides whether a request is guarded
 	idps     []idp.RequestReader // their headers must not go upstream from other peers either
 	realm    string              // start of every challenge
+
+	name   string // of the site in metrics and traces: a host of the configuration. Empty: it is not known
+	passes atomic.Pointer[passCounter]
 }
 
 // IdentityHeader is one header and the claim that it carries.
@@ -124,6 +130,10 @@ type Entrance struct {
 type counter interface {
 	CountIntrospection(by string)
 	CountPanic()
+	// CountSite counts a request that a site has not let pass: result is refused or sign_in.
+	CountSite(site, result, reason string)
+	// SitePasses returns the counter of the requests that a site lets pass.
+	SitePasses(site string) prometheus.Counter
 }
 
 // App is what protect needs of the app of the same configuration.
@@ -223,6 +233,9 @@ func (p *Protect) setUp(res *options.Resolver) error {
 	if len(p.headers) == 0 {
 		p.headers = defaultHeaders
 	}
+	if known := slices.Concat(p.Origins, p.Sites); len(known) > 0 {
+		_, p.name, _ = strings.Cut(known[0], "://")
+	}
 	p.guarded = guardedNames(p.headers)
 	p.public = p.Public
 	p.realm = `Bearer realm="gatehouse"`
@@ -313,7 +326,10 @@ func (p *Protect) admit(g *passage) (ok bool) {
 }
 
 // judge looks the credential of a request up and decides whether it may pass.
-func (p *Protect) judge(g *passage, rec *arrival) bool {
+func (p *Protect) judge(g *passage, rec *arrival) (passed bool) {
+	if span := p.check(g); span != nil {
+		defer func() { checked(span, g, passed) }()
+	}
 	if bad := tokenInQuery(g.r.URL.RawQuery); bad != nil {
 		caddyhttp.SetVar(g.r.Context(), caddyhttp.LogSkipVar, true) // the access log would keep the token
 		return p.answer(g, *bad)
@@ -360,6 +376,7 @@ func (p *Protect) judge(g *passage, rec *arrival) bool {
 		return p.turnAway(g, rec, in.Authority, v)
 	}
 	g.credential = c
+	p.countPass(in.Counter)
 	p.introduce(g.r, who)
 	p.detach(g, rec)
 	return true

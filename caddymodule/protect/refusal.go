@@ -108,6 +108,7 @@ func errorParams(code, text string) string {
 // can help.
 func (p *Protect) turnAway(g *passage, rec *arrival, auth authority, v verdict) bool {
 	if g.site != nil && slices.Contains([]verdict{noCredentials, inactive, tooOld, tooLow}, v) && isNavigation(g.r) {
+		p.countKept(g.entrance.Counter, "sign_in", reasons[v])
 		return p.signIn(g, rec, auth, authz.SiteDemand{Return: g.site.origin + requestURI(g.r)})
 	}
 	f := p.refusalOf(g, v)
@@ -175,7 +176,8 @@ func (p *Protect) record(g *passage, f refusal, ref string) {
 		}
 	}
 	in, _ := g.open() //nolint:errcheck // what cannot be kept is logged
-	in.Refusals.Refuse(p.log, out, f.cause, zap.String("client_ip", p.origin(r).ClientIP))
+	p.countKept(in.Counter, "refused", out.Reason)
+	in.Refusals.Refuse(r.Context(), p.log, out, f.cause, zap.String("client_ip", p.origin(r).ClientIP))
 }
 
 func writeRefusal(w http.ResponseWriter, r *http.Request, f refusal, ref string) {

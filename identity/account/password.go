@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -16,6 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -186,7 +185,7 @@ func (s *Service) confirmPassword(a *front.Visit, owner person.Holder, password 
 	_, err = s.person.Verify(ctx, owner, password)
 	switch {
 	case errors.Is(err, person.ErrMismatch):
-		s.log.Info("password not confirmed", zap.String("person_id", owner.ID), zap.String("client_ip", from.ClientIP))
+		s.front.Refuse(a.Request, refusal.Refusal{Where: refusal.Page, Reason: refusal.WrongPassword, By: "password"}, err)
 		return 0, cmp.Or(s.proof.Failed(ctx, "", owner, at, from), person.ErrMismatch)
 	case err != nil:
 		s.proof.NotEvaluated(ctx, at)

@@ -14,6 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -197,6 +198,7 @@ func (s *Service) handleTicket(q *front.Request) error {
 	if err != nil {
 		return s.ticketError(q, err)
 	}
+	s.front.Entered(q.Context(), refusal.Entry{PersonID: t.rec.PersonID, Username: t.person.Username, By: "link", Provider: session.LocalProvider, Level: t.rec.Level})
 	s.jar.Clear(q.W, kindTicket)
 	s.jar.Set(q.W, session.CookieSession, token, 0)
 	s.pages.Choose(q.W, q.Request, t.person.Locale)

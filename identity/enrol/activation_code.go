@@ -5,13 +5,12 @@ import (
 	"net/url"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -84,13 +83,12 @@ func (s *Service) recordFailure(q *front.Request, x *activation) error {
 		return err
 	}
 	e := ev[0]
-	e.PersonID, e.ClientID = x.flow.Activating.PersonID, x.flow.Demand.Client.ID
+	e.PersonID, e.ClientID, e.Ref = x.flow.Activating.PersonID, x.flow.Demand.Client.ID, refusal.RefOf(q.Context())
 	e.Partition = x.person.PartitionName()
 	return s.store.Update(q.Context(), func(tx storage.Tx) error { return s.events.Append(tx, e) })
 }
 
 // logRefusal logs a wrong code of an activation.
 func (s *Service) logRefusal(q *front.Request, x *activation) {
-	s.log.Info("activation refused",
-		zap.String("person_id", x.flow.Activating.PersonID), zap.String("client_ip", s.origin(q.Request).ClientIP))
+	s.front.Refuse(q, refusal.Refusal{Where: refusal.Page, Reason: refusal.WrongCode, PersonID: x.flow.Activating.PersonID}, nil)
 }

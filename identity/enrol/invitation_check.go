@@ -4,12 +4,11 @@ import (
 	"errors"
 	"net/http"
 
-	"go.uber.org/zap"
-
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 )
 
 const invitationCheckPath = invitationPath + "/check"
@@ -102,8 +101,7 @@ func (s *Service) handleInvitationCheck(q *front.Request) error {
 	case err == nil:
 		return q.Redirect(invitationPath)
 	case errors.Is(err, person.ErrMismatch):
-		s.log.Info("invitation: wrong answer",
-			zap.String("person_id", x.id), zap.String("client_ip", s.origin(q.Request).ClientIP))
+		s.front.Refuse(q, refusal.Refusal{Where: refusal.Page, Reason: refusal.WrongAnswer, PersonID: x.id}, err)
 		return s.askAgain(q, way)
 	}
 	return s.invitationError(q, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -93,9 +94,10 @@ func (s *Service) AnswerIn(q *front.Request) (*Answer, error) {
 			return nil, forbidden("error.no_idp")
 		}
 	}
-	if refusal := a.misfit(); refusal != nil {
-		s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, "", a.Provider.Name+": "+refusal.Reason)
-		return nil, cmp.Or(s.refuse(q, a.Flow, refusal), front.ErrAnswered)
+	if misfit := a.misfit(); misfit != nil {
+		s.refuseAnswer(q, a, refusal.LevelTooLow, misfit)
+		s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, "", a.Provider.Name+": "+misfit.Reason)
+		return nil, cmp.Or(s.refuse(q, a.Flow, misfit), front.ErrAnswered)
 	}
 	return a, nil
 }

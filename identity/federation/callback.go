@@ -6,13 +6,13 @@ import (
 	"net/http"
 
 	"github.com/fxamacker/cbor/v2"
-	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -218,18 +218,25 @@ func (s *Service) verify(q *front.Request, a *Answer) (*idp.Identity, error) {
 // rejected tells the application that the provider has not signed the person in. (token server document,
 // "Authorization error extension fields")
 func (s *Service) rejected(q *front.Request, a *Answer, why *idp.Rejection) error {
-	s.log.Info("sign-in refused by the provider", zap.String("provider", a.Provider.ID), zap.String("client_ip", s.origin(q.Request).ClientIP), zap.NamedError("cause", why))
+	s.refuseAnswer(q, a, refusal.ProviderRefused, why)
 	s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, "", "refused by "+a.Provider.Name+": "+why.Reason)
-	refusal := &login.Refusal{Code: "access_denied", Reason: "the identity provider has signed nobody in", SAMLStatus: why.SAMLStatus, Cause: why.Cause}
+	told := &login.Refusal{Code: "access_denied", Reason: "the identity provider has signed nobody in", SAMLStatus: why.SAMLStatus, Cause: why.Cause}
 	if why.Passive || a.Flow.Demand.Passive {
-		refusal.Code = "login_required"
+		told.Code = "login_required"
 	}
-	return s.refuse(q, a.Flow, refusal)
+	return s.refuse(q, a.Flow, told)
+}
+
+// refuseAnswer records why an answer of a provider signs nobody in.
+func (s *Service) refuseAnswer(q *front.Request, a *Answer, reason refusal.Reason, cause error) {
+	s.front.Refuse(q, refusal.Refusal{
+		Where: refusal.SignIn, Reason: reason, By: "provider", Provider: a.Provider.ID, ClientID: a.Flow.Demand.Client.ID,
+	}, cause)
 }
 
 // invalid answers, with one page for all causes, an answer that must not be believed.
 func (s *Service) invalid(q *front.Request, a *Answer, err error) error {
-	s.log.Info("answer of a provider refused", zap.String("provider", a.Provider.ID), zap.String("client_ip", s.origin(q.Request).ClientIP), zap.NamedError("cause", err))
+	s.refuseAnswer(q, a, refusal.ProviderAnswer, err)
 	s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, "", "an answer of "+a.Provider.Name+" was refused")
 	if a.Flow.Demand.Passive && a.Flow.Demand.Client.ID != "" {
 		return s.refuse(q, a.Flow, &login.Refusal{Code: "login_required", Reason: "the answer of the identity provider was refused"})

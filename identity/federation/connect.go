@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -155,6 +156,7 @@ func (s *Service) connected(q *front.Request, x *connecting, in page.Connect, er
 	case errors.Is(err, person.ErrMismatch):
 		return s.refuseConnect(q, x, in, "problem.mismatch")
 	case errors.Is(err, person.ErrCoupled), errors.Is(err, person.ErrCoupledOther):
+		s.refuseAnswer(q, x.Answer, refusal.IdentityRefused, err)
 		s.RecordFailure(q.Request, x.Flow.Demand.Client.ID, "", x.Provider.Name+": coupled already")
 		return s.refuseConnect(q, x, in, "problem.coupled")
 	case errors.Is(err, ErrUsed):

@@ -10,6 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -56,6 +57,7 @@ func (s *Service) showDone(q *front.Request) error {
 	case errors.Is(err, errRegister):
 		return s.ask(q, a, s.registration.URL(a.Name))
 	case errors.Is(err, ErrBlocked):
+		s.refuseAnswer(q, a, refusal.PersonBlocked, err)
 		s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, "", a.Provider.Name+": the person is not active")
 		if a.Flow.Demand.Passive {
 			return s.refuse(q, a.Flow, &login.Refusal{Code: "login_required", Reason: "nobody is signed in"})

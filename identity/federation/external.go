@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -17,6 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -98,12 +98,12 @@ func (s *Service) AuthenticateExternal(q *front.Request, d login.Demand, p *Memb
 // RefuseExternal is the answer when a provider has not signed the person in: a page, or a refusal if the demand forbids
 // pages. p is nil for the service itself. An unknown error is returned as it is.
 func (s *Service) RefuseExternal(q *front.Request, d login.Demand, p *Member, err error) error {
-	var key string
+	key, reason := "", refusal.IdentityRefused
 	switch {
 	case errors.Is(err, idp.ErrNoIdentity):
-		key = "error.no_idp"
+		key, reason = "error.no_idp", refusal.ProviderNotOffered
 	case errors.Is(err, ErrBlocked):
-		key = "error.denied"
+		key, reason = "error.denied", refusal.PersonBlocked
 	case errors.Is(err, errNameTaken), errors.As(err, new(*person.ValidationError)), errors.As(err, new(*idp.Rejection)):
 		key = "error.identity"
 	default:
@@ -113,7 +113,7 @@ func (s *Service) RefuseExternal(q *front.Request, d login.Demand, p *Member, er
 	if p != nil {
 		id = p.ID
 	}
-	s.log.Info("sign-in refused", zap.String("provider", id), zap.String("client_ip", s.origin(q.Request).ClientIP), zap.NamedError("cause", err))
+	s.front.Refuse(q, refusal.Refusal{Where: refusal.SignIn, Reason: reason, By: "request", Provider: id, ClientID: d.Client.ID}, err)
 	if d.Passive {
 		return &login.Refusal{Code: "login_required", Reason: "the identity provider has signed nobody in"}
 	}
@@ -197,6 +197,9 @@ func (s *Service) signInExternal(q *front.Request, d login.Demand, p *Member, id
 	if err != nil {
 		return nil, err
 	}
+	s.front.Entered(q.Context(), refusal.Entry{
+		PersonID: si.Session.PersonID, Username: si.Person.Username, ClientID: d.Client.ID, By: "request", Provider: p.ID, Level: si.Session.Level,
+	})
 	s.jar.Set(q.W, session.CookieSession, x.token, 0)
 	s.pages.Choose(q.W, q.Request, si.Person.Locale)
 	return si, nil

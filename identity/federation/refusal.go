@@ -14,6 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -95,7 +96,9 @@ func (s *Service) providerFailed(q *front.Request, x *exchange, err error) error
 	case !errors.As(err, new(*providerError)):
 		return err
 	}
-	s.log.Warn("identity provider failed", zap.String("provider", x.Provider.ID), zap.Int("status", status), zap.Error(err))
+	s.front.Refuse(q, refusal.Refusal{
+		Where: refusal.SignIn, Reason: refusal.ProviderFailed, By: "provider", Provider: x.Provider.ID, ClientID: x.Flow.Demand.Client.ID, Status: status,
+	}, err)
 	s.RecordFailure(q.Request, x.Flow.Demand.Client.ID, "", "provider "+x.Provider.Name+" failed")
 	if x.Flow.Demand.Passive {
 		return s.refuse(q, x.Flow, &login.Refusal{Code: "temporarily_unavailable", Reason: "the identity provider does not answer"})
@@ -118,7 +121,7 @@ func (s *Service) RecordFailure(r *http.Request, client, person, reason string) 
 	ev, err := s.person.NewEvents(s.origin(r), proof.LoginFailed)
 	if err == nil {
 		e := ev[0]
-		e.PersonID, e.ClientID, e.Reason = person, client, reason
+		e.PersonID, e.ClientID, e.Reason, e.Ref = person, client, reason, refusal.RefOf(r.Context())
 		err = s.store.Update(context.WithoutCancel(r.Context()), func(tx storage.Tx) error { return s.events.Append(tx, e) })
 	}
 	if err != nil {

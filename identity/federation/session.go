@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -42,6 +43,7 @@ type Opening struct {
 	old       string // hash of the browser's session cookie
 	sealed    []byte // what the provider keeps with the session
 	locale    string // that the person prefers
+	entry     refusal.Entry
 }
 
 // PrepareSession makes what does not belong into the transaction of a sign-in: tokens, ids and events.
@@ -82,6 +84,7 @@ func (s *Service) Bind(tx storage.Tx, a *Answer, o *Opening, m *Match) error {
 	}
 	m.lower(&rec, a.Flow.Demand.Level)
 	o.locale = m.Person.Locale
+	o.entry = refusal.Entry{PersonID: m.ID, Username: m.Person.Username, ClientID: a.Flow.Demand.Client.ID, By: "provider", Provider: a.Provider.ID, Level: rec.Level}
 	var err error
 	if rec.Again, err = session.MarkSignedIn(tx, m.ID, o.Now); err != nil {
 		return err
@@ -155,6 +158,7 @@ func sessionName(issuer, name string) string {
 // FinishSignIn sets the cookies of a session that a provider opened.
 func (s *Service) FinishSignIn(w http.ResponseWriter, r *http.Request, a *Answer, o *Opening) {
 	s.pages.Choose(w, r, o.locale)
+	s.front.Entered(r.Context(), o.entry)
 	s.jar.Set(w, session.CookieSession, o.token, 0)
 	s.jar.Set(w, kindLast, a.Provider.ID+"."+s.lastMAC(a.Provider.ID), lastLife)
 }

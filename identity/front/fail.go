@@ -5,9 +5,8 @@ import (
 	"errors"
 	"net/http"
 
-	"go.uber.org/zap"
-
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -18,16 +17,19 @@ func (s *Service) NewID() (string, error) { return secret.ID(s.random, 32) }
 // fail answers and logs an error that is not the person's fault: 503 when storage fails or there is too much to do,
 // otherwise 500. session.ErrClosed is a 403.
 func (s *Service) fail(q *Request, err error) {
-	status, key := http.StatusInternalServerError, "error.internal"
+	status, key, reason := http.StatusInternalServerError, "error.internal", refusal.Internal
 	if errors.Is(err, session.ErrClosed) {
-		s.log.Info("sign-in refused", zap.String("path", q.URL.Path), zap.NamedError("cause", err))
+		s.Refuse(q, refusal.Refusal{Where: refusal.SignIn, Reason: refusal.SignInClosed, Status: http.StatusForbidden}, err)
 		s.pages.Error(q.W, q.Request, http.StatusForbidden, "error.closed", "")
 		return
 	}
 	if errors.Is(err, secret.ErrBusy) || errors.Is(err, ErrTooMany) || errors.Is(err, context.Canceled) ||
 		errors.Is(err, context.DeadlineExceeded) || storage.IsFailure(err) {
-		status, key = http.StatusServiceUnavailable, "error.unavailable"
+		status, key, reason = http.StatusServiceUnavailable, "error.unavailable", refusal.Unavailable
 	}
-	ref := s.pages.Error(q.W, q.Request, status, key, q.Again)
-	s.log.Error("request failed", zap.String("path", q.URL.Path), zap.Int("status", status), zap.String("ref", ref), zap.Error(err))
+	if errors.Is(err, ErrTooMany) {
+		reason = refusal.TooManyBegun
+	}
+	s.Refuse(q, refusal.Refusal{Reason: reason, Status: status}, err)
+	s.pages.Error(q.W, q.Request, status, key, q.Again)
 }

@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
@@ -16,6 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/pace"
 	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -82,6 +81,7 @@ func (s *Service) Page(h Handler) http.HandlerFunc {
 
 // Load reads what a request needs, in one View. The request is never nil.
 func (s *Service) Load(w http.ResponseWriter, r *http.Request) (*Request, error) {
+	r = s.refused.Begin(r, s.origin(r).ClientIP, refusal.Refusal{Where: refusal.Page})
 	q, now := &Request{Request: r, W: w}, s.now()
 	err := s.store.View(r.Context(), func(tx storage.Tx) (err error) {
 		if q.Settings, err = s.units(tx); err != nil {
@@ -93,6 +93,7 @@ func (s *Service) Load(w http.ResponseWriter, r *http.Request) (*Request, error)
 		q.flow, err = findFlow(tx, r.URL.Query().Get("flow"))
 		return err
 	})
+	q.introduce()
 	return q, err
 }
 
@@ -165,11 +166,11 @@ func (s *Service) Render(q *Request, err error) {
 	switch {
 	case err == nil, errors.Is(err, ErrAnswered), errors.Is(err, login.ErrResponded):
 	case errors.As(err, &form):
-		s.log.Info("form refused", zap.String("path", q.URL.Path), zap.Error(form.cause))
+		s.Refuse(q, refusal.Refusal{Reason: refusal.FormRefused, Status: http.StatusForbidden}, form.cause)
 		s.pages.Refuse(q.W, q.Request, form.cause, form.again)
 	case errors.As(err, &answer):
-		if answer.Cause != nil {
-			s.log.Info("page refused", zap.String("path", q.URL.Path), zap.Int("status", answer.Status), zap.NamedError("cause", answer.Cause))
+		if reason := reasons[answer.Key]; reason != "" {
+			s.Refuse(q, refusal.Refusal{Reason: reason, Status: answer.Status}, answer.Cause)
 		}
 		s.pages.Error(q.W, q.Request, answer.Status, answer.Key, answer.Again)
 	default:

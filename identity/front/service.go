@@ -18,6 +18,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -37,11 +38,13 @@ type Deps struct {
 	// Origin tells where a request came from.
 	Origin func(*http.Request) event.Origin
 	// Admit counts the flows that a sender begins; false: too many.
-	Admit  func(*http.Request) bool
-	Jar    cookie.Jar
-	Log    *zap.Logger
-	Now    func() time.Time
-	Random io.Reader
+	Admit func(*http.Request) bool
+	Jar   cookie.Jar
+	// Refusals keeps why somebody was refused. nil: they are logged alone.
+	Refusals *refusal.Recorder
+	Log      *zap.Logger
+	Now      func() time.Time
+	Random   io.Reader
 }
 
 // Service serves what pages share. It is safe for concurrent use.
@@ -50,17 +53,18 @@ type Service struct {
 	session *session.Service
 	proof   *proof.Service
 
-	store  storage.Store
-	events *event.Recorder
-	units  func(tx storage.Tx) (*config.Units, error)
-	notify notify.Sender
-	pages  *page.Renderer
-	origin func(*http.Request) event.Origin
-	admit  func(*http.Request) bool
-	jar    cookie.Jar
-	log    *zap.Logger
-	now    func() time.Time
-	random io.Reader
+	store   storage.Store
+	events  *event.Recorder
+	units   func(tx storage.Tx) (*config.Units, error)
+	notify  notify.Sender
+	pages   *page.Renderer
+	origin  func(*http.Request) event.Origin
+	admit   func(*http.Request) bool
+	jar     cookie.Jar
+	refused *refusal.Recorder
+	log     *zap.Logger
+	now     func() time.Time
+	random  io.Reader
 
 	authenticator authenticator
 }
@@ -70,7 +74,7 @@ func New(d Deps) *Service {
 	return &Service{
 		person: d.Person, session: d.Session, proof: d.Proof,
 		store: d.Store, events: d.Events, units: d.Units, notify: d.Notify,
-		pages: d.Pages, origin: d.Origin, admit: d.Admit, jar: d.Jar,
+		pages: d.Pages, origin: d.Origin, admit: d.Admit, jar: d.Jar, refused: d.Refusals,
 		log: d.Log, now: d.Now, random: d.Random,
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/pace"
 	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -94,13 +95,13 @@ func (s *Service) Admit(w http.ResponseWriter, r *http.Request, f FlowRecord, wh
 		Remembered: who.Remember && s.session.OffersRemember(), SignedInFor: secret.Hash(f.Demand.Return),
 	}
 	rec.From(who.From)
-	var locale string
+	var locale, username string
 	err = s.store.Update(r.Context(), func(tx storage.Tx) error {
 		person, err := who.Prove(tx, now)
 		if err != nil {
 			return err
 		}
-		rec.Epoch, locale = person.Epoch, person.Locale
+		rec.Epoch, locale, username = person.Epoch, person.Locale, person.Username
 		if rec.Again, err = session.MarkSignedIn(tx, who.Person, now); err != nil {
 			return err
 		}
@@ -120,6 +121,14 @@ func (s *Service) Admit(w http.ResponseWriter, r *http.Request, f FlowRecord, wh
 	if err != nil {
 		return err
 	}
+	entry := refusal.Entry{PersonID: who.Person, Username: username, ClientID: f.Demand.Client.ID, By: "password", Provider: rec.Provider, Level: rec.Level}
+	switch {
+	case who.Passkey != "":
+		entry.By = "passkey"
+	case who.Reason != "":
+		entry.By = "new_password"
+	}
+	s.Entered(r.Context(), entry)
 	s.session.SetCookies(w, rec, token, who.Device)
 	s.pages.Choose(w, r, locale)
 	return nil

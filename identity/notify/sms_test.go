@@ -47,7 +47,7 @@ func newTextHarnessWithin(t *testing.T, url string, timeout time.Duration) *text
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() }) //nolint:errcheck // a memory store
-	x := &textHarness{T: t, store: store, time: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), log: new(bytes.Buffer)}
+	x := &textHarness{T: t, store: store, time: time.Date(2096, 11, 21, 12, 0, 0, 0, time.UTC), log: new(bytes.Buffer)}
 	pages, err := page.New(page.Config{Issuer: "https://auth.example.com", Key: make([]byte, 32), Locales: page.Languages(), Brand: page.Brand{Name: "Albers & Co"}})
 	if err != nil {
 		t.Fatal(err)

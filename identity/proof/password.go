@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -27,6 +28,7 @@ type TypedPassword struct {
 // who is blocked is a *person.StateError. All are logged here.
 func (s *Service) ProvePassword(r *http.Request, c TypedPassword) (p RightPassword, wait time.Duration, err error) {
 	ctx, from := r.Context(), s.origin(r)
+	why := refusal.Refusal{Where: refusal.SignIn, Reason: refusal.WrongPassword, By: "password", ClientID: c.Client}
 	a, err := s.person.LookUp(ctx, c.Username)
 	if err != nil {
 		return p, 0, err
@@ -37,10 +39,14 @@ func (s *Service) ProvePassword(r *http.Request, c TypedPassword) (p RightPasswo
 		return p, 0, err
 	}
 	if at.Wait > 0 {
-		s.log.Info("sign-in refused: too many attempts", zap.String("person_id", a.ID), zap.String("client_ip", from.ClientIP))
+		why.Reason = refusal.Throttled
+		s.refuse(ctx, why, a, from, nil)
 		return p, at.Wait, nil
 	}
 	fresh, err := s.person.Compare(ctx, s.hasher, a, c.Password)
+	if err == nil && a.Person.State != person.Active {
+		why.Reason = ReasonOf(a.Person.State)
+	}
 	switch {
 	case err != nil || a.Person.State == person.Active:
 	case a.Person.State == person.Blocked:
@@ -52,10 +58,10 @@ func (s *Service) ProvePassword(r *http.Request, c TypedPassword) (p RightPasswo
 	}
 	switch {
 	case errors.As(err, new(*person.StateError)):
-		s.log.Info("sign-in refused: the person is blocked", zap.String("person_id", a.ID), zap.String("client_ip", from.ClientIP))
+		s.refuse(ctx, why, a, from, nil)
 		return p, 0, cmp.Or(s.refused(ctx, c.Client, a, at, from, "the account is blocked"), err)
 	case errors.Is(err, person.ErrMismatch):
-		s.log.Info("sign-in refused", zap.String("person_id", a.ID), zap.String("client_ip", from.ClientIP))
+		s.refuse(ctx, why, a, from, err)
 		if err := s.Failed(ctx, c.Client, a, at, from); err != nil {
 			return p, 0, err
 		}
@@ -65,6 +71,31 @@ func (s *Service) ProvePassword(r *http.Request, c TypedPassword) (p RightPasswo
 		return p, 0, err
 	}
 	return RightPassword{Account: a, attempt: at, fresh: fresh, Device: device, From: from}, 0, nil
+}
+
+// refuse records why an account is refused. An unknown name is not kept.
+func (s *Service) refuse(ctx context.Context, why refusal.Refusal, a person.Holder, from event.Origin, cause error) {
+	s.refusals.Refuse(ctx, s.log, About(why, a), cause, zap.String("client_ip", from.ClientIP))
+}
+
+// About completes a refusal by the account that it is about, which can be unknown.
+func About(why refusal.Refusal, a person.Holder) refusal.Refusal {
+	why.PersonID, why.Username = a.ID, a.Person.Username
+	if a.ID == "" && why.Reason != refusal.Throttled {
+		why.Reason = refusal.UnknownName
+	}
+	if why.Partition = a.Person.PartitionName(); why.Partition == event.DefaultPartition {
+		why.Partition = ""
+	}
+	return why
+}
+
+// ReasonOf is why a person in this state does not sign in, although the password is right.
+func ReasonOf(state person.State) refusal.Reason {
+	if state == person.Inactive {
+		return refusal.PersonInactive
+	}
+	return refusal.PersonBlocked
 }
 
 // NotEvaluated takes back an attempt whose password could not be checked.
@@ -88,7 +119,7 @@ func (s *Service) refused(ctx context.Context, clientID string, a person.Holder,
 			return err
 		}
 		e := ev[0]
-		e.PersonID, e.ClientID, e.Reason = a.ID, clientID, why
+		e.PersonID, e.ClientID, e.Reason, e.Ref = a.ID, clientID, why, refusal.RefOf(ctx)
 		return s.events.Append(tx, e)
 	})
 }
@@ -110,7 +141,7 @@ func (s *Service) Failed(ctx context.Context, clientID string, a person.Holder, 
 			}
 		}
 		for _, e := range ev {
-			e.PersonID, e.ClientID = a.ID, clientID
+			e.PersonID, e.ClientID, e.Ref = a.ID, clientID, refusal.RefOf(ctx)
 			if err := s.events.Append(tx, e); err != nil {
 				return err
 			}

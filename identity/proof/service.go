@@ -14,6 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -38,24 +39,27 @@ type Deps struct {
 	Units func(tx storage.Tx) (*config.Units, error)
 	// Origin tells where a request came from.
 	Origin func(*http.Request) event.Origin
-	Log    *zap.Logger
-	Now    func() time.Time
-	Random io.Reader
+	// Refusals keeps why somebody was refused. nil: they are logged alone.
+	Refusals *refusal.Recorder
+	Log      *zap.Logger
+	Now      func() time.Time
+	Random   io.Reader
 }
 
 // Service checks proofs. It is safe for concurrent use; purposes and paths are registered before it is used.
 type Service struct {
-	person  *person.Service
-	session *session.Service
-	store   storage.Store
-	keyring *secret.Keyring
-	hasher  *secret.Hasher
-	events  *event.Recorder
-	units   func(tx storage.Tx) (*config.Units, error)
-	origin  func(*http.Request) event.Origin
-	log     *zap.Logger
-	now     func() time.Time
-	random  io.Reader
+	person   *person.Service
+	session  *session.Service
+	store    storage.Store
+	keyring  *secret.Keyring
+	hasher   *secret.Hasher
+	events   *event.Recorder
+	units    func(tx storage.Tx) (*config.Units, error)
+	origin   func(*http.Request) event.Origin
+	refusals *refusal.Recorder
+	log      *zap.Logger
+	now      func() time.Time
+	random   io.Reader
 
 	cfg        Config
 	deliveries map[DeliveredPurpose]deliveredTermsFunc
@@ -76,7 +80,7 @@ func New(cfg Config, d Deps) (*Service, error) {
 	return &Service{
 		person: d.Person, session: d.Session,
 		store: d.Store, keyring: d.Keyring, hasher: d.Hasher, events: d.Events, units: d.Units,
-		origin: d.Origin, log: d.Log, now: d.Now, random: d.Random,
+		origin: d.Origin, refusals: d.Refusals, log: d.Log, now: d.Now, random: d.Random,
 		cfg: cfg,
 	}, nil
 }

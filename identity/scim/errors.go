@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/pace"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -103,11 +104,12 @@ type errorBody struct {
 	Schemas []string `json:"schemas"`
 	Type    string   `json:"scimType,omitempty"`
 	Detail  string   `json:"detail,omitempty"`
-	Status  string   `json:"status"` // a text (RFC 7644 3.12)
+	Status  string   `json:"status"`        // a text (RFC 7644 3.12)
+	Ref     string   `json:"ref,omitempty"` // docs/decisions.md#refusals
 }
 
 func (e *Error) body() errorBody {
-	return errorBody{[]string{errorMessage}, e.Type, e.Detail, strconv.Itoa(e.Status)}
+	return errorBody{[]string{errorMessage}, e.Type, e.Detail, strconv.Itoa(e.Status), ""}
 }
 
 // fail writes a refusal and logs it once.
@@ -120,13 +122,30 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case http.StatusServiceUnavailable:
 		pace.RetryAfter(w, pace.Soon)
 	}
-	fields := []zap.Field{zap.String("method", r.Method), zap.Int("status", e.Status), zap.String("scim_type", e.Type), zap.NamedError("cause", e.cause)}
-	if e.Status >= http.StatusInternalServerError && e.cause != nil { // a switched-off API is not a failure
-		s.deps.Log.Error("request failed", fields...)
-	} else {
-		s.deps.Log.Info("request refused", fields...)
+	body := e.body()
+	body.Ref = s.record(r, e)
+	write(w, e.Status, body)
+}
+
+// record writes the log line, and keeps a refusal of the caller, whose reference it returns.
+func (s *Server) record(r *http.Request, e *Error) (ref string) {
+	f := refusal.Refusal{Where: refusal.API, Detail: e.Detail, Status: e.Status, Site: r.Host, Method: r.Method, Path: r.URL.Path}
+	switch e.Status {
+	case http.StatusUnauthorized:
+		f.Reason = refusal.ReasonOf(e.cause, refusal.NoCredentials)
+	case http.StatusForbidden:
+		f.Reason = refusal.NotAllowed
+	case http.StatusServiceUnavailable:
+		if f.Reason = refusal.Unavailable; e.cause == nil {
+			f.Reason = refusal.APIDisabled
+		}
+	case http.StatusInternalServerError:
+		f.Reason = refusal.Internal
+	default:
+		s.deps.Log.Info("request refused", zap.String("method", r.Method), zap.Int("status", e.Status), zap.String("scim_type", e.Type), zap.NamedError("cause", e.cause))
+		return ""
 	}
-	write(w, e.Status, e.body())
+	return s.deps.Refusals.Refuse(r.Context(), s.deps.Log, f, e.cause)
 }
 
 // mediaType is the type of answers. (RFC 7644 8.1)

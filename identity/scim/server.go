@@ -15,6 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
@@ -31,7 +32,9 @@ type Deps struct {
 	Authorize func(r *http.Request) (Caller, error)
 	// Enabled tells whether the API is switched on. Default: it is.
 	Enabled func(ctx context.Context) (bool, error)
-	Log     *zap.Logger
+	// Refusals keeps why somebody was refused. nil: they are logged alone.
+	Refusals *refusal.Recorder
+	Log      *zap.Logger
 }
 
 // Caller is the client that sends a request.

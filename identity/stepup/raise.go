@@ -6,12 +6,11 @@ import (
 	"errors"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -37,13 +36,13 @@ func (s *Service) beginAttempt(q *front.Request, x *stepUp, m *Method) (proof.At
 // tryAnswer counts an answer, verifies it and raises the session. It returns how long no answer is accepted, and
 // person.ErrMismatch for a wrong answer.
 func (s *Service) tryAnswer(q *front.Request, a *answer) (wait time.Duration, err error) {
-	ctx, personID := q.Context(), a.signIn.Session.PersonID
+	ctx := q.Context()
 	at, err := s.beginAttempt(q, a.stepUp, a.method)
 	if err != nil {
 		return 0, err
 	}
 	if at.Wait > 0 {
-		s.log.Info("step-up not accepted: too many attempts", zap.String("person_id", personID), zap.String("client_ip", a.from.ClientIP))
+		s.front.Refuse(q, refusal.Refusal{Where: refusal.StepUp, Reason: refusal.Throttled, By: a.method.Name, ClientID: a.stepUp.flow.Demand.Client.ID}, nil)
 		return at.Wait, nil
 	}
 	spend, err := a.method.check(ctx, s, a)
@@ -54,7 +53,11 @@ func (s *Service) tryAnswer(q *front.Request, a *answer) (wait time.Duration, er
 	}
 	switch {
 	case errors.Is(err, person.ErrMismatch):
-		s.log.Info("step-up refused", zap.String("person_id", personID), zap.String("method", a.method.Name), zap.String("client_ip", a.from.ClientIP))
+		why := refusal.Refusal{Where: refusal.StepUp, Reason: refusal.WrongCode, By: a.method.Name, ClientID: a.stepUp.flow.Demand.Client.ID}
+		if a.method == &passkeyMethod {
+			why.Reason = refusal.PasskeyRefused
+		}
+		s.front.Refuse(q, why, err)
 		return 0, cmp.Or(s.recordFailure(ctx, a, at), person.ErrMismatch)
 	case err != nil:
 		s.proof.NotEvaluated(ctx, at)
@@ -74,7 +77,7 @@ func (s *Service) recordFailure(ctx context.Context, a *answer, at proof.Attempt
 	return s.store.Update(ctx, func(tx storage.Tx) error {
 		for _, e := range ev {
 			e = a.signIn.OwnEvent(e, a.method.Name)
-			e.ClientID = a.stepUp.flow.Demand.Client.ID
+			e.ClientID, e.Ref = a.stepUp.flow.Demand.Client.ID, refusal.RefOf(ctx)
 			if err := s.events.Append(tx, e); err != nil {
 				return err
 			}
@@ -143,6 +146,9 @@ func (s *Service) raise(q *front.Request, g gain) error {
 	})
 	if err != nil {
 		return err
+	}
+	if !g.setUp {
+		s.front.Raised(q, refusal.Entry{ClientID: g.client, By: g.method.Name, Level: rec.Level})
 	}
 	s.session.SetCookie(q.W, token, rec, now)
 	return nil

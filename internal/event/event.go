@@ -42,6 +42,7 @@ type Event struct {
 	UserAgent string    `cbor:"ua,omitempty"`
 	Partition string    `cbor:"pt,omitempty"` // "": DefaultPartition
 	Reason    string    `cbor:"r,omitempty"`
+	Ref       string    `cbor:"f,omitempty"` // of the refusal that it tells of
 
 	brief bool // of its Type
 }

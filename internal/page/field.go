@@ -223,7 +223,7 @@ func (f *frame) Say(t Text) string {
 }
 
 // notice is what the template "notice" sees.
-type notice struct{ Kind, Text string }
+type notice struct{ Kind, Text, Ref string }
 
 // Notice returns a notice of a kind: info, good, warn, or bad. A bad notice takes the focus, and fields with Invalid
 // refer to it; a page has at most one. An empty key gives no notice.
@@ -233,7 +233,11 @@ func (f *frame) Notice(kind, key string, fill ...any) notice {
 	if key == "" {
 		return notice{}
 	}
-	return notice{Kind: kind, Text: f.Say(Text{key, fill})}
+	n := notice{Kind: kind, Text: f.Say(Text{key, fill})}
+	if kind == "bad" && f.Ref != "" {
+		n.Ref = f.T("error.ref", "ref", f.Ref)
+	}
+	return n
 }
 
 // Row is a line of a list with its actions. Name is shown as it is. Title replaces it if that message exists. Mark,

@@ -155,10 +155,11 @@ func (p *Renderer) Render(w http.ResponseWriter, r *http.Request, v View) {
 }
 
 // Error writes an error page and returns the reference id on it, for the log line. key is the key of a message
-// ("error.expired"); again is a same-origin link to start again, or "". Below 500 there is no reference, and the result
-// is "": a refusal brings its own to Fail. 503 and 429 set Retry-After if it is not set yet.
+// ("error.expired"); again is a same-origin link to start again, or "". The reference is that of the request's refusal.
+// Without a refusal there is one from 500 on, otherwise the result is "". 503 and 429 set Retry-After if it is not set
+// yet.
 func (p *Renderer) Error(w http.ResponseWriter, r *http.Request, status int, key, again string) (ref string) {
-	if status >= http.StatusInternalServerError {
+	if ref = refusal.Told(r.Context()); ref == "" && status >= http.StatusInternalServerError {
 		ref = p.ref()
 	}
 	p.Fail(w, r, status, Failure{Key: key, Again: again, Ref: ref})
@@ -204,6 +205,8 @@ type frame struct {
 
 	Languages []languageLink
 	Help      string
+	// Ref is the reference of the refusal that the page tells of. Empty: it tells of none
+	Ref string
 	// Organisation is the owner of the client, ClientLogo the picture next to its name. nil: unknown, none
 	Organisation *organisation
 	ClientLogo   *sizedPicture
@@ -228,7 +231,7 @@ func (p *Renderer) make(r *http.Request, v View, scripts *scriptSet) ([]byte, *l
 	f := frame{
 		language: lang, Brand: p.cfg.Brand, Host: p.host, CSS: p.assets.css, Icon: p.assets.icon, Logo: p.assets.logo, LogoSize: p.assets.logoSize,
 		Secure: strings.HasPrefix(p.origin, "https:"), Mobile: v.Mobile, Client: v.Client, Nav: v.Nav, Data: v.Data,
-		Languages: p.languageLinks(r, v, lang), Help: p.cfg.Brand.Help,
+		Languages: p.languageLinks(r, v, lang), Help: p.cfg.Brand.Help, Ref: refusal.Told(r.Context()),
 		needed: scripts, scripts: p.assets.scripts,
 	}
 	p.setOrganisation(&f, org, v)

@@ -1,5 +1,7 @@
 package refusal
 
+import "errors"
+
 // Reason says why somebody was refused. It is a word for metrics, logs and programs; operators read its meaning.
 type Reason string
 
@@ -30,6 +32,7 @@ const (
 	WrongAnswer        Reason = "wrong_answer"
 	PasskeyRefused     Reason = "passkey_refused"
 	NoSecondFactor     Reason = "no_second_factor"
+	SecondFactorNeeded Reason = "second_factor_needed"
 	ProviderRefused    Reason = "provider_refused"
 	ProviderAnswer     Reason = "provider_answer_invalid"
 	ProviderFailed     Reason = "provider_failed"
@@ -93,7 +96,7 @@ var meanings = map[Reason]meaning{
 
 	UnknownName:        {"there is no account of that name", "Check the spelling, or add the person."},
 	WrongPassword:      {"the password is wrong", "Try again, or choose a new password by a link."},
-	PersonBlocked:      {"the account is blocked", "Unblock the person: caddy gatehouse person enable."},
+	PersonBlocked:      {"the account is blocked", "Unblock the person: caddy gatehouse person unblock."},
 	PersonInactive:     {"the account has not been activated", "Follow the link of the invitation, or send another one."},
 	PersonGone:         {"the account was changed or removed meanwhile", "Sign in again."},
 	Throttled:          {"there were too many attempts", "Wait until the time on the page is over."},
@@ -103,6 +106,7 @@ var meanings = map[Reason]meaning{
 	WrongAnswer:        {"an answer to the questions is wrong", "Try again, or correct what is known of the person."},
 	PasskeyRefused:     {"the passkey was not accepted", "Use a passkey of this account and this address, or another method."},
 	NoSecondFactor:     {"the account has no method that reaches the required level", "Set up a method on the page Security of the account."},
+	SecondFactorNeeded: {"the password alone is not enough", "Sign in on a page, where a second method can be asked for."},
 	ProviderRefused:    {"the identity provider refused the sign-in", "Look in the log of the provider."},
 	ProviderAnswer:     {"the answer of the identity provider is not valid", "Start again. The log line names what is wrong: often a clock, a certificate or an address."},
 	ProviderFailed:     {"the identity provider could not be reached", "Look at the address and the state of the provider: caddy gatehouse check."},
@@ -125,7 +129,7 @@ var meanings = map[Reason]meaning{
 	GrantInvalid:        {"the code, refresh token or assertion is unknown, expired or revoked", "Start again with a new sign-in."},
 	CodeReplayed:        {"the code was used a second time, so its tokens were revoked", "Redeem a code once. If the application does, the code was stolen."},
 	RefreshReplayed:     {"the refresh token was used a second time, so the grant was revoked", "Store the newest refresh token. If the application does, an older one was stolen."},
-	ProofKey:            {"code_verifier does not belong to code_challenge", "Send the verifier of the same sign-in."},
+	ProofKey:            {"redirect_uri or code_verifier is not that of the sign-in", "Send both exactly as when the sign-in began."},
 	ScopeNotAllowed:     {"the client is not allowed the scope, or it is unknown", "Allow the scope to the client, or ask for less."},
 	ResourceNotAllowed:  {"the resource is unknown or not allowed to the client", "Name the resource at the client."},
 	ConsentDenied:       {"the person did not allow the application what it asked for", "Start again and allow it."},
@@ -156,4 +160,22 @@ func (r Reason) Mend() string { return meanings[r].mend }
 func (r Reason) known() bool {
 	_, ok := meanings[r]
 	return ok
+}
+
+// New returns an error that knows its reason, for a cause that becomes a refusal further up.
+func New(reason Reason, text string) error { return &reasoned{reason, text} }
+
+type reasoned struct {
+	reason Reason
+	text   string
+}
+
+func (e *reasoned) Error() string { return e.text }
+
+// ReasonOf returns the reason of an error that New has made, or fallback.
+func ReasonOf(err error, fallback Reason) Reason {
+	if e := new(reasoned); errors.As(err, &e) {
+		return e.reason
+	}
+	return fallback
 }

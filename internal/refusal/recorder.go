@@ -6,11 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
@@ -29,8 +30,13 @@ const (
 // ErrUnknown says that no refusal of the last day has the reference.
 var ErrUnknown = errors.New("no refusal of the last 24 hours has this reference: only the newest 8,192 are kept, and at most 100 a second")
 
-// Counter counts refusals, for the metrics. It must be safe for concurrent use and fast.
-type Counter interface{ CountRefusal(*Refusal) }
+// Counter counts, for the metrics. It must be safe for concurrent use and fast.
+type Counter interface {
+	CountRefusal(f *Refusal)
+	// CountCode counts the error code of an answer, which one refusal can have more than one of.
+	CountCode(f *Refusal)
+	CountEntry(e Entry)
+}
 
 // Recorder keeps refusals for a day. Its methods never wait for storage, except Find, and a nil Recorder
 // writes log lines alone.
@@ -71,8 +77,16 @@ func (r *Recorder) Ref() string {
 }
 
 // Refuse keeps and counts a refusal and writes its log line to log, once, with the cause and further fields. It returns
-// the reference, and makes one if the refusal has none.
-func (r *Recorder) Refuse(log *zap.Logger, f Refusal, cause error, more ...zap.Field) (ref string) {
+// the reference, and makes one if the refusal has none. The slip of the request says what f does not. Of several
+// refusals of a request with a slip, the first one counts.
+func (r *Recorder) Refuse(ctx context.Context, log *zap.Logger, f Refusal, cause error, more ...zap.Field) (ref string) {
+	from, first := f.fill(ctx)
+	if f.Code != "" && r != nil && r.counter != nil {
+		r.counter.CountCode(&f)
+	}
+	if !first {
+		return f.Ref
+	}
 	if !f.Reason.known() {
 		f.Reason = Internal
 	}
@@ -82,10 +96,17 @@ func (r *Recorder) Refuse(log *zap.Logger, f Refusal, cause error, more ...zap.F
 	f.trim()
 	if c := log.Check(level(&f), message(&f)); c != nil {
 		fields := append([]zap.Field{zap.Inline(&f)}, more...)
+		if from != "" {
+			fields = append(fields, zap.String("client_ip", from))
+		}
 		if cause != nil {
 			fields = append(fields, zap.NamedError("cause", cause))
 		}
 		c.Write(fields...)
+	}
+	if span := trace.SpanFromContext(ctx); span.IsRecording() {
+		span.AddEvent("refused", trace.WithAttributes(
+			attribute.String("gatehouse.ref", f.Ref), attribute.String("gatehouse.reason", string(f.Reason)), attribute.String("gatehouse.where", f.Where)))
 	}
 	if r == nil {
 		return f.Ref
@@ -191,16 +212,20 @@ func (r *Recorder) Find(ctx context.Context, ref string) (Refusal, error) {
 	return found, err
 }
 
+// level is that of the log line: our own failures are errors, refusals are not.
 func level(f *Refusal) zapcore.Level {
-	if f.Status >= http.StatusInternalServerError {
+	switch f.Reason {
+	case Unavailable, Internal:
 		return zap.ErrorLevel
+	case ProviderFailed:
+		return zap.WarnLevel
 	}
 	return zap.InfoLevel
 }
 
 func message(f *Refusal) string {
 	switch {
-	case f.Status >= http.StatusInternalServerError:
+	case level(f) == zap.ErrorLevel:
 		return "request failed"
 	case f.Where == SignIn:
 		return "sign-in refused"

@@ -22,6 +22,7 @@ const (
 	StepUp = "step_up"
 	OAuth  = "oauth"
 	API    = "api"
+	Page   = "page" // of Gatehouse itself
 )
 
 // Refusal is one refusal. It holds nothing secret: no token, code, password or query, and no name that was typed and

@@ -33,6 +33,10 @@ func (c *counted) CountRefusal(*Refusal) {
 	c.n++
 }
 
+func (*counted) CountEntry(Entry) {}
+
+func (*counted) CountCode(*Refusal) {}
+
 // recorder is a Recorder with a clock of its own.
 type recorder struct {
 	*Recorder
@@ -60,7 +64,7 @@ var denied = Refusal{
 func TestWhy(t *testing.T) {
 	t.Parallel()
 	r := newRecorder(t)
-	ref := r.Refuse(zap.NewNop(), denied, nil)
+	ref := r.Refuse(t.Context(), zap.NewNop(), denied, nil)
 	got, err := r.Find(t.Context(), ref)
 	if err != nil || got.Username != "demo@example.com" || !got.At.Equal(r.time) {
 		t.Fatalf("Find(%q) = %+v, %v, want the refusal", ref, got, err)
@@ -85,7 +89,7 @@ func TestFloodOfRefusals(t *testing.T) {
 	r := newRecorder(t)
 	var all []string
 	for range 3 * perSecond {
-		all = append(all, r.Refuse(zap.NewNop(), denied, nil))
+		all = append(all, r.Refuse(t.Context(), zap.NewNop(), denied, nil))
 	}
 	if n := r.Lost(); n != 2*perSecond {
 		t.Errorf("%d of %d refusals of one second are lost, want %d", n, len(all), 2*perSecond)
@@ -105,7 +109,7 @@ func TestFloodOfRefusals(t *testing.T) {
 			r.time = r.time.Add(time.Second)
 			r.flush(t.Context())
 		}
-		r.Refuse(zap.NewNop(), denied, nil)
+		r.Refuse(t.Context(), zap.NewNop(), denied, nil)
 	}
 	if _, err := r.Find(t.Context(), first); !errors.Is(err, ErrUnknown) {
 		t.Errorf("Find of the oldest = %v, want its slot overwritten", err)
@@ -135,7 +139,7 @@ func TestManyRefuseAtOnce(t *testing.T) {
 	refs := map[string]bool{}
 	for range 20 {
 		callers.Go(func() {
-			ref := r.Refuse(zap.NewNop(), denied, nil)
+			ref := r.Refuse(t.Context(), zap.NewNop(), denied, nil)
 			mu.Lock()
 			defer mu.Unlock()
 			refs[ref] = true
@@ -159,7 +163,7 @@ func TestRefusalsDuringAFailure(t *testing.T) {
 	t.Parallel()
 	r := newRecorder(t)
 	r.store.Close() //nolint:errcheck // on purpose
-	if ref := r.Refuse(zap.NewNop(), denied, nil); len(ref) != 9 {
+	if ref := r.Refuse(t.Context(), zap.NewNop(), denied, nil); len(ref) != 9 {
 		t.Errorf("Refuse = %q, want a reference", ref)
 	}
 	r.flush(t.Context())
@@ -167,7 +171,7 @@ func TestRefusalsDuringAFailure(t *testing.T) {
 		t.Errorf("Lost() = %d, want 1", r.Lost())
 	}
 	var none *Recorder
-	if ref := none.Refuse(zap.NewNop(), denied, nil); ref != "" {
+	if ref := none.Refuse(t.Context(), zap.NewNop(), denied, nil); ref != "" {
 		t.Errorf("Refuse without a recorder = %q, want none", ref)
 	}
 }
@@ -178,7 +182,7 @@ func TestLogLine(t *testing.T) {
 	core, lines := observer.New(zap.InfoLevel)
 	f := denied
 	f.Path, f.Groups = "/a\r\nforged: line"+strings.Repeat("x", 5000), make([]string, 500)
-	ref := r.Refuse(zap.New(core), f, errors.New("cause"), zap.String("client_ip", "192.0.2.1"))
+	ref := r.Refuse(t.Context(), zap.New(core), f, errors.New("cause"), zap.String("client_ip", "192.0.2.1"))
 	got := lines.All()
 	if len(got) != 1 || got[0].Message != "request refused" {
 		t.Fatalf("lines = %+v, want one", got)
@@ -199,7 +203,7 @@ func TestLogLine(t *testing.T) {
 	}
 	f.Where, f.Reason = SignIn, "made up"
 	f.Status = 503
-	r.Refuse(zap.New(core), f, nil)
+	r.Refuse(t.Context(), zap.New(core), f, nil)
 	if l := lines.All()[1]; l.Level != zap.ErrorLevel || l.ContextMap()["reason"] != "internal_error" {
 		t.Errorf("a failure is logged as %+v", l)
 	}

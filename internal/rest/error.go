@@ -14,6 +14,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/pace"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -27,6 +28,8 @@ type Error struct {
 	Message string
 	// Details are left out when nil.
 	Details any
+	// Reason is why, for operators. Default: what the status says.
+	Reason refusal.Reason
 
 	cause error // for the log
 }
@@ -70,6 +73,7 @@ type errorResponse struct {
 	Code    int    `json:"error_code,omitempty"`
 	Message string `json:"error_message"`
 	Details any    `json:"details,omitempty"`
+	Ref     string `json:"ref,omitempty"` // docs/decisions.md#refusals
 }
 
 // headers sets the headers of every answer.
@@ -102,19 +106,40 @@ func Empty(w http.ResponseWriter, status int) {
 // 503, anything else as 500.
 func (g *Gate) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	e := asError(err)
-	fields := []zap.Field{zap.String("path", event.Clean(r.URL.Path)), zap.Int("status", e.Status), zap.Int("error_code", e.Code), zap.String("reason", e.Message)}
-	if e.cause != nil {
-		fields = append(fields, zap.NamedError("cause", e.cause))
-	}
-	if e.Status >= http.StatusInternalServerError && e.cause != nil { // a switched-off API is not a failure
-		g.Log.Error("request failed", fields...)
-	} else {
-		g.Log.Info("request refused", fields...)
-	}
+	ref := g.record(r, e)
 	if e.Status == http.StatusServiceUnavailable && w.Header().Get("Retry-After") == "" {
 		pace.RetryAfter(w, pace.Soon)
 	}
-	JSON(w, e.Status, errorResponse{e.Code, e.Message, e.Details})
+	JSON(w, e.Status, errorResponse{e.Code, e.Message, e.Details, ref})
+}
+
+// record writes the log line, and keeps a refusal, whose reference it returns. What is wrong with a body or an address
+// is no refusal of the caller, and the answer says it.
+func (g *Gate) record(r *http.Request, e *Error) (ref string) {
+	f := refusal.Refusal{
+		Where: refusal.API, Reason: e.Reason, Detail: e.Message, Status: e.Status, Site: r.Host, Method: r.Method, Path: r.URL.Path,
+	}
+	if f.Reason == "" {
+		f.Reason = reasons[e.Status]
+	}
+	if e.Status == http.StatusServiceUnavailable && e.cause == nil {
+		f.Reason = refusal.APIDisabled
+	}
+	if f.Reason != "" {
+		return g.Refusals.Refuse(r.Context(), g.Log, f, e.cause, zap.Int("error_code", e.Code))
+	}
+	g.Log.Info("request refused", zap.String("path", event.Clean(r.URL.Path)), zap.Int("status", e.Status), zap.Int("error_code", e.Code),
+		zap.String("detail", e.Message), zap.NamedError("cause", e.cause))
+	return ""
+}
+
+// reasons of the statuses that refuse the caller, and of our own failures.
+var reasons = map[int]refusal.Reason{
+	http.StatusUnauthorized:        refusal.NoCredentials,
+	http.StatusForbidden:           refusal.NotAllowed,
+	http.StatusTooManyRequests:     refusal.Throttled,
+	http.StatusInternalServerError: refusal.Internal,
+	http.StatusServiceUnavailable:  refusal.Unavailable,
 }
 
 func asError(err error) *Error {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/loopback"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 )
 
 // challenge is the WWW-Authenticate header of a 401. (RFC 7617 2)
@@ -28,8 +29,10 @@ type Gate struct {
 	// partitions, or no function: all.
 	Partitioned bool
 	Partitions  func(client string) []string
-	Log         *zap.Logger
-	Issuer      string // no trailing slash
+	// Refusals keeps why somebody was refused. nil: they are logged alone.
+	Refusals *refusal.Recorder
+	Log      *zap.Logger
+	Issuer   string // no trailing slash
 }
 
 // Handler serves one operation of an authenticated API client. Its error is written by Fail.
@@ -51,10 +54,12 @@ func (g *Gate) Enter(w http.ResponseWriter, r *http.Request, api string) (client
 	}
 	switch {
 	case err == nil:
+		refusal.Learn(r.Context(), func(f *refusal.Refusal) { f.ClientID = client })
 		return client, true
 	case errors.Is(err, login.ErrNoCredentials):
 		w.Header().Set("WWW-Authenticate", challenge)
-		err = (&Error{Status: http.StatusUnauthorized, Message: "authentication is required"}).With(err)
+		reason := refusal.ReasonOf(err, refusal.NoCredentials)
+		err = (&Error{Status: http.StatusUnauthorized, Message: "authentication is required", Reason: reason}).With(err)
 	case errors.Is(err, login.ErrNotAllowed):
 		err = (&Error{Status: http.StatusForbidden, Message: "the API client may not use this API"}).With(err)
 	case !errors.As(err, new(*Error)):
@@ -84,16 +89,16 @@ func (g *Gate) refuse(r *http.Request) error {
 		secure = g.Secure(r)
 	}
 	if !secure && strings.HasPrefix(g.Issuer, "https://") {
-		return &Error{Status: http.StatusForbidden, Message: "this API is served over https only"}
+		return &Error{Status: http.StatusForbidden, Message: "this API is served over https only", Reason: refusal.Insecure}
 	}
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return nil
 	}
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
-		return &Error{Status: http.StatusForbidden, Message: "requests of other sites are refused"}
+		return &Error{Status: http.StatusForbidden, Message: "requests of other sites are refused", Reason: refusal.OtherOrigin}
 	}
 	if origin := r.Header.Values("Origin"); len(origin) > 0 && (len(origin) > 1 || origin[0] != g.Issuer) {
-		return &Error{Status: http.StatusForbidden, Message: "requests of other origins are refused"}
+		return &Error{Status: http.StatusForbidden, Message: "requests of other origins are refused", Reason: refusal.OtherOrigin}
 	}
 	return nil
 }
@@ -123,6 +128,7 @@ func (g *Gate) Methods(api string, on func(*http.Request) error, operations map[
 	}
 	slices.Sort(allow)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r = g.Refusals.Begin(r, "", refusal.Refusal{Where: refusal.API})
 		client, ok := g.Enter(w, r, api)
 		if !ok {
 			return

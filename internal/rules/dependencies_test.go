@@ -30,6 +30,8 @@ var dependencies = map[string]string{
 	"github.com/russellhaering/goxmldsig":           "XML signatures",
 	"github.com/spf13/cobra":                        "commands",
 	"github.com/wneessen/go-mail":                   "mail",
+	"go.opentelemetry.io/otel":                      "attributes of spans, in Caddy's tracing",
+	"go.opentelemetry.io/otel/trace":                "spans in Caddy's tracing",
 	"go.uber.org/zap":                               "logs",
 	"golang.org/x/crypto":                           "Argon2id, bcrypt",
 	"golang.org/x/net":                              "HTML in tests, host names",

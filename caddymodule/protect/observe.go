@@ -1,0 +1,57 @@
+package protect
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
+)
+
+// passCounter remembers where the requests that pass are counted, so that counting one costs no look-up and no memory.
+type passCounter struct {
+	of     counter // which the next configuration may replace
+	passes prometheus.Counter
+}
+
+func (p *Protect) countPass(c counter) {
+	if c == nil {
+		return
+	}
+	known := p.passes.Load()
+	if known == nil || known.of != c {
+		known = &passCounter{c, c.SitePasses(p.name)}
+		p.passes.Store(known)
+	}
+	known.passes.Inc()
+}
+
+// countKept counts a request that has not passed.
+func (p *Protect) countKept(c counter, result string, reason refusals.Reason) {
+	if c != nil {
+		c.CountSite(p.name, result, string(reason))
+	}
+}
+
+// check begins the span of the check of a request, below that of Caddy's directive tracing. nil: nothing is traced.
+func (p *Protect) check(g *passage) trace.Span {
+	parent := trace.SpanFromContext(g.r.Context())
+	if !parent.IsRecording() {
+		return nil
+	}
+	_, span := parent.TracerProvider().Tracer("gatehouse").Start(g.r.Context(), "gatehouse.protect",
+		trace.WithAttributes(attribute.String("gatehouse.site", p.name)))
+	return span
+}
+
+// checked ends the span of a check.
+func checked(span trace.Span, g *passage, passed bool) {
+	span.SetAttributes(attribute.Bool("gatehouse.allowed", passed))
+	if who := g.who; who != nil && who.Active {
+		span.SetAttributes(attribute.String("gatehouse.client_id", who.ClientID))
+		if who.Person != nil {
+			span.SetAttributes(attribute.String("enduser.id", who.Person.ID))
+		}
+	}
+	span.End()
+}
