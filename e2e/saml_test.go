@@ -50,6 +50,12 @@ var samlProviders = []samlProvider{
 		"authproc": map[string]any{"1": map[string]any{"class": "saml:AttributeNameID", "attribute": "mail", "Format": emailFormat}},
 	})},
 	{id: "keys", name: "with key pairs of the configuration", options: "couple email\nsign rollover\ndecrypt rollover", settings: signing(true, true, map[string]any{"assertion.encryption": true})},
+	{id: "adfs", name: "signed, then encrypted with CBC, as AD FS does", options: "couple email", settings: signing(true, false, map[string]any{
+		"assertion.encryption": true, "sharedkey_algorithm": "http://www.w3.org/2001/04/xmlenc#aes256-cbc",
+	})},
+	{id: "renames", name: "identified by an attribute", options: "couple email\nidentify_by uid", settings: signing(true, true, map[string]any{
+		"authproc": map[string]any{"1": map[string]any{"class": "saml:PersistentNameID", "attribute": "uid"}}, "NameIDFormat": "urn:oasis:names:tc:SAML:2.0:nameid-format:persistent",
+	})},
 	{id: "transient", name: "transient NameID", options: "couple email\nname_id transient", settings: signing(true, true)},
 }
 
@@ -59,7 +65,7 @@ func withSAML(i *simpleSAML) func(string) string {
 	ids := "identity"
 	for _, p := range samlProviders {
 		ids += " " + p.id
-		fmt.Fprintf(&blocks, "\t\tidp %s saml {\n\t\t\tmetadata %s\n\t\t\tmap mail email\n\t\t\tmap displayName displayName\n\t\t\t%s\n\t\t}\n",
+		fmt.Fprintf(&blocks, "\t\tidp %s saml {\n\t\t\tmetadata %s\n\t\t\tmap mail email\n\t\t\tmap mail username\n\t\t\tmap displayName displayName\n\t\t\t%s\n\t\t}\n",
 			p.id, i.metadata(), strings.ReplaceAll(p.options, "\n", "\n\t\t\t"))
 	}
 	return func(caddyfile string) string {
@@ -127,6 +133,20 @@ func TestSAML(t *testing.T) {
 			}
 		}
 	})
+	t.Run("another NameID for the same person", func(t *testing.T) {
+		i.know("renames", s.Issuer+"/saml/renames/metadata", signing(true, true, map[string]any{
+			"authproc":     map[string]any{"1": map[string]any{"class": "saml:AttributeNameID", "attribute": "mail", "Format": emailFormat}},
+			"NameIDFormat": emailFormat,
+		}))
+		b := b.in(t)
+		b.forget()
+		b.open(s.Wiki + "/")
+		b.choose("renames")
+		i.signIn(b, "alice", "alicepw", s.Wiki)
+		if got := b.location(); got != s.Wiki+"/" || b.seen().User != "alice@example.org" {
+			t.Errorf("landed at %s, which says %q", got, b.text("body"))
+		}
+	})
 	t.Run("managed", func(t *testing.T) { samlManaged(b.in(t), i) })
 	t.Run("straight to the provider", func(t *testing.T) { samlStraight(b.in(t), i, p) })
 	t.Run("refused", func(t *testing.T) { samlRefused(b.in(t), i, p) })
@@ -188,7 +208,7 @@ func samlManaged(b *tab, i *simpleSAML) {
 	set := func(enabled bool) {
 		t.Helper()
 		body := fmt.Sprintf(`{"login_methods":{"login_methods":[{"id":"managed","name":"Managed account","type":"SAML","enabled":%t,"authentication_level":1,`+
-			`"attribute_mappings":[{"id":"1","map_from":"mail","map_to":"email"}],"saml_attributes":{"idp_metadata":%s}}]}}`, enabled, quote(string(metadata)))
+			`"attribute_mappings":[{"id":"1","map_from":"mail","map_to":"email"},{"id":"2","map_from":"mail","map_to":"username"}],"saml_attributes":{"idp_metadata":%s}}]}}`, enabled, quote(string(metadata)))
 		if status, answer := s.configure(http.MethodPost, "/api/v2/config", body); status != http.StatusNoContent {
 			t.Fatalf("set the login method: %d %s", status, answer)
 		}
@@ -274,8 +294,7 @@ func (b *tab) leave() {
 	if b.has("main form button:not([type])") {
 		b.click("main form button:not([type])")
 	}
-	// the site's page, which asks again
-	b.until("location.origin === " + quote(b.s.Issuer) + " && location.pathname === '/sign-in'")
+	b.until("location.origin === " + quote(b.s.Wiki) + " && location.pathname === '/.gatehouse/signed-out'")
 }
 
 func samlSignOutThere(b *tab, i *simpleSAML) {
