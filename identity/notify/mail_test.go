@@ -58,12 +58,13 @@ type post struct {
 
 func newPost(t *testing.T) *post {
 	t.Helper()
-	store, err := badgerstore.OpenMemory()
+	p := &post{TB: t, postman: new(postman), time: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), log: new(bytes.Buffer)}
+	store, err := badgerstore.OpenMemory(func(o *badgerstore.Options) { o.Now = func() time.Time { return p.time } })
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() }) //nolint:errcheck // a memory store
-	p := &post{TB: t, postman: new(postman), store: store, time: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), log: new(bytes.Buffer)}
+	p.store = store
 	if p.pages, err = page.New(page.Config{Issuer: "https://auth.example.com", Key: make([]byte, 32), Locales: page.Languages(), Brand: page.Brand{Name: "Albers & Co"}}); err != nil {
 		t.Fatal(err)
 	}

@@ -42,12 +42,13 @@ func newTextHarness(t *testing.T, url string) *textHarness {
 // newTextHarnessWithin gives each try so long.
 func newTextHarnessWithin(t *testing.T, url string, timeout time.Duration) *textHarness {
 	t.Helper()
-	store, err := badgerstore.OpenMemory()
+	x := &textHarness{T: t, time: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), log: new(bytes.Buffer)}
+	store, err := badgerstore.OpenMemory(func(o *badgerstore.Options) { o.Now = func() time.Time { return x.time } })
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() }) //nolint:errcheck // a memory store
-	x := &textHarness{T: t, store: store, time: time.Date(2096, 11, 21, 12, 0, 0, 0, time.UTC), log: new(bytes.Buffer)}
+	x.store = store
 	pages, err := page.New(page.Config{Issuer: "https://auth.example.com", Key: make([]byte, 32), Locales: page.Languages(), Brand: page.Brand{Name: "Albers & Co"}})
 	if err != nil {
 		t.Fatal(err)

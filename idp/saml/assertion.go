@@ -76,7 +76,7 @@ func (v *verifier) readNameID(ctx context.Context, around *node) (nameID, error)
 	case n != nil && sealed != nil:
 		return nameID{}, fmt.Errorf("two names in %s", around.name)
 	case n == nil:
-		if n, err = v.decrypt(ctx, sealed, true, map[string]bool{}, nsAssertion, "NameID"); err != nil {
+		if n, err = v.decrypt(ctx, sealed, map[string]bool{}, nsAssertion, "NameID"); err != nil {
 			return nameID{}, fmt.Errorf("EncryptedID: %w", err)
 		}
 	}

@@ -17,7 +17,7 @@ func FuzzMessages(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	v := &verifier{entityID: "sp", now: p.Now, once: func(context.Context, string, time.Time) error { return nil }}
+	v := &verifier{entityID: "sp", now: p.Now, once: func(context.Context, string, time.Time) error { return nil }, pause: func(context.Context, time.Duration) {}}
 	answer := samltest.Answer{SP: "sp", ACS: "to", Request: "_q", NameID: "anna"}
 	response := string(p.Response(answer))
 	f.Add(response)

@@ -39,6 +39,8 @@ type lab struct {
 	used  sync.Map
 	until time.Time // expiry of the last mark
 	once  error     // error to return instead of marking
+
+	waited int // pauses before failures were answered
 }
 
 func newLab(t testing.TB, edit ...func(*saml.Config)) *lab {
@@ -62,6 +64,12 @@ func (l *lab) open(cfg saml.Config) {
 	}
 	l.t.Cleanup(func() { p.Close() })
 	l.Provider = p
+	saml.SetPause(p, func(_ context.Context, d time.Duration) {
+		if d != saml.EvenStep { // the clock of the tests stands still
+			l.t.Errorf("a pause of %s, want a step", d)
+		}
+		l.waited++
+	})
 	l.begin(idp.Request{Flow: flow, MaxAge: -1})
 }
 

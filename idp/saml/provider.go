@@ -55,7 +55,7 @@ func New(cfg Config, env idp.Env) (*Provider, error) {
 	}
 	p := &Provider{cfg: cfg, env: env}
 	p.entityID = p.at("metadata")
-	p.verifier = &verifier{entityID: p.entityID, now: env.Now, once: env.Once, keys: p.decrypters}
+	p.verifier = &verifier{entityID: p.entityID, now: env.Now, once: env.Once, keys: p.decrypters, pause: pause}
 	var err error
 	if p.metadata, err = newSource(cfg, env); err != nil {
 		return nil, err

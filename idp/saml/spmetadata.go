@@ -15,8 +15,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 )
 
-// encryptions are the algorithms that a provider can use, the best first. CBC is accepted only inside a signed
-// response.
+// encryptions are the algorithms that a provider can use, the best first. CBC needs a signature, on the response or on
+// the assertion inside.
 var encryptions = []string{
 	"http://www.w3.org/2009/xmlenc11#aes256-gcm",
 	"http://www.w3.org/2009/xmlenc11#aes128-gcm",

@@ -151,7 +151,7 @@ var catalogue = []section{
 		{152, "one attribute or parameter under two names", "refused"},
 		{153, "documents that are deep, wide or long", "refused before a tree is built, within 50 ms"},
 		{154, "messages that inflate to megabytes", "refused at 64 KiB"},
-		{156, "ciphertexts that are changed, cut, for another recipient, or in another form", "refused with one text; CBC is decrypted under a valid signature only"},
+		{156, "ciphertexts that are changed, cut, for another recipient, or in another form", "refused with one text; CBC without a signature around it also in one time, and the assertion inside must be signed"},
 		{157, "a required element is missing, and the provider has signed it so", "refused, no panic"},
 		{158, "no confirmation, another method, two, another recipient", "refused"},
 		{159, "no audience, a foreign one, the right one together with a foreign one", "refused"},

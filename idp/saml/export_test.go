@@ -1,0 +1,12 @@
+package saml
+
+import (
+	"context"
+	"time"
+)
+
+// EvenStep is evenStep for the tests outside of the package.
+const EvenStep = evenStep
+
+// SetPause replaces the wait before a failure is answered.
+func SetPause(p *Provider, pause func(context.Context, time.Duration)) { p.verifier.pause = pause }
