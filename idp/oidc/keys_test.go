@@ -121,7 +121,8 @@ func TestKeyRotation(t *testing.T) {
 	}
 }
 
-// TestKeyReplacedUnderItsName: a provider that replaces a key and keeps its kid locks nobody out until the keys are old.
+// TestKeyReplacedUnderItsName: a provider that replaces a key and keeps its kid does not lock people out until the keys
+// are old.
 func TestKeyReplacedUnderItsName(t *testing.T) {
 	t.Parallel()
 	l := open(t)

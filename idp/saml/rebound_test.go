@@ -27,7 +27,7 @@ func TestReboundPrefixes(t *testing.T) {
 			a.CreateAttr("samlp:tag", "2")
 		},
 		"the prefix of the assertion, outside": func(root *etree.Element) {
-			// <p:Response xmlns:p="…protocol"><p:Assertion xmlns:p="…assertion">, apart from the parts that the script looks for.
+			// As <p:Response xmlns:p="…protocol"><p:Assertion xmlns:p="…assertion">, but for parts that the script looks for.
 			status := find(root, "./samlp:Status")
 			status.Space = "saml"
 			status.CreateAttr("xmlns:saml", samltest.Protocol)
