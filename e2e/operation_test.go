@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -42,7 +43,8 @@ func TestOperationGuide(t *testing.T) {
 	for _, m := range regexp.MustCompile("(?s)```([a-z]+)\n(.*?)```").FindAllStringSubmatch(guide, -1) {
 		blocks[m[1]] = append(blocks[m[1]], h.paths.Replace(m[2]))
 	}
-	if len(blocks["caddyfile"]) != 2 || len(blocks["ini"]) != 1 || len(blocks["sh"]) < 7 {
+	rotated := slices.IndexFunc(blocks["caddyfile"], func(c string) bool { return strings.Contains(c, "encryption_key") })
+	if rotated < 1 || len(blocks["ini"]) != 1 || len(blocks["sh"]) < 7 {
 		t.Fatalf("the guide shows %d Caddyfiles, %d units and %d blocks of commands", len(blocks["caddyfile"]), len(blocks["ini"]), len(blocks["sh"]))
 	}
 	h.unit = blocks["ini"][0]
@@ -78,7 +80,7 @@ func TestOperationGuide(t *testing.T) {
 	}
 	// A new encryption key before the old one.
 	h.systemctl("stop")
-	h.write("etc/Caddyfile", h.local(blocks["caddyfile"][1]))
+	h.write("etc/Caddyfile", h.local(blocks["caddyfile"][rotated]))
 	h.write("etc/secrets.env", "GATEHOUSE_KEY=MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTI=\n")
 	h.systemctl("start")
 	if h.get("/oauth/jwks") != keys {

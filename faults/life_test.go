@@ -170,7 +170,7 @@ func reloadsUnderLoad(t *testing.T, rep *report) {
 
 // brokenReload is F14: a configuration that cannot be loaded changes nothing.
 func brokenReload(t *testing.T, rep *report) {
-	s := start(t, lab.Config{}, 16)
+	s := start(t, lab.Config{Global: servers("")}, 16)
 	locked := start(t, lab.Config{}, 1) // another server, whose directory is in use
 	good := s.Server.Caddyfile(s.Server.Ports, s.Server.Secrets, "broken")
 	noDir := filepath.Join(t.TempDir(), "file")
