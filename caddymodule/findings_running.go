@@ -114,7 +114,6 @@ func (a *App) missingSenders(u *config.Units, option string, warn func(option, r
 	}{
 		{f.PasswordResetEnabled, mail, "features.password_reset_enabled is on, and there is no mail to send the link by", mendMail},
 		{f.SignUpEnabled && (u.Attributes.Verification.EmailEnabled || activates), mail, "features.sign_up_enabled is on, and there is no mail to send the link by", mendMail},
-		{f.AcceptingInvitationEnabled, mail || sms, "features.accepting_invitation_enabled is on, and there is no mail to send invitations by", mendMail},
 		{activates, mail, "features.person_activation sends links by e-mail, and there is no mail", mendMail},
 		{u.Attributes.Verification.EmailRequired, mail, "attributes.verification.email_required is on, and there is no mail to send codes by", mendMail},
 		{f.SMSEnabled, sms, "features.sms_enabled is on, and there is nothing to send text messages by", mendSMS},

@@ -30,7 +30,7 @@ for people, or with --json one JSON value for programs.
 
 Where the admin API listens is found as with Caddy's own commands: --address
 names it, or --config the configuration in which it is set. With "admin off"
-there is none, and only secret and restore work.`,
+there is none, and only init, secret and restore work.`,
 		CobraFunc: func(cmd *cobra.Command) { addCommands(cmd) },
 	})
 }
@@ -45,7 +45,7 @@ func addCommands(root *cobra.Command) {
 	root.Args = cobra.NoArgs // a misspelled command is an error, not a request for help
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	root.AddCommand(
-		checkCommand(), secretCommand(), personCommands(), groupCommands(), clientCommands(), tokenCommands(), backupCommand(), restoreCommand(), configCommands(), eventCommands(), whyCommand(),
+		initCommand(), checkCommand(), secretCommand(), personCommands(), groupCommands(), clientCommands(), tokenCommands(), backupCommand(), restoreCommand(), configCommands(), eventCommands(), whyCommand(),
 	)
 }
 
@@ -105,7 +105,7 @@ func adminAddress(cmd *cobra.Command) (string, error) {
 		return "", fmt.Errorf("read the admin address in %s: %w", file, err)
 	}
 	if admin.Admin.Disabled {
-		return "", fmt.Errorf("%s has `admin off`: this command talks to the running server through Caddy's admin API, so it cannot work; only secret and restore can", file)
+		return "", fmt.Errorf("%s has `admin off`: this command talks to the running server through Caddy's admin API, so it cannot work; only init, secret and restore can", file)
 	}
 	if admin.Admin.Listen == "" {
 		return caddy.DefaultAdminListen, nil
