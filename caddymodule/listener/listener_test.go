@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
@@ -305,4 +306,18 @@ func TestReloadsWithTLS(t *testing.T) {
 	stop()
 	wg.Wait()
 	t.Logf("%d requests in 20 reloads", sent.Load())
+}
+
+// TestCaddyfile: the wrapper has no options, and says so.
+func TestCaddyfile(t *testing.T) {
+	for input, want := range map[string]string{
+		"gatehouse":                "",
+		"gatehouse fast":           `unexpected argument "fast"`,
+		"gatehouse {\n\tfast\n}\n": "it has no options",
+	} {
+		err := new(listener.Wrapper).UnmarshalCaddyfile(caddyfile.NewTestDispenser(input))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("UnmarshalCaddyfile(%q) = %v, want %q", input, err, want)
+		}
+	}
 }
