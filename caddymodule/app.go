@@ -285,6 +285,7 @@ func (a *App) Start() error {
 		return err
 	}
 	a.settled(inst, nil)
+	inst.sayReady(a.ctx)
 	return nil
 }
 

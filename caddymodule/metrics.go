@@ -42,6 +42,7 @@ type metrics struct {
 	hasher atomic.Pointer[secret.Hasher]
 
 	certificates atomic.Pointer[expiries]
+	figures      atomic.Pointer[figures]
 }
 
 // statsKeeper is a store that counts what it does.
@@ -76,7 +77,7 @@ func newMetrics(s storage.Store, k *event.Keeper) *metrics {
 		Name: "gatehouse_pushes_total", Help: "Prompts on devices handed over, by outcome (taken, failed); what failed is tried again until it is too late.",
 	}, []string{"outcome"})
 	m.refusals = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "gatehouse_refusals_total", Help: "Refusals, by where (site, sign_in, step_up, oauth, api) and reason.",
+		Name: "gatehouse_refusals_total", Help: "Refusals, by where (site, sign_in, step_up, oauth, api, page) and reason.",
 	}, []string{"where", "reason"})
 	m.signIns = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "gatehouse_sign_ins_total", Help: "Sign-ins, by result (ok, refused), reason of a refusal, method and identity provider.",
@@ -152,7 +153,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	m.stepUps.Describe(ch)
 	m.tokenErrors.Describe(ch)
 	m.sites.Describe(ch)
-	for _, d := range []*prometheus.Desc{descUpdates, descCommits, descRecords, descSync, descLastSync, descFree, descHashed, descQueue, descCertificate, descUnkept, descSealed, descCollected, descGrowth, descBytes, descBehind} {
+	for _, d := range []*prometheus.Desc{descUpdates, descCommits, descRecords, descSync, descLastSync, descFree, descHashed, descQueue, descCertificate, descBuild, descWaiting, descSessions, descUnkept, descSealed, descCollected, descGrowth, descBytes, descBehind} {
 		ch <- d
 	}
 }
@@ -160,6 +161,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	m.collectCertificates(ch)
+	m.collectFigures(ch)
 	m.requests.Collect(ch)
 	m.tokens.Collect(ch)
 	m.introspections.Collect(ch)

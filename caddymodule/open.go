@@ -156,5 +156,6 @@ func (b *builder) openMetrics() error {
 	if err := b.inst.core.metrics.register(b.ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
+	b.inst.core.metrics.figures.Store(b.inst.figures())
 	return nil
 }

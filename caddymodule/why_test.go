@@ -122,6 +122,9 @@ func TestWhyOfASignIn(t *testing.T) {
 	if lines := w.logged(`"msg":"signed in"`, `"username":"demo@example.com"`, `"by":"password"`, `"provider":"identity"`, `"level":1`); len(lines) != 1 {
 		t.Errorf("log lines of a sign-in = %q, want one", lines)
 	}
+	if lines := w.logged(`"gatehouse ready"`, `"issuer":"`+w.issuer()+`"`, `"clients":1`, `"persons":2`, `"version":`, `"storage":`); len(lines) != 1 {
+		t.Errorf("log lines of the start = %q, want one for the last configuration", w.logged("gatehouse ready"))
+	}
 	if lines := w.logged("typed-"); len(lines) != 0 {
 		t.Errorf("what was typed is in the log: %q", lines)
 	}
@@ -132,6 +135,7 @@ func TestWhyOfASignIn(t *testing.T) {
 		`gatehouse_sign_ins_total{idp="identity",method="password",reason="wrong_password",result="refused"} 1`,
 		`gatehouse_sign_ins_total{idp="identity",method="password",reason="unknown_name",result="refused"} 1`,
 		`gatehouse_sign_ins_total{idp="identity",method="password",reason="person_blocked",result="refused"} 1`,
+		"gatehouse_sessions 1",
 		`gatehouse_protect_requests_total{reason="",result="allowed",site="` + site + `"} 1`,
 		`gatehouse_protect_requests_total{reason="no_credentials",result="sign_in",site="` + site + `"} 4`,
 	} {

@@ -74,3 +74,14 @@ func (s *Service) List(tx storage.Tx, subject string, now time.Time) ([]login.Se
 	slices.SortStableFunc(out, func(a, b login.Session) int { return a.AuthTime.Compare(b.AuthTime) })
 	return out, nil
 }
+
+// Count returns how many sessions are kept, up to most.
+func Count(tx storage.Tx, most int) (n int, err error) {
+	for _, err := range recordsOf.Scan(tx, storage.Range{Limit: most}) {
+		if err != nil {
+			return 0, err
+		}
+		n++
+	}
+	return n, nil
+}

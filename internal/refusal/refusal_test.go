@@ -8,6 +8,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -269,6 +270,20 @@ func TestSentences(t *testing.T) {
 	} {
 		if got := tt.f.Sentence(); got != tt.want {
 			t.Errorf("Sentence() =\n%s, want\n%s", got, tt.want)
+		}
+	}
+}
+
+// TestReasonsAreDocumented: docs/observability.md lists every reason with its meaning.
+func TestReasonsAreDocumented(t *testing.T) {
+	t.Parallel()
+	guide, err := os.ReadFile("../../docs/observability.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := range meanings {
+		if row := "| `" + string(r) + "` | " + r.why() + " |"; !strings.Contains(string(guide), row) {
+			t.Errorf("docs/observability.md lacks the row\n%s", row)
 		}
 	}
 }

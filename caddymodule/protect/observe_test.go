@@ -1,0 +1,136 @@
+package protect
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+// tracer keeps what is traced.
+type tracer struct {
+	mu    sync.Mutex // guards spans
+	spans []*span
+}
+
+type provider struct {
+	noop.TracerProvider
+	t *tracer
+}
+
+func (p provider) Tracer(string, ...trace.TracerOption) trace.Tracer { return starter{t: p.t} }
+
+type starter struct {
+	noop.Tracer
+	t *tracer
+}
+
+func (s starter) Start(ctx context.Context, name string, opts ...trace.SpanStartOption) (context.Context, trace.Span) {
+	config := trace.NewSpanStartConfig(opts...)
+	started := &span{t: s.t, name: name, attributes: config.Attributes()}
+	s.t.mu.Lock()
+	defer s.t.mu.Unlock()
+	s.t.spans = append(s.t.spans, started)
+	return ctx, started
+}
+
+type span struct {
+	noop.Span
+	t          *tracer
+	name       string
+	attributes []attribute.KeyValue
+	events     []string
+	ended      bool
+}
+
+func (s *span) IsRecording() bool                            { return true }
+func (s *span) TracerProvider() trace.TracerProvider         { return provider{t: s.t} }
+func (s *span) SetAttributes(kv ...attribute.KeyValue)       { s.attributes = append(s.attributes, kv...) }
+func (s *span) AddEvent(name string, _ ...trace.EventOption) { s.events = append(s.events, name) }
+func (s *span) End(...trace.SpanEndOption)                   { s.ended = true }
+
+func (s *span) value(key string) string {
+	for _, kv := range s.attributes {
+		if string(kv.Key) == key {
+			return kv.Value.String()
+		}
+	}
+	return ""
+}
+
+// TestTrace: in a trace of Caddy, the check is a span with its outcome, and a refusal is an event of the request.
+func TestTrace(t *testing.T) {
+	t.Parallel()
+	fake := &fakeAuthority{tokens: map[string]*token.Introspection{}}
+	good := newToken(t, secret.AccessToken)
+	fake.tokens[good] = person(1, "staff")
+	p := &testProtect{Protect: Protect{Sites: []string{"https://api.example.com"}}}
+	if err := p.wire(fake, caddy.Context{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ name, token, allowed, client string }{
+		{"a good token", good, "true", "shop"},
+		{"an unknown token", newToken(t, secret.AccessToken), "false", ""},
+	} {
+		tr := &tracer{}
+		request := &span{t: tr}
+		r := httptest.NewRequest(http.MethodGet, "https://api.example.com/x?secret=1", nil)
+		r.Header.Set("Authorization", "Bearer "+tt.token)
+		ctx := context.WithValue(r.Context(), caddyhttp.VarsCtxKey, map[string]any{})
+		ctx = context.WithValue(ctx, caddy.ReplacerCtxKey, caddy.NewReplacer())
+		r = r.WithContext(trace.ContextWithSpan(ctx, request))
+		next := caddyhttp.HandlerFunc(func(http.ResponseWriter, *http.Request) error { return nil })
+		if err := p.ServeHTTP(httptest.NewRecorder(), r, next); err != nil {
+			t.Fatal(err)
+		}
+		if len(tr.spans) != 1 || tr.spans[0].name != "gatehouse.protect" || !tr.spans[0].ended {
+			t.Fatalf("%s: spans = %+v, want one that has ended", tt.name, tr.spans)
+		}
+		s := tr.spans[0]
+		if s.value("gatehouse.allowed") != tt.allowed || s.value("gatehouse.site") != "api.example.com" || s.value("gatehouse.client_id") != tt.client {
+			t.Errorf("%s: attributes = %v", tt.name, s.attributes)
+		}
+		if refused := len(request.events) == 1 && request.events[0] == "refused"; refused == (tt.allowed == "true") {
+			t.Errorf("%s: events = %q", tt.name, request.events)
+		}
+	}
+}
+
+// sites counts requests, as the metrics do.
+type sites struct{ vec *prometheus.CounterVec }
+
+func (sites) CountIntrospection(string) {}
+func (sites) CountPanic()               {}
+func (s sites) CountSite(site, result, reason string) {
+	s.vec.WithLabelValues(site, result, reason).Inc()
+}
+
+func (s sites) SitePasses(site string) prometheus.Counter {
+	return s.vec.WithLabelValues(site, "allowed", "")
+}
+
+// TestCountingCostsNothing: a request that passes is counted without an allocation, and not traced without one.
+func TestCountingCostsNothing(t *testing.T) {
+	p := &Protect{name: "wiki.example.com"}
+	c := &sites{prometheus.NewCounterVec(prometheus.CounterOpts{Name: "x"}, []string{"site", "result", "reason"})}
+	g := &passage{r: httptest.NewRequest(http.MethodGet, "/", nil)}
+	if n := testing.AllocsPerRun(100, func() {
+		p.countPass(c)
+		if p.check(g) != nil {
+			t.Error("a span without a trace")
+		}
+	}); n != 0 {
+		t.Errorf("counting a request allocates %v times", n)
+	}
+}
