@@ -318,6 +318,7 @@ type gateway struct {
 	trusted string // the same, believing 127.0.0.1 as a proxy
 	port    string
 	log     string // file
+	fastCGI string // address of the upstream of php.test; nothing listens there until a test does
 
 	user, expired string // bearer tokens
 }
@@ -334,7 +335,7 @@ func startGateway(t *testing.T) *gateway {
 	g.fake.tokens[g.user] = person(1, "staff")
 	fakes.Store(t.Name(), g.fake)
 	t.Cleanup(func() { fakes.Delete(t.Name()) })
-	g.port = caddytest.FreePort(t)
+	g.port, g.fastCGI = caddytest.FreePort(t), "127.0.0.1:"+caddytest.FreePort(t)
 	g.addr, g.trusted = "127.0.0.1:"+g.port, "127.0.0.1:"+caddytest.FreePort(t)
 	sites := map[string]string{
 		"bearer.test":     `"scopes":["a"]`,
@@ -381,6 +382,16 @@ func startGateway(t *testing.T) *gateway {
 			{"handler":"reverse_proxy","flush_interval":-1,"upstreams":[{"dial":%q}],"headers":{"request":{"set":{"X-Placeholder":["{http.auth.user.id}|{http.auth.user.name}|{http.auth.user.nothing}"]}}}}]}`,
 			host, first, cmp.Or(upstreams[host], g.echo.addr)))
 	}
+	for host, handlers := range map[string]string{
+		"stripped.test": `{"handler":"rewrite","strip_path_prefix":"/app"},%s`, "strips.test": `%s,{"handler":"rewrite","strip_path_prefix":"/api"}`,
+		"replaced.test": `{"handler":"rewrite","uri_substring":[{"find":"/v1","replace":""}]},%s`, "replaces.test": `%s,{"handler":"rewrite","uri_substring":[{"find":"/v1","replace":""}]}`,
+	} {
+		own := fmt.Sprintf(`{"handler":"protect_test","fake":%q,"public":["/api/*"]}`, t.Name())
+		routes = append(routes, fmt.Sprintf(`{"match":[{"host":[%q]}],"terminal":true,"handle":[%s,{"handler":"reverse_proxy","upstreams":[{"dial":%q}]}]}`,
+			host, fmt.Sprintf(handlers, own), g.echo.addr))
+	}
+	routes = append(routes, fmt.Sprintf(`{"match":[{"host":["php.test"]}],"terminal":true,"handle":[{"handler":"protect_test","fake":%q,"public":["/public/*"]},
+		{"handler":"reverse_proxy","transport":{"protocol":"fastcgi","root":"/srv"},"upstreams":[{"dial":%q}]}]}`, t.Name(), g.fastCGI))
 	routes = append(routes, fmt.Sprintf(`{"match":[{"host":["files.test"]}],"terminal":true,"handle":[{"handler":"protect_test","fake":%q},{"handler":"file_server","root":%q}]}`,
 		t.Name(), filepath.Dir(g.log)))
 	slices.Sort(routes)

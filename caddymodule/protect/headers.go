@@ -27,8 +27,8 @@ var defaultHeaders = []IdentityHeader{
 }
 
 // alwaysDeleted are headers by which a request can tell upstreams and frameworks another path or method than the one
-// checked here.
-var alwaysDeleted = []string{"X-Original-Url", "X-Original-Uri", "X-Original-Method", "X-Original-Host", "X-Rewrite-Url"}
+// checked here, and Proxy, which CGI programs read as the address of a proxy for their own requests.
+var alwaysDeleted = []string{"X-Original-Url", "X-Original-Uri", "X-Original-Method", "X-Original-Host", "X-Rewrite-Url", "Proxy"}
 
 // proxyHeaders tell what a proxy saw. They are believed from Caddy's trusted_proxies and deleted otherwise, like
 // everything that starts with forwardedPrefix. reverse_proxy sets the ones it knows again.
@@ -113,6 +113,8 @@ func (p *Protect) form(g *passage) *refusal {
 	case r.Method == http.MethodTrace, r.Method == http.MethodConnect && !g.webSocket:
 		// TRACE would show an upstream's view of the headers to a script
 		return &refusal{reason: refusals.MethodNotAllowed, status: http.StatusMethodNotAllowed, code: "invalid_request", text: "the method is not allowed"}
+	case strings.Contains(r.RequestURI, "#"): // RFC 9112 3.2: a target has no fragment; servers differ in where it ends
+		return malformed("the request target has a fragment")
 	case r.Method != http.MethodConnect && !strings.HasPrefix(r.URL.Path, "/"):
 		return malformed("the request target is not a path")
 	}

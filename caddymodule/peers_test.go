@@ -1,0 +1,164 @@
+package caddymodule_test
+
+import (
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+)
+
+// An authorization service that a gateway asks: what cannot be decided is no yes.
+func TestPeersPermission(t *testing.T) {
+	s := newServer(t)
+	s.mustLoad()
+	t.Run("peer 1: asking for permission at an address that does not answer such questions", func(t *testing.T) {
+		for _, path := range []string{"/oauth/forward-auth", "/oauth/forward-auth?login", "/oauth/forward-auth?login&proxy=nginx", "/oauth/ext-authz", "/oauth/x", "/outpost.goauthentik.io/auth/nginx"} {
+			for _, header := range []string{"", "X-Original-URI", "X-Original-URL", "X-Forwarded-Uri"} {
+				r := s.request(http.MethodGet, s.issuer()+path, nil)
+				if header != "" {
+					r.Header.Set(header, "/oauth/x")
+				}
+				if res, _ := s.do(r); res.StatusCode < http.StatusBadRequest {
+					t.Errorf("%s with %s = %d, want a refusal", path, header, res.StatusCode)
+				}
+			}
+		}
+	})
+	t.Run("peer 39: Authorization without a value, of another kind, twice", func(t *testing.T) {
+		credentials := [][]string{
+			{"Bearer"},
+			{"Bearer "},
+			{"bearer  "},
+			{"Basic"},
+			{"Basic "},
+			{"Basic ="},
+			{"Basic Og=="},
+			{"DPoP"},
+			{"DPoP "},
+			{"Negotiate"},
+			{"Digest username"},
+			{""},
+			{" "},
+			{","},
+			{"="},
+			{"Bearer", "Bearer"},
+			{"Bearer x", "Basic eDp5"},
+			{"Basic eDp5", "Basic eDp5"},
+			{"Bearer \xff"},
+			{strings.Repeat("B", 4000)},
+		}
+		for _, target := range []string{
+			"GET /oauth/userinfo", "POST /oauth/userinfo", "POST /oauth/token", "POST /oauth/revoke", "POST /oauth/api/v2/token/introspect", "POST /oauth/api/v1/token/introspect", "GET /oauth/api/v1/users/x/tokens",
+			"GET /api/v2/config", "POST /api/v2/config", "GET /api/config", "GET /api/events?limit=1&offset=0", "POST /api/credentials", "GET /scim/v2/Users", "POST /scim/v2/Bulk", "GET /scim/v2/Groups", "POST /api/persons/x/tokens",
+			"GET /oauth/logout", "GET /oauth/authorize", "GET /account", "GET /sign-in", "GET /healthz", "GET /oauth/jwks",
+		} {
+			method, path, _ := strings.Cut(target, " ")
+			for _, values := range credentials {
+				r := s.request(method, s.issuer()+path, nil)
+				r.Header["Authorization"] = values
+				if strings.Contains(values[0], "\xff") {
+					r.Header["Authorization"] = []string{"Bearer é"}
+				}
+				res, body := s.do(r)
+				if res.StatusCode >= http.StatusInternalServerError || strings.Contains(body, "panic") {
+					t.Errorf("%s with %.40q = %d %s", target, values, res.StatusCode, body)
+				}
+				api := strings.Contains(path, "/api/") || strings.Contains(path, "/scim/") || strings.HasSuffix(path, "userinfo")
+				if api && res.StatusCode < http.StatusBadRequest {
+					t.Errorf("%s with %.40q = %d, want a refusal", target, values, res.StatusCode)
+				}
+			}
+		}
+		for _, values := range credentials {
+			r := s.request(http.MethodGet, "http://"+s.api+"/", nil)
+			r.Header["Authorization"] = values
+			if strings.Contains(values[0], "\xff") {
+				continue
+			}
+			if res, body := s.do(r); res.StatusCode != http.StatusUnauthorized && res.StatusCode != http.StatusBadRequest {
+				t.Errorf("protect with %.40q = %d %s, want 401 or 400", values, res.StatusCode, body)
+			}
+		}
+	})
+	t.Run("peer 49: headers by which a proxy names another host", func(t *testing.T) {
+		changing := regexp.MustCompile(`name="csrf" value="[^"]*"|flow=[\w-]+|reference: [A-Z0-9-]+|"ref":"[^"]*"`)
+		read := func(path, header, value string) string {
+			r := s.request(http.MethodGet, s.issuer()+path, nil)
+			if header != "" {
+				r.Header.Set(header, value)
+			}
+			res, body := s.do(r)
+			return changing.ReplaceAllString(res.Status+" "+res.Header.Get("Location")+" "+body, "")
+		}
+		names := []string{
+			"Forwarded", "X-Forwarded-Host", "X-Forwarded-Server", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Prefix", "X-Forwarded-Path", "X-Forwarded-Uri", "X-Forwarded-Scheme", "X-Forwarded-Ssl",
+			"X-Forwarded-By", "X-Forwarded-For", "X-Forwarded", "X-Host", "X-Original-Host", "X-Original-Url", "X-Original-Uri", "X-Rewrite-Url", "X-HTTP-Host-Override", "X-Http-Host", "X-Url-Scheme",
+			"X-Scheme", "Front-End-Https", "X-Proxy-Url", "X-ProxyUser-Ip", "X-Real-Ip", "X-Real-Host", "X-Client-Ip", "X-Cluster-Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip", "Fastly-Client-Ip",
+			"X-Zitadel-Forward-Host", "X-Zitadel-Instance-Host", "X-Zitadel-Public-Host", "X-Envoy-Original-Path", "X-Envoy-External-Address", "X-Azure-Fdid", "X-Wap-Profile", "X-Backend-Host", "Base-Url", "Destination",
+		}
+		for _, path := range []string{"/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/oauth/jwks", "/sign-out", "/nothing", "/account", "/oauth/authorize?client_id=x"} {
+			want := read(path, "", "")
+			for _, name := range names {
+				for _, value := range []string{"evil.example", "for=1.2.3.4;host=evil.example;proto=https", "https", "/evil"} {
+					if got := read(path, name, value); got != want {
+						t.Errorf("%s with %s: %s is %s, want %s", path, name, value, got, want)
+					}
+				}
+			}
+		}
+	})
+}
+
+// tryLoad adapts and loads the server's Caddyfile.
+func (s *server) tryLoad() error {
+	raw, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(s.caddyfile()), map[string]any{"filename": "Caddyfile"})
+	if err != nil {
+		return err
+	}
+	return caddy.Load(raw, true)
+}
+
+// A part of the configuration cannot be had. The site must not be served without its protection.
+func TestPeersMissingParts(t *testing.T) {
+	s := newServer(t)
+	t.Run("peer 12: what protect needs cannot be loaded", func(t *testing.T) {
+		for name, site := range map[string]string{
+			"groups": "groups {$GATEHOUSE_NOT_SET}", "groups at run time": "groups {env.GATEHOUSE_NOT_SET}", "a file of groups": "groups {file./nonexistent/groups}", "scopes": "scopes {env.GATEHOUSE_NOT_SET}",
+			"level": "level {env.GATEHOUSE_NOT_SET}", "partition": "partition {env.GATEHOUSE_NOT_SET}", "audience": "audience {env.GATEHOUSE_NOT_SET}", "public": "public {env.GATEHOUSE_NOT_SET}",
+			"another authorization server": "introspect https://auth.example.com/x", "a policy": "policy staff", "a header": "headers {env.GATEHOUSE_NOT_SET} sub", "an empty list": "groups",
+		} {
+			s.site = "protect {\n\t\t" + site + "\n\t}"
+			if err := s.tryLoad(); err == nil {
+				t.Errorf("%s: the configuration is served", name)
+				r := s.request(http.MethodGet, "http://"+s.api+"/", nil)
+				if res, body := s.do(r); res.StatusCode < http.StatusBadRequest {
+					t.Errorf("%s: the site answers %d %s", name, res.StatusCode, body)
+				}
+			}
+		}
+		s.site = ""
+		for name, more := range map[string]string{
+			"a secret": "client late {\n\t\t\tsecret {env.GATEHOUSE_NOT_SET}\n\t\t\tgrants client_credentials\n\t\t\tscopes a\n\t\t}", "a secret in a file": "api_client late {\n\t\t\tsecret {file./nonexistent/secret}\n\t\t\tapis events\n\t\t}",
+			"metadata": "idp late saml {\n\t\t\tmetadata /nonexistent/metadata.xml\n\t\t}",
+		} {
+			s.extra = more
+			if err := s.tryLoad(); err == nil {
+				t.Errorf("%s: the configuration is served", name)
+			}
+		}
+		s.extra = ""
+		s.mustLoad()
+		res, err := http.Get("http://" + s.api + "/") //nolint:noctx // of a test
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != http.StatusUnauthorized {
+			t.Errorf("with all its parts: %d, %v, want 401", res.StatusCode, err)
+		}
+	})
+}
