@@ -128,7 +128,7 @@ func TestAccessJWTAttacks(t *testing.T) {
 	})
 	attack(t, "attack 96: JWT access tokens end with what they hang on", func(t *testing.T, h *authztest.Harness) {
 		token := h.Tokens("jwt", authztest.Demo).Access
-		if err := h.Server().RevokeClient(t.Context(), "jwt", authztest.Admin); err != nil {
+		if err := h.Server().Clients().Revoke(t.Context(), "jwt", authztest.Admin); err != nil {
 			t.Fatal(err)
 		}
 		wantActive(t, h, "after its client was revoked", token, false)

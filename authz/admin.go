@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/authz/token"
@@ -29,22 +30,14 @@ func (s *Server) ListClients(ctx context.Context) ([]registry.Info, error) {
 	return s.clients.List(ctx)
 }
 
-// RemoveClient removes a client that was added by command and ends everything it was given. See
-// registry.Registry.Remove.
-func (s *Server) RemoveClient(ctx context.Context, id string, by event.Actor) error {
-	return s.clients.Remove(ctx, id, by)
-}
-
-// RevokeClient ends every token, code and grant of a client. See registry.Registry.Revoke.
-func (s *Server) RevokeClient(ctx context.Context, id string, by event.Actor) error {
-	return s.clients.Revoke(ctx, id, by)
-}
-
 // MaxLevelOf returns the highest level of sign-ins that an API client can make tokens for.
 func (s *Server) MaxLevelOf(apiClient string) int { return s.clients.MaxLevelOf(apiClient) }
 
 // PartitionsOf returns the partitions that an API client is limited to. None: all.
 func (s *Server) PartitionsOf(apiClient string) []string { return s.clients.PartitionsOf(apiClient) }
+
+// Clients returns the registry, in which the commands change clients.
+func (s *Server) Clients() *registry.Registry { return s.clients }
 
 // AuthorizeAPI authenticates a request to an API of another package. See registry.Registry.AuthorizeAPI.
 func (s *Server) AuthorizeAPI(r *http.Request, api string) (client string, err error) {
@@ -147,3 +140,35 @@ func (s *Server) IssueToken(ctx context.Context, q IssueRequest, by event.Actor)
 	}
 	return Issued{Token: secret.New(i.Token), Scope: i.Rec.Scope, ExpiresAt: i.Rec.ExpiresAt}, nil
 }
+
+// Held returns what a person holds of a kind: tokens, sessions or consents. The error for an unknown person is an
+// *oauth.Error of 404.
+func (s *Server) Held(ctx context.Context, personID, kind string) (items []Item, err error) {
+	now := s.now()
+	err = s.view(ctx, func(tx storage.Tx) (err error) {
+		items, err = s.listItems(tx, itemKinds[kind], "", personID, now)
+		return err
+	})
+	return items, err
+}
+
+// EndHeld ends one item of what a person holds of a kind, or all when item is empty. See Held.
+func (s *Server) EndHeld(ctx context.Context, personID, kind, item string, by event.Actor) error {
+	defer s.visits.Wake()
+	return s.endItems(ctx, itemKinds[kind], "", personID, item, by)
+}
+
+// RotateKeys publishes successors of the signing keys. See keys.Keys.Rotate.
+func (s *Server) RotateKeys(ctx context.Context, by event.Actor) error {
+	e, err := s.deps.Events.New(eventKeysRotated, by.Origin)
+	if err != nil {
+		return err
+	}
+	if err := s.deps.Keys.Rotate(ctx); err != nil {
+		return err
+	}
+	return s.deps.Store.Update(ctx, func(tx storage.Tx) error { return s.deps.Events.Append(tx, by.Fill(e, "", "")) })
+}
+
+// SigningKeys returns the signing keys of the store, newest first.
+func (s *Server) SigningKeys() []keys.Info { return s.deps.Keys.List() }

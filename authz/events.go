@@ -13,6 +13,7 @@ var (
 	eventCodeReplayed     = event.Type{Type: "token.CodeReplayedEvent", Name: "Authorization Code Replayed"}
 	eventCodeRefused      = event.Type{Type: "token.CodeRefusedEvent", Name: "Authorization Code Refused"}
 	eventSessionEnded     = event.Type{Type: "session.SessionEndedEvent", Name: "Session Ended"}
+	eventKeysRotated      = event.Type{Type: "token.SigningKeysRotatedEvent", Name: "Signing Keys Rotated"}
 	eventConsentGiven     = event.Type{Type: "consent.ConsentGivenEvent", Name: "Consent Given"}
 	eventConsentWithdrawn = event.Type{Type: "consent.ConsentWithdrawnEvent", Name: "Consent Withdrawn"}
 )

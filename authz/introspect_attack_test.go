@@ -226,7 +226,7 @@ func TestIntrospectAttacks(t *testing.T) {
 	attack(t, "attack 96: everything of a client ends", func(t *testing.T, h *authztest.Harness) {
 		revokeAll(t, h, func() {
 			for _, id := range []string{"shop", "reports"} {
-				if err := h.Server().RevokeClient(t.Context(), id, authztest.Admin); err != nil {
+				if err := h.Server().Clients().Revoke(t.Context(), id, authztest.Admin); err != nil {
 					t.Error(err)
 				}
 			}
@@ -250,7 +250,7 @@ func TestIntrospectAttacks(t *testing.T) {
 		}
 		wantActive(t, h, "in the other server", before, false)
 		h.People.Change(authztest.Demo, func(p *login.Subject) { p.Epoch++ })
-		if err := h.Server().RevokeClient(t.Context(), "shop", authztest.Admin); err != nil {
+		if err := h.Server().Clients().Revoke(t.Context(), "shop", authztest.Admin); err != nil {
 			t.Error(err)
 		}
 		wantActive(t, h, "all three, newer", h.Tokens("shop", authztest.Demo).Access, true)

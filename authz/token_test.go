@@ -234,15 +234,15 @@ func TestAdmin(t *testing.T) {
 			t.Errorf("IssueToken(%+v) = nil, want an error", q)
 		}
 	}
-	if err := s.RemoveClient(ctx, "shop", authztest.Admin); !errors.Is(err, registry.ErrDeclared) {
+	if err := s.Clients().Remove(ctx, "shop", authztest.Admin); !errors.Is(err, registry.ErrDeclared) {
 		t.Errorf("RemoveClient(shop) = %v, want ErrClientFixed", err)
 	}
-	if err := s.RemoveClient(ctx, "stored", authztest.Admin); err != nil {
+	if err := s.Clients().Remove(ctx, "stored", authztest.Admin); err != nil {
 		t.Fatal(err)
 	}
 	wantActive(t, h, "of a client that is gone", token.Text("access_token"), false)
 	wantError(t, "gone", h.Post("/oauth/token", f, basic...), 401, "invalid_client")
-	for name, err := range map[string]error{"RemoveClient": s.RemoveClient(ctx, "stored", authztest.Admin), "RevokeClient": s.RevokeClient(ctx, "stored", authztest.Admin)} {
+	for name, err := range map[string]error{"RemoveClient": s.Clients().Remove(ctx, "stored", authztest.Admin), "RevokeClient": s.Clients().Revoke(ctx, "stored", authztest.Admin)} {
 		if !errors.Is(err, registry.ErrUnknown) {
 			t.Errorf("%s = %v, want ErrClientUnknown", name, err)
 		}

@@ -25,8 +25,8 @@ const usersPath = "/oauth/api/v1/users/"
 // maxPathPart bounds the bytes of a part of such a path. Ids are shorter, and storage keys are bounded.
 const maxPathPart = 256
 
-// personItem is a grant, session or consent of a person.
-type personItem struct {
+// Item is a grant, session or consent of a person: the tokens of one sign-in at one client are one grant.
+type Item struct {
 	ID        string    `json:"id"`
 	ClientID  string    `json:"client_id,omitempty"` // absent: a session, which is of no client
 	Scope     string    `json:"scope,omitempty"`
@@ -37,19 +37,19 @@ type personItem struct {
 // itemKind is a kind of items.
 type itemKind struct {
 	// list returns the items that the person has now.
-	list func(s *Server, tx storage.Tx, p login.Subject, now time.Time) ([]personItem, error)
+	list func(s *Server, tx storage.Tx, p login.Subject, now time.Time) ([]Item, error)
 	// end ends one item.
-	end func(s *Server, tx storage.Tx, person string, h *personItem, now time.Time) error
+	end func(s *Server, tx storage.Tx, person string, h *Item, now time.Time) error
 	// event is that of an end.
 	event event.Type
 }
 
 // itemKinds are the last parts of the paths. (docs/decisions.md#what-a-person-holds)
 var itemKinds = map[string]itemKind{
-	"tokens": {(*Server).grantItems, func(_ *Server, tx storage.Tx, person string, h *personItem, _ time.Time) error {
+	"tokens": {(*Server).grantItems, func(_ *Server, tx storage.Tx, person string, h *Item, _ time.Time) error {
 		return token.DropGrant(tx, person, h.ClientID, h.ID)
 	}, eventGrantRevoked},
-	"sessions": {(*Server).sessionItems, func(s *Server, tx storage.Tx, person string, h *personItem, _ time.Time) error {
+	"sessions": {(*Server).sessionItems, func(s *Server, tx storage.Tx, person string, h *Item, _ time.Time) error {
 		return s.deps.Subjects.CloseSession(tx, person, h.ID)
 	}, eventSessionEnded},
 	"consents": {(*Server).consentItems, endConsent, eventConsentWithdrawn},
@@ -81,7 +81,7 @@ func (s *Server) handleUsers(w http.ResponseWriter, r *http.Request) error {
 		}
 		return s.writeItems(w, r, h, partition, person)
 	}
-	if err := s.endItems(r.Context(), h, partition, person, item, asker, s.deps.Origin(r)); err != nil {
+	if err := s.endItems(r.Context(), h, partition, person, item, event.Actor{ID: asker.ID, Origin: s.deps.Origin(r)}); err != nil {
 		return err
 	}
 	s.visits.Wake() // clients hear of ended sessions
@@ -125,7 +125,7 @@ func usersParts(u *url.URL) (person, kind, item string, err error) {
 
 func (s *Server) writeItems(w http.ResponseWriter, r *http.Request, h itemKind, partition, person string) error {
 	now := s.now()
-	var items []personItem
+	var items []Item
 	err := s.view(r.Context(), func(tx storage.Tx) (err error) {
 		items, err = s.listItems(tx, h, partition, person, now)
 		return err
@@ -134,13 +134,13 @@ func (s *Server) writeItems(w http.ResponseWriter, r *http.Request, h itemKind, 
 		return err
 	}
 	s.json(w, r, http.StatusOK, struct {
-		Items []personItem `json:"items"`
+		Items []Item `json:"items"`
 	}{items})
 	return nil
 }
 
-// listItems returns the items of a person of a partition ("": any), never nil, or a 404 when there is no such person.
-func (s *Server) listItems(tx storage.Tx, h itemKind, partition, person string, now time.Time) ([]personItem, error) {
+// listItems returns the items of a person of a partition ("": any), never nil, or a 404 when the person is unknown.
+func (s *Server) listItems(tx storage.Tx, h itemKind, partition, person string, now time.Time) ([]Item, error) {
 	p, err := s.deps.Subjects.Get(tx, person)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && partition != "" && cmp.Or(p.Partition, event.DefaultPartition) != partition {
 		return nil, oauth.NotFound()
@@ -150,18 +150,18 @@ func (s *Server) listItems(tx storage.Tx, h itemKind, partition, person string, 
 	}
 	items, err := h.list(s, tx, p, now)
 	if items == nil {
-		items = []personItem{}
+		items = []Item{}
 	}
 	return items, err
 }
 
 // endItems ends an item, or all items when it is empty.
-func (s *Server) endItems(ctx context.Context, h itemKind, partition, person, item string, asker *client.APIClient, from event.Origin) error {
-	e, err := s.deps.Events.New(h.event, from)
+func (s *Server) endItems(ctx context.Context, h itemKind, partition, person, item string, by event.Actor) error {
+	e, err := s.deps.Events.New(h.event, by.Origin)
 	if err != nil {
 		return oauth.ServerError(err)
 	}
-	e.PersonID, e.Actor = person, asker.ID
+	e = by.Fill(e, person, "")
 	now := s.now()
 	return s.update(ctx, func(tx storage.Tx) error {
 		items, err := s.listItems(tx, h, partition, person, now)
@@ -170,7 +170,7 @@ func (s *Server) endItems(ctx context.Context, h itemKind, partition, person, it
 		}
 		e := e
 		if item != "" {
-			items = slices.DeleteFunc(items, func(i personItem) bool { return i.ID != item })
+			items = slices.DeleteFunc(items, func(i Item) bool { return i.ID != item })
 			if len(items) == 0 {
 				return oauth.NotFound()
 			}
@@ -189,38 +189,38 @@ func (s *Server) endItems(ctx context.Context, h itemKind, partition, person, it
 }
 
 // grantItems lists the grants of a person: each is the tokens of one sign-in at one client.
-func (s *Server) grantItems(tx storage.Tx, p login.Subject, now time.Time) (items []personItem, err error) {
+func (s *Server) grantItems(tx storage.Tx, p login.Subject, now time.Time) (items []Item, err error) {
 	live, err := s.tokens.LiveGrants(tx, p.ID, now)
 	for _, g := range live {
-		items = append(items, personItem{
+		items = append(items, Item{
 			ID: g.ID, ClientID: g.ClientID, Scope: strings.Join(g.Scope, " "), CreatedAt: toSeconds(g.CreatedAt), ExpiresAt: toSeconds(g.ExpiresAt),
 		})
 	}
 	return items, err
 }
 
-func (s *Server) sessionItems(tx storage.Tx, p login.Subject, now time.Time) (items []personItem, err error) {
+func (s *Server) sessionItems(tx storage.Tx, p login.Subject, now time.Time) (items []Item, err error) {
 	live, err := s.deps.Subjects.Sessions(tx, p.ID, now)
 	for _, si := range live {
-		items = append(items, personItem{ID: si.SessionID, CreatedAt: toSeconds(si.AuthTime), ExpiresAt: toSeconds(si.Ends)})
+		items = append(items, Item{ID: si.SessionID, CreatedAt: toSeconds(si.AuthTime), ExpiresAt: toSeconds(si.Ends)})
 	}
 	return items, err
 }
 
 // consentItems lists the consents of a person; a client has one at most, so its id is the client's.
-func (s *Server) consentItems(tx storage.Tx, p login.Subject, _ time.Time) (items []personItem, err error) {
+func (s *Server) consentItems(tx storage.Tx, p login.Subject, _ time.Time) (items []Item, err error) {
 	for e, err := range consents.Scan(tx, storage.Range{Prefix: storage.Prefix(p.ID)}) {
 		if err != nil {
 			return nil, err
 		}
 		client := storage.Parts(e.Key)[1]
-		items = append(items, personItem{ID: client, ClientID: client, Scope: strings.Join(e.Value.Scope, " "), CreatedAt: toSeconds(e.Value.CreatedAt)})
+		items = append(items, Item{ID: client, ClientID: client, Scope: strings.Join(e.Value.Scope, " "), CreatedAt: toSeconds(e.Value.CreatedAt)})
 	}
 	return items, nil
 }
 
 // endConsent forgets a consent and ends the grants that followed.
-func endConsent(s *Server, tx storage.Tx, person string, h *personItem, now time.Time) error {
+func endConsent(s *Server, tx storage.Tx, person string, h *Item, now time.Time) error {
 	if _, err := token.DropGrants(tx, person, h.ClientID); err != nil {
 		return err
 	}

@@ -137,7 +137,7 @@ func TestActionTokenLinkEnds(t *testing.T) {
 			h.must(h.Person.SetPassword(t.Context(), demo, secret.New("another password 2"), event.Actor{}))
 		},
 		"the person is blocked": func(h *tokens) { h.must(h.Person.SetState(t.Context(), demo, person.Blocked, event.Actor{})) },
-		"all sessions ended":    func(h *tokens) { h.must(h.Person.EndSessions(t.Context(), demo)) },
+		"all sessions ended":    func(h *tokens) { h.must(h.Person.EndSessions(t.Context(), demo, admin)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -214,7 +214,7 @@ func TestSubject(t *testing.T) {
 		t.Errorf("blocking twice = %v, %d events, want one", err, h.events()["person.PersonBlockedEvent"])
 	}
 	for _, err := range []error{
-		h.Person.SetState(t.Context(), "nobody", person.Blocked, admin), h.Person.SetPassword(t.Context(), "nobody", secret.New("12345678"), admin), h.Person.EndSessions(t.Context(), "no body"),
+		h.Person.SetState(t.Context(), "nobody", person.Blocked, admin), h.Person.SetPassword(t.Context(), "nobody", secret.New("12345678"), admin), h.Person.EndSessions(t.Context(), "no body", admin),
 	} {
 		if !errors.Is(err, person.ErrNoPerson) {
 			t.Errorf("change of nobody = %v, want ErrNoPerson", err)

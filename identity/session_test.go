@@ -139,7 +139,7 @@ func TestSessionsEnd(t *testing.T) {
 		"password": func(h *harness) error {
 			return h.Person.SetPassword(h.t.Context(), demo, secret.New("another one"), admin)
 		},
-		"end": func(h *harness) error { return h.Person.EndSessions(h.t.Context(), demo) },
+		"end": func(h *harness) error { return h.Person.EndSessions(h.t.Context(), demo, admin) },
 		"all": func(h *harness) error { return h.store.Update(h.t.Context(), session.EndAllSessions) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -372,7 +372,7 @@ func TestSessionsOfAPerson(t *testing.T) {
 		t.Errorf("sessions after the idle time = %v", got)
 	}
 	two.signIn(demo, demoPassword)
-	if err := h.Person.EndSessions(t.Context(), demo); err != nil {
+	if err := h.Person.EndSessions(t.Context(), demo, admin); err != nil {
 		t.Fatal(err)
 	}
 	if got := list(); len(got) != 0 {

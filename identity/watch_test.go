@@ -69,7 +69,7 @@ func TestWatcher(t *testing.T) {
 			}
 		}, "all of PERSON but "},
 		"end": {func(t *testing.T, h *harness, _ *browser, _ string) {
-			if err := h.Person.EndSessions(t.Context(), demo); err != nil {
+			if err := h.Person.EndSessions(t.Context(), demo, admin); err != nil {
 				t.Error(err)
 			}
 		}, "all of PERSON but "},

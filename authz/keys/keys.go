@@ -3,6 +3,7 @@
 package keys
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
@@ -350,6 +351,41 @@ func isCanonical(raw string) bool {
 		}
 	}
 	return true
+}
+
+// Info is a signing key without its private part.
+type Info struct {
+	ID        string `json:"kid"`
+	Algorithm string `json:"alg"`
+	// Use is what it does at this moment: "next" (published, does not sign yet), "signs", "published" (does not sign any
+	// more) or "verifies" (not published any more, verifies ID tokens that come back).
+	Use        string    `json:"use"`
+	CreatedAt  time.Time `json:"created_at"`
+	ActiveFrom time.Time `json:"active_from"`              // when it begins to sign
+	RetiresAt  time.Time `json:"retires_at,omitzero"`      // when it signs last
+	GoneAt     time.Time `json:"published_until,omitzero"` // when it leaves the JWKS
+}
+
+// List returns the signing keys by algorithm, the newest first.
+func (k *Keys) List() []Info {
+	now := k.now()
+	var out []Info
+	for _, key := range k.snapshot() {
+		info := Info{ID: key.id, Algorithm: key.Algorithm, Use: "signs", CreatedAt: key.CreatedAt, ActiveFrom: key.ActiveFrom, RetiresAt: key.RetiresAt, GoneAt: key.GoneAt}
+		switch {
+		case key.ActiveFrom.After(now):
+			info.Use = "next"
+		case !key.GoneAt.IsZero() && !key.GoneAt.After(now):
+			info.Use = "verifies"
+		case !key.RetiresAt.IsZero() && !key.RetiresAt.After(now):
+			info.Use = "published"
+		}
+		out = append(out, info)
+	}
+	slices.SortFunc(out, func(a, b Info) int {
+		return cmp.Or(cmp.Compare(a.Algorithm, b.Algorithm), b.ActiveFrom.Compare(a.ActiveFrom), cmp.Compare(a.ID, b.ID))
+	})
+	return out
 }
 
 // JWKS returns the public keys, those that will sign next included, in the order in which they were made.

@@ -7,5 +7,7 @@ var (
 	eventClientAuthFailed = event.Type{Type: "token.ClientAuthenticationFailedEvent", Name: "Client Authentication Failed", Brief: true}
 	eventClientRevoked    = event.Type{Type: "token.ClientRevokedEvent", Name: "Everything Of Client Revoked"}
 	eventClientAdded      = event.Type{Type: "client.ClientAddedEvent", Name: "Client Added"}
+	eventClientUpdated    = event.Type{Type: "client.ClientUpdatedEvent", Name: "Client Updated"}
+	eventSecretReplaced   = event.Type{Type: "client.ClientSecretReplacedEvent", Name: "Client Secret Replaced"}
 	eventClientRemoved    = event.Type{Type: "client.ClientRemovedEvent", Name: "Client Removed"}
 )

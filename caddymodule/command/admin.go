@@ -124,9 +124,9 @@ func adminRefusal(err error) (status int, text string) {
 		return slices.ContainsFunc(of, func(e error) bool { return errors.Is(err, e) })
 	}
 	switch {
-	case is(person.ErrUsernameTaken, person.ErrGroupTaken, registry.ErrExists, registry.ErrDeclared):
+	case is(person.ErrUsernameTaken, person.ErrGroupTaken, registry.ErrExists, registry.ErrDeclared, registry.ErrChanged):
 		return http.StatusConflict, err.Error()
-	case is(person.ErrNoPerson, actiontoken.ErrNoToken, stepup.ErrNoMethod, person.ErrNoGroup, registry.ErrUnknown, refusal.ErrUnknown):
+	case is(person.ErrNoPerson, actiontoken.ErrNoToken, stepup.ErrNoMethod, person.ErrNoGroup, registry.ErrUnknown, refusal.ErrUnknown, errUnknownItem):
 		return http.StatusNotFound, err.Error()
 	case is(enrol.ErrInvitationsOff, proof.ErrCodesOff, stepup.ErrLastWay):
 		return http.StatusConflict, err.Error()

@@ -1,15 +1,20 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
+	authzclient "github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 )
 
-// clientCredentials is the answer of a client that was added: the only time that its secret is shown.
+// clientCredentials is the answer of a client that was added or got a new secret: the only time that it is shown.
 type clientCredentials struct {
 	ID     string `json:"id"`
 	Secret string `json:"secret,omitempty"`
@@ -48,14 +53,126 @@ type clientInfo struct {
 	CreatedAt time.Time `json:"created_at,omitzero"` // of those added by command
 }
 
+// adminListClients answers all clients, or those whose id or name contains the parameter match.
 func adminListClients(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
 	list, err := i.Authz.ListClients(r.Context())
 	if err != nil {
 		return nil, err
 	}
+	match := strings.ToLower(r.URL.Query().Get("match"))
 	out := make([]clientInfo, 0, len(list))
 	for _, c := range list {
-		out = append(out, clientInfo{client.Of(&c.Client), c.Stored, c.CreatedAt})
+		if strings.Contains(strings.ToLower(c.ID+"\n"+c.Name), match) {
+			out = append(out, clientInfo{client.Of(&c.Client), c.Stored, c.CreatedAt})
+		}
 	}
 	return out, nil
+}
+
+// adminShowClient answers the client that the parameter client names.
+func adminShowClient(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	id := r.URL.Query().Get("client")
+	list, err := i.Authz.ListClients(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(list, func(c registry.Info) bool { return c.ID == id })
+	if at < 0 {
+		return nil, i.aboutClient(r, id, registry.ErrUnknown)
+	}
+	return clientInfo{client.Of(&list[at].Client), list[at].Stored, list[at].CreatedAt}, nil
+}
+
+// clientMembers are the members of a client that `caddy gatehouse client set` changes, by their JSON names.
+var clientMembers = map[string]func(to, from *authzclient.Client){
+	"name":                      func(to, from *authzclient.Client) { to.Name = from.Name },
+	"redirect_uris":             func(to, from *authzclient.Client) { to.RedirectURIs = from.RedirectURIs },
+	"post_logout_redirect_uris": func(to, from *authzclient.Client) { to.PostLogoutRedirectURIs = from.PostLogoutRedirectURIs },
+	"grants":                    func(to, from *authzclient.Client) { to.Grants = from.Grants },
+	"scopes":                    func(to, from *authzclient.Client) { to.Scopes = from.Scopes },
+	"default_scopes":            func(to, from *authzclient.Client) { to.DefaultScopes = from.DefaultScopes },
+	"audiences":                 func(to, from *authzclient.Client) { to.Audiences = from.Audiences },
+	"consent":                   func(to, from *authzclient.Client) { to.Consent = from.Consent },
+	"auth_method":               func(to, from *authzclient.Client) { to.AuthMethod = from.AuthMethod },
+	"id_token_claims":           func(to, from *authzclient.Client) { to.IDTokenClaims = from.IDTokenClaims },
+	"password_only":             func(to, from *authzclient.Client) { to.PasswordOnly = from.PasswordOnly },
+	"pkce_required":             func(to, from *authzclient.Client) { to.PKCERequired = from.PKCERequired },
+	"disabled":                  func(to, from *authzclient.Client) { to.Disabled = from.Disabled },
+}
+
+// clientChange names the members of Client that replace those of the stored client with its id.
+type clientChange struct {
+	Client  client.Client `json:"client"`
+	Members []string      `json:"members"`
+}
+
+func adminChangeClient(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	var in clientChange
+	if err := body(r, &in); err != nil {
+		return nil, err
+	}
+	for _, name := range in.Members {
+		if clientMembers[name] == nil {
+			return nil, badRequestf("the member %q of a client cannot be changed", name)
+		}
+	}
+	res := options.NewVerbatimResolver()
+	from := in.Client.Resolve(res)
+	if err := res.Err(); err != nil {
+		return nil, badRequest{err}
+	}
+	err := i.Authz.Clients().Change(r.Context(), in.Client.ID, strings.Join(in.Members, " "), caller(r), func(to *authzclient.Client) error {
+		for _, name := range in.Members {
+			clientMembers[name](to, from)
+		}
+		return nil
+	})
+	return outcome{"changed"}, i.aboutClient(r, in.Client.ID, inCaddyfile(in.Client.ID, err))
+}
+
+// clientRequest names a client.
+type clientRequest struct {
+	Client string `json:"client"`
+	Keep   bool   `json:"keep,omitempty"` // the secret of before
+	End    bool   `json:"end,omitempty"`  // every secret but the newest, without a new one
+}
+
+func adminReplaceSecret(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	var in clientRequest
+	if err := body(r, &in); err != nil {
+		return nil, err
+	}
+	if in.End {
+		err := i.Authz.Clients().EndOldSecrets(r.Context(), in.Client, caller(r))
+		return clientCredentials{ID: in.Client}, i.aboutClient(r, in.Client, inCaddyfile(in.Client, err))
+	}
+	text, err := i.Authz.Clients().ReplaceSecret(r.Context(), in.Client, in.Keep, caller(r))
+	if err != nil {
+		return nil, i.aboutClient(r, in.Client, inCaddyfile(in.Client, err))
+	}
+	return clientCredentials{ID: in.Client, Secret: text}, nil
+}
+
+func adminRemoveClient(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	var in clientRequest
+	if err := body(r, &in); err != nil {
+		return nil, err
+	}
+	return outcome{"removed"}, i.aboutClient(r, in.Client, inCaddyfile(in.Client, i.Authz.Clients().Remove(r.Context(), in.Client, caller(r))))
+}
+
+func adminRevokeClient(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	var in clientRequest
+	if err := body(r, &in); err != nil {
+		return nil, err
+	}
+	return outcome{"revoked"}, i.aboutClient(r, in.Client, i.Authz.Clients().Revoke(r.Context(), in.Client, caller(r)))
+}
+
+// inCaddyfile says of a client that the Caddyfile declares where it is changed.
+func inCaddyfile(id string, err error) error {
+	if errors.Is(err, registry.ErrDeclared) {
+		return fmt.Errorf("client %s is in the Caddyfile: change it there and reload (%w)", id, err)
+	}
+	return err
 }

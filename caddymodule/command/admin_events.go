@@ -1,9 +1,17 @@
 package command
 
 import (
+	"cmp"
+	"errors"
 	"net/http"
+	"strconv"
+	"time"
 
+	"github.com/google/uuid"
+
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // maxAnchors is how many heads are compared in one call.
@@ -39,4 +47,95 @@ func adminVerifyEvents(i *Instance, _ http.ResponseWriter, r *http.Request) (any
 		answer.Chains = []event.Verified{}
 	}
 	return answer, nil
+}
+
+// eventInfo is an event as the commands show it.
+type eventInfo struct {
+	event.Info
+
+	Number   uint64 `json:"number"`
+	Actor    string `json:"actor,omitempty"`
+	ClientID string `json:"client_id,omitempty"`
+	Username string `json:"username,omitempty"` // of the person
+}
+
+// eventsPage is a part of the events that a search finds.
+type eventsPage struct {
+	Items []eventInfo `json:"items"`
+	Next  uint64      `json:"next,omitempty"` // the value of behind for the following part
+}
+
+// adminListEvents answers the events that the parameters select: since and until (RFC 3339), type (repeated), person,
+// actor, client, partition, tokens=true (the brief events of clients alone), behind and limit; follow=true goes forward
+// in time.
+func adminListEvents(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	s, err := i.readSearch(r)
+	if err != nil {
+		return nil, err
+	}
+	var out eventsPage
+	err = i.Store.View(r.Context(), func(tx storage.Tx) error {
+		out = eventsPage{Items: []eventInfo{}}
+		if s.Following && !r.URL.Query().Has("behind") {
+			out.Next, err = s.Last(tx)
+			return err
+		}
+		found, next, err := s.Find(tx)
+		if err != nil {
+			return err
+		}
+		var ids []string
+		for _, e := range found {
+			ids = append(ids, e.PersonID)
+		}
+		people, err := i.Identity.Person.ManyPersons(tx, ids)
+		if err != nil {
+			return err
+		}
+		names := map[string]string{}
+		for _, p := range people {
+			names[p.ID] = typed(p)
+		}
+		for _, e := range found {
+			out.Items = append(out.Items, eventInfo{Info: e.Info(), Number: e.Number, Actor: e.Actor, ClientID: e.ClientID, Username: names[e.PersonID]})
+		}
+		if out.Next = next; s.Following && next == 0 {
+			out.Next = s.Behind
+		}
+		return nil
+	})
+	return out, err
+}
+
+func (i *Instance) readSearch(r *http.Request) (s event.Search, err error) {
+	q := r.URL.Query()
+	s.Chain = event.Chain{Partition: cmp.Or(q.Get("partition"), event.DefaultPartition), Brief: q.Get("tokens") == "true"}
+	for name, to := range map[string]*time.Time{"since": &s.Since, "until": &s.Until} {
+		if text := q.Get(name); text != "" {
+			if *to, err = time.Parse(time.RFC3339Nano, text); err != nil {
+				return s, badRequestf("%s: %q is not a time such as 2026-01-31T12:00:00Z", name, text)
+			}
+		}
+	}
+	if s.Limit, err = pageSize(q.Get("limit")); err != nil {
+		return s, err
+	}
+	if text := q.Get("behind"); text != "" {
+		if s.Behind, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return s, badRequestf("behind: %q is not the number of an event", text)
+		}
+	}
+	s.Following, s.Types, s.Client, s.Actor = q.Get("follow") == "true", q["type"], q.Get("client"), q.Get("actor")
+	if name := q.Get("person"); name != "" {
+		p, err := i.Identity.Person.Person(r.Context(), name)
+		if errors.Is(err, person.ErrNoPerson) && uuid.Validate(name) == nil {
+			s.Person = name // a removed person has events
+			return s, nil
+		}
+		if err != nil {
+			return s, i.aboutPerson(r, name, err)
+		}
+		s.Person = p.ID
+	}
+	return s, nil
 }

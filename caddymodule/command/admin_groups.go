@@ -3,9 +3,7 @@ package command
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net/http"
-	"strconv"
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -19,19 +17,16 @@ type groupsPage struct {
 }
 
 func adminListGroups(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	limit := 100
-	if s := r.URL.Query().Get("limit"); s != "" {
-		var err error
-		if limit, err = strconv.Atoi(s); err != nil || limit < 1 || limit > maxPersons {
-			return nil, badRequestf("limit is not between 1 and %d", maxPersons)
-		}
+	limit, err := pageSize(r.URL.Query().Get("limit"))
+	if err != nil {
+		return nil, err
 	}
 	page := groupsPage{Items: []person.Group{}}
 	partition := cmp.Or(r.URL.Query().Get("partition"), event.DefaultPartition)
 	if err := i.checkPartition(partition); err != nil {
 		return nil, err
 	}
-	err := i.Store.View(r.Context(), func(tx storage.Tx) error {
+	err = i.Store.View(r.Context(), func(tx storage.Tx) error {
 		list, err := i.Identity.Person.Groups(tx, partition, r.URL.Query().Get("after"), limit)
 		page.Items = append(page.Items[:0], list...)
 		return err
@@ -78,13 +73,13 @@ func adminChangeGroup(i *Instance, _ http.ResponseWriter, r *http.Request) (any,
 	}
 	g, err := i.group(r.Context(), &in)
 	if err != nil {
-		return nil, err
+		return nil, i.aboutGroup(r, cmp.Or(in.Partition, event.DefaultPartition), in.Group, err)
 	}
-	add, err := i.personIDs(r.Context(), in.Add)
+	add, err := i.personIDs(r, in.Add)
 	if err != nil {
 		return nil, err
 	}
-	remove, err := i.personIDs(r.Context(), in.Remove)
+	remove, err := i.personIDs(r, in.Remove)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +102,7 @@ func adminRemoveGroup(i *Instance, _ http.ResponseWriter, r *http.Request) (any,
 	}
 	g, err := i.group(r.Context(), &in)
 	if err != nil {
-		return nil, err
+		return nil, i.aboutGroup(r, cmp.Or(in.Partition, event.DefaultPartition), in.Group, err)
 	}
 	return outcome{"removed"}, i.Identity.Person.RemoveGroup(r.Context(), g.ID, caller(r), nil)
 }
@@ -149,11 +144,11 @@ func (i *Instance) group(ctx context.Context, in *groupRequest) (g person.Group,
 }
 
 // personIDs returns the ids of persons by their usernames or ids.
-func (i *Instance) personIDs(ctx context.Context, who []string) (ids []string, err error) {
+func (i *Instance) personIDs(r contextual, who []string) (ids []string, err error) {
 	for _, w := range who {
-		p, err := i.Identity.Person.Person(ctx, w)
+		p, err := i.Identity.Person.Person(r.Context(), w)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", w, err)
+			return nil, i.aboutPerson(r, w, err)
 		}
 		ids = append(ids, p.ID)
 	}

@@ -2,7 +2,9 @@ package command
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/gatehouse-id/gatehouse/identity/enrol"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -55,7 +57,8 @@ func adminInviteAgain(i *Instance, _ http.ResponseWriter, r *http.Request) (any,
 	if err := body(r, &in); err != nil {
 		return nil, err
 	}
-	return i.Identity.Enrol.InviteAgain(r.Context(), in.Person, caller(r))
+	out, err := i.Identity.Enrol.InviteAgain(r.Context(), in.Person, caller(r))
+	return out, i.aboutPerson(r, in.Person, err)
 }
 
 // codeRequest is the body that `caddy gatehouse person code` sends.
@@ -69,7 +72,8 @@ func adminMakeCode(i *Instance, _ http.ResponseWriter, r *http.Request) (any, er
 	if err := body(r, &in); err != nil {
 		return nil, err
 	}
-	return i.Identity.Proof.MakeDeliveredCode(r.Context(), in.Person, in.For, caller(r))
+	out, err := i.Identity.Proof.MakeDeliveredCode(r.Context(), in.Person, in.For, caller(r))
+	return out, i.aboutPerson(r, in.Person, err)
 }
 
 func adminAddPerson(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
@@ -86,29 +90,63 @@ type personsPage struct {
 	Next  string          `json:"next,omitempty"` // the value of after for the next page
 }
 
+// personFilter selects persons of a list.
+type personFilter struct{ match, group, state string }
+
+func (f personFilter) selects(p person.Person) bool {
+	return (f.match == "" || strings.Contains(strings.ToLower(strings.Join([]string{p.ID, typed(p), p.Name, p.GivenName, p.FamilyName, p.Email}, "\n")), f.match)) &&
+		(f.group == "" || slices.Contains(p.Groups, f.group)) &&
+		(f.state == "" || strings.EqualFold(string(p.State), f.state))
+}
+
+// adminListPersons answers a page of persons by username. The parameters match (a part of username, name, e-mail or
+// id), group and state select some of them; limit and after page.
 func adminListPersons(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	limit := 100
-	if s := r.URL.Query().Get("limit"); s != "" {
-		var err error
-		if limit, err = strconv.Atoi(s); err != nil || limit < 1 || limit > maxPersons {
-			return nil, badRequestf("limit is not between 1 and %d", maxPersons)
-		}
-	}
-	list, err := i.Identity.Person.ListPersons(r.Context(), r.URL.Query().Get("after"), limit)
+	q := r.URL.Query()
+	limit, err := pageSize(q.Get("limit"))
 	if err != nil {
 		return nil, err
 	}
-	page := personsPage{Items: list}
-	if list == nil {
-		page.Items = []person.Person{}
-	}
-	if len(list) == limit {
-		last := list[len(list)-1]
-		if page.Next, err = i.Identity.Person.InPartition(i.Identity.Person.PartitionOf(last), last.Username); err != nil {
+	f := personFilter{strings.ToLower(q.Get("match")), q.Get("group"), q.Get("state")}
+	page, after := personsPage{Items: []person.Person{}}, q.Get("after")
+	for {
+		list, err := i.Identity.Person.ListPersons(r.Context(), after, maxPersons)
+		if err != nil {
+			return nil, err
+		}
+		for n, p := range list {
+			if f.selects(p) {
+				page.Items = append(page.Items, p)
+			}
+			if len(page.Items) == limit && (n < len(list)-1 || len(list) == maxPersons) {
+				page.Next, err = i.place(p)
+				return page, err
+			}
+		}
+		if len(list) < maxPersons {
+			return page, nil
+		}
+		if after, err = i.place(list[len(list)-1]); err != nil {
 			return nil, err
 		}
 	}
-	return page, nil
+}
+
+// place returns what continues a list of persons behind one of them.
+func (i *Instance) place(p person.Person) (after string, err error) {
+	return i.Identity.Person.InPartition(i.Identity.Person.PartitionOf(p), p.Username)
+}
+
+// pageSize reads the parameter limit: how many items a page has at most. Default: 100.
+func pageSize(limit string) (int, error) {
+	if limit == "" {
+		return 100, nil
+	}
+	n, err := strconv.Atoi(limit)
+	if err != nil || n < 1 || n > maxPersons {
+		return 0, badRequestf("limit is not between 1 and %d", maxPersons)
+	}
+	return n, nil
 }
 
 func adminSetPassword(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
@@ -119,7 +157,7 @@ func adminSetPassword(i *Instance, _ http.ResponseWriter, r *http.Request) (any,
 	if err := body(r, &in); err != nil {
 		return nil, err
 	}
-	return outcome{"changed"}, i.Identity.Person.SetPassword(r.Context(), in.Person, in.Password, caller(r))
+	return outcome{"changed"}, i.aboutPerson(r, in.Person, i.Identity.Person.SetPassword(r.Context(), in.Person, in.Password, caller(r)))
 }
 
 func adminSetState(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
@@ -130,7 +168,7 @@ func adminSetState(i *Instance, _ http.ResponseWriter, r *http.Request) (any, er
 	if err := body(r, &in); err != nil {
 		return nil, err
 	}
-	return outcome{string(in.State)}, i.Identity.Person.SetState(r.Context(), in.Person, in.State, caller(r))
+	return outcome{string(in.State)}, i.aboutPerson(r, in.Person, i.Identity.Person.SetState(r.Context(), in.Person, in.State, caller(r)))
 }
 
 func adminRemoveStepUp(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
@@ -141,7 +179,7 @@ func adminRemoveStepUp(i *Instance, _ http.ResponseWriter, r *http.Request) (any
 	if err := body(r, &in); err != nil {
 		return nil, err
 	}
-	return outcome{"removed"}, i.Identity.StepUp.RemoveStepUp(r.Context(), in.Person, in.Remove, caller(r))
+	return outcome{"removed"}, i.aboutPerson(r, in.Person, i.Identity.StepUp.RemoveStepUp(r.Context(), in.Person, in.Remove, caller(r)))
 }
 
 // withdrawal is the answer of a consent that was withdrawn.
@@ -159,7 +197,7 @@ func adminWithdrawConsent(i *Instance, _ http.ResponseWriter, r *http.Request) (
 	}
 	person, err := i.Identity.Person.Person(r.Context(), in.Person)
 	if err != nil {
-		return nil, err
+		return nil, i.aboutPerson(r, in.Person, err)
 	}
 	n, err := i.Authz.WithdrawConsent(r.Context(), person.ID, in.Client, caller(r))
 	return withdrawal{n}, err

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/spf13/cobra"
@@ -82,7 +83,11 @@ them may have been revoked after it was made: everybody signs in again.`,
 				return err
 			}
 			defer f.Close() //nolint:errcheck // only read
-			if err := restorer.Restore(ctx, f, endOlder(ctx)); err != nil {
+			in := &progressReader{countingReader: countingReader{from: f}, out: cmd.ErrOrStderr(), told: time.Now()}
+			if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+				in.size = info.Size()
+			}
+			if err := restorer.Restore(ctx, in, endOlder(ctx)); err != nil {
 				return err
 			}
 			lines := []string{"restored " + s.Place(), "Older tokens and sessions are ended."}
@@ -97,6 +102,24 @@ them may have been revoked after it was made: everybody signs in again.`,
 	}
 	cmd.Flags().StringVar(&dir, "storage", "", "The storage directory, where --config does not say it")
 	return cmd
+}
+
+// progressReader tells from time to time how much of a file was read.
+type progressReader struct {
+	countingReader
+
+	size int64 // bytes. 0: unknown
+	out  io.Writer
+	told time.Time
+}
+
+func (p *progressReader) Read(b []byte) (int, error) {
+	n, err := p.countingReader.Read(b)
+	if now := time.Now(); now.Sub(p.told) >= progressTime && p.size > 0 {
+		p.told = now
+		fmt.Fprintf(p.out, "%3d %%\n", 100*p.read/p.size) //nolint:errcheck // the terminal is gone
+	}
+	return n, err
 }
 
 // Restorer is a storage module that can be filled from a backup while no server uses it.

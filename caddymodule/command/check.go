@@ -85,7 +85,7 @@ Warnings about the configuration and the machine are listed; the exit status is 
 // lines is the answer as text.
 func (a *checkAnswer) lines() []string {
 	lines := []string{
-		"server         running, " + fmt.Sprint(a.Clients) + " clients",
+		"server         running, " + count(a.Clients, "client"),
 		"storage        " + a.Storage + " (" + a.Place + ", " + humanize.IBytes(a.Free) + " free)",
 		"issuer         " + a.Address + " (" + a.Issuer + ")",
 	}

@@ -4,16 +4,41 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 )
 
 func clientCommands() *cobra.Command {
-	return group("client", "Adds and lists OAuth clients", addClientCommand(), listClientsCommand())
+	cmd := group("client", "Adds, lists, changes and removes OAuth clients", addClientCommand(), listClientsCommand())
+	cmd.AddCommand(completeArguments(completeClients,
+		showClientCommand(), setClientCommand(),
+		disableCommand("disable", "Switches a client off: its tokens are inactive until it is enabled", true),
+		disableCommand("enable", "Switches a disabled client on again", false),
+		rotateSecretCommand(), revokeClientCommand(), removeClientCommand())...)
+	return cmd
+}
+
+// clientFlags are the members of a client that flags set, by the names of the flags. "add" and "set" share them.
+func clientFlags(f *pflag.FlagSet, c *client.Client) {
+	f.StringVar(&c.Name, "name", "", "The name that people see")
+	f.StringSliceVar(&c.RedirectURIs, "redirect-uris", nil, "Where the browser may be sent after authorization")
+	f.StringSliceVar(&c.PostLogoutRedirectURIs, "post-logout-redirect-uris", nil, "Where the browser may be sent after sign-out")
+	f.StringSliceVar(&c.Grants, "grants", nil, "authorization_code, refresh_token, client_credentials, id_token, implicit, password, validate_bearer")
+	f.StringSliceVar(&c.Scopes, "scopes", nil, "The scopes it may ask for")
+	f.StringSliceVar(&c.DefaultScopes, "default-scopes", nil, "The scopes it gets when it asks for none")
+	f.StringSliceVar(&c.Audiences, "audiences", nil, "The resources it may ask tokens for")
+	f.StringVar(&c.Consent, "consent", "", "on, off or always")
+	f.StringVar(&c.AuthMethod, "auth-method", "", "post (default: in the form or Basic credentials), basic or private_key_jwt")
+	f.BoolVar(&c.IDTokenClaims, "id-token-claims", false, "The claims of the scopes are in the ID token too")
+	f.BoolVar(&c.PasswordOnly, "password-only", false, "The grant password signs people in who have set up a second factor, without it")
+	f.BoolVar(&c.PKCERequired, "pkce-required", false, "The client must use PKCE")
 }
 
 func addClientCommand() *cobra.Command {
@@ -29,9 +54,9 @@ client is read from a JSON file in the form of the configuration's clients.
 With --for it becomes the client that a library or product expects: redirect URI, grants,
 scopes, and the claims of people in the ID token. Other options win over those.
 
-  caddy gatehouse client add wiki --for oauth2-proxy --url https://wiki.example.com
-
 Known: ` + strings.Join(client.Libraries(), ", ") + `.`,
+		Example: `  caddy gatehouse client add shop --redirect-uris https://shop.example.com/cb --grants authorization_code --scopes openid,profile
+  caddy gatehouse client add wiki --for oauth2-proxy --url https://wiki.example.com`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if file != "" {
@@ -60,62 +85,230 @@ Known: ` + strings.Join(client.Libraries(), ", ") + `.`,
 			if err := call(cmd, "/clients", c, &added); err != nil {
 				return err
 			}
-			lines := []string{"added client " + added.ID}
-			if added.Secret != "" {
-				lines = append(lines, "secret "+added.Secret, "Note it now: it cannot be shown again.")
-			}
-			for _, w := range added.Warnings {
-				lines = append(lines, "warning: "+w)
-			}
-			return printResult(cmd, added, lines...)
+			return printCredentials(cmd, "added client "+added.ID, added)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&file, "file", "", "Read the client from a JSON file")
 	f.StringVar(&library, "for", "", "Make the client that a library or product expects: "+strings.Join(client.Libraries(), ", "))
 	f.StringVar(&address, "url", "", "With --for: the address of the application")
-	f.StringVar(&c.Name, "name", "", "The name that people see")
 	f.BoolVar(&c.Public, "public", false, "The client cannot keep a secret and must use PKCE")
-	f.StringSliceVar(&c.RedirectURIs, "redirect-uris", nil, "Where the browser may be sent after authorization")
-	f.StringSliceVar(&c.PostLogoutRedirectURIs, "post-logout-redirect-uris", nil, "Where the browser may be sent after sign-out")
-	f.StringSliceVar(&c.Grants, "grants", nil, "authorization_code, refresh_token, client_credentials, id_token, implicit, password, validate_bearer")
-	f.StringSliceVar(&c.Scopes, "scopes", nil, "The scopes it may ask for")
-	f.StringSliceVar(&c.DefaultScopes, "default-scopes", nil, "The scopes it gets when it asks for none")
-	f.StringSliceVar(&c.Audiences, "audiences", nil, "The resources it may ask tokens for")
-	f.StringVar(&c.Consent, "consent", "", "on, off or always")
-	f.StringVar(&c.AuthMethod, "auth-method", "", "post (default: in the form or Basic credentials), basic or private_key_jwt")
-	f.BoolVar(&c.IDTokenClaims, "id-token-claims", false, "The claims of the scopes are in the ID token too")
-	f.BoolVar(&c.PasswordOnly, "password-only", false, "The grant password signs people in who have set up a second factor, without it")
-	f.BoolVar(&c.PKCERequired, "pkce-required", false, "The client must use PKCE")
+	clientFlags(f, &c)
 	return cmd
 }
 
+func printCredentials(cmd *cobra.Command, done string, c clientCredentials) error {
+	lines := []string{done}
+	if c.Secret != "" {
+		lines = append(lines, "secret "+c.Secret, "Note it now: it cannot be shown again.")
+	}
+	for _, w := range c.Warnings {
+		lines = append(lines, "warning: "+w)
+	}
+	return printResult(cmd, c, lines...)
+}
+
+// listedClient is what lists show of a client.
+type listedClient struct {
+	ID       string   `json:"id"`
+	Name     string   `json:"name"`
+	Public   bool     `json:"public"`
+	Grants   []string `json:"grants"`
+	Disabled bool     `json:"disabled"`
+	Stored   bool     `json:"stored"`
+}
+
+func (c *listedClient) kind() string {
+	if c.Public {
+		return "public"
+	}
+	return "confidential"
+}
+
+func (c *listedClient) from() string {
+	if c.Stored {
+		return "command"
+	}
+	return "Caddyfile"
+}
+
+func (c *listedClient) state() string {
+	if c.Disabled {
+		return "disabled"
+	}
+	return "enabled"
+}
+
 func listClientsCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "Lists the clients of the configuration and those added by command", Args: cobra.NoArgs,
+	var match string
+	cmd := &cobra.Command{
+		Use: "list", Short: "Lists the clients of the Caddyfile and those added by command", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var list []json.RawMessage
-			if err := call(cmd, "/clients", nil, &list); err != nil {
+			if err := call(cmd, "/clients?match="+url.QueryEscape(match), nil, &list); err != nil {
 				return err
 			}
-			lines := []string{fmt.Sprintf("%d clients", len(list))}
+			t := table{noun: "client", header: []string{"ID", "KIND", "STATE", "FROM", "NAME", "GRANTS"}}
 			for _, raw := range list {
-				var c struct {
-					ID     string   `json:"id"`
-					Name   string   `json:"name"`
-					Public bool     `json:"public"`
-					Grants []string `json:"grants"`
-				}
+				var c listedClient
 				if err := json.Unmarshal(raw, &c); err != nil {
 					return err
 				}
-				kind := "confidential"
-				if c.Public {
-					kind = "public"
-				}
-				lines = append(lines, strings.Join([]string{c.ID, kind, c.Name, strings.Join(c.Grants, ",")}, "\t"))
+				t.rows = append(t.rows, []string{c.ID, c.kind(), c.state(), c.from(), c.Name, strings.Join(c.Grants, ",")})
 			}
-			return printResult(cmd, list, lines...)
+			return printResult(cmd, list, t.lines()...)
 		},
 	}
+	cmd.Flags().StringVar(&match, "match", "", "Only those whose id or name contains this text")
+	return cmd
+}
+
+func showClientCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "show <id>", Short: "Shows a client, without its secrets", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var raw json.RawMessage
+			if err := call(cmd, "/clients/show?client="+url.QueryEscape(args[0]), nil, &raw); err != nil {
+				return err
+			}
+			var in listedClient
+			var c client.Client
+			if err := errors.Join(json.Unmarshal(raw, &in), json.Unmarshal(raw, &c)); err != nil {
+				return err
+			}
+			var f fields
+			f.add("id", "%s", c.ID)
+			f.add("name", "%s", c.Name)
+			f.add("kind", "%s", in.kind())
+			f.add("state", "%s", in.state())
+			f.add("from", "%s", in.from())
+			f.add("auth method", "%s", c.AuthMethod)
+			for name, list := range orderedLists(&c) {
+				f.add(name, "%s", strings.Join(list, " "))
+			}
+			f.add("consent", "%s", c.Consent)
+			return printResult(cmd, raw, f.lines()...)
+		},
+	}
+}
+
+// orderedLists yields the lists of a client with their names.
+func orderedLists(c *client.Client) func(yield func(string, []string) bool) {
+	return func(yield func(string, []string) bool) {
+		for _, l := range []struct {
+			name string
+			list []string
+		}{
+			{"grants", c.Grants}, {"scopes", c.Scopes}, {"default scopes", c.DefaultScopes}, {"redirect URIs", c.RedirectURIs},
+			{"post-logout redirect URIs", c.PostLogoutRedirectURIs}, {"audiences", c.Audiences}, {"identity providers", c.IDPs}, {"origins", c.Origins},
+		} {
+			if !yield(l.name, l.list) {
+				return
+			}
+		}
+	}
+}
+
+func setClientCommand() *cobra.Command {
+	var in clientChange
+	cmd := &cobra.Command{
+		Use: "set <id>", Short: "Changes a client that was added by command", Args: cobra.ExactArgs(1),
+		Long: `Changes the members of a client that the flags name; a list replaces the list of before. Clients of the Caddyfile are
+changed there.`,
+		Example: "  caddy gatehouse client set shop --scopes openid,profile,email",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			in.Client.ID = args[0]
+			cmd.Flags().Visit(func(f *pflag.Flag) {
+				if name := strings.ReplaceAll(f.Name, "-", "_"); clientMembers[name] != nil {
+					in.Members = append(in.Members, name)
+				}
+			})
+			if len(in.Members) == 0 {
+				return errors.New("nothing to change: give at least one flag, such as --name")
+			}
+			slices.Sort(in.Members)
+			return changeClient(cmd, in, "changed client "+args[0])
+		},
+	}
+	clientFlags(cmd.Flags(), &in.Client)
+	return cmd
+}
+
+func changeClient(cmd *cobra.Command, in clientChange, done string) error {
+	var answer outcome
+	if err := call(cmd, "/clients/change", in, &answer); err != nil {
+		return err
+	}
+	return printResult(cmd, answer, done)
+}
+
+func disableCommand(use, short string, disabled bool) *cobra.Command {
+	return &cobra.Command{
+		Use: use + " <id>", Short: short, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			in := clientChange{Client: client.Client{ID: args[0], Disabled: disabled}, Members: []string{"disabled"}}
+			return changeClient(cmd, in, args[0]+" is "+(&listedClient{Disabled: disabled}).state())
+		},
+	}
+}
+
+func rotateSecretCommand() *cobra.Command {
+	var in clientRequest
+	cmd := &cobra.Command{
+		Use: "rotate-secret <id>", Short: "Gives a client a new secret and prints it, once", Args: cobra.ExactArgs(1),
+		Long: `Gives a client that was added by command a new secret and prints it. The secret of before
+stops working at once. To change over without an interruption, keep it with --keep-old, give the
+application the new one, and end the old one with --end-old, which makes no new one.`,
+		Example: `  caddy gatehouse client rotate-secret shop --keep-old
+  caddy gatehouse client rotate-secret shop --end-old`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			in.Client = args[0]
+			var out clientCredentials
+			if err := call(cmd, "/clients/secret", in, &out); err != nil {
+				return err
+			}
+			done := args[0] + " has a new secret; the one of before has stopped working"
+			switch {
+			case in.End:
+				done = args[0] + " has one secret; older ones have stopped working"
+			case in.Keep:
+				done = args[0] + " has a new secret; the one of before works until you run this command with --end-old"
+			}
+			return printCredentials(cmd, done, out)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&in.Keep, "keep-old", false, "The newest secret of before keeps working")
+	f.BoolVar(&in.End, "end-old", false, "End every secret but the newest, and make none")
+	cmd.MarkFlagsMutuallyExclusive("keep-old", "end-old")
+	return cmd
+}
+
+func revokeClientCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "revoke <id>", Short: "Ends every token, code and grant of a client, which can get new ones", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return endClient(cmd, "/clients/revoke", args[0], "ended everything that "+args[0]+" was given")
+		},
+	}
+}
+
+func removeClientCommand() *cobra.Command {
+	return yesFlag(&cobra.Command{
+		Use: "remove <id>", Short: "Removes a client that was added by command, and ends its tokens", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := confirm(cmd, "Remove client "+args[0]+" and end its tokens?"); err != nil {
+				return err
+			}
+			return endClient(cmd, "/clients/remove", args[0], "removed client "+args[0])
+		},
+	})
+}
+
+func endClient(cmd *cobra.Command, path, id, done string) error {
+	var answer outcome
+	if err := call(cmd, path, clientRequest{Client: id}, &answer); err != nil {
+		return err
+	}
+	return printResult(cmd, answer, done)
 }

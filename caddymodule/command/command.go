@@ -30,7 +30,7 @@ for people, or with --json one JSON value for programs.
 
 Where the admin API listens is found as with Caddy's own commands: --address
 names it, or --config the configuration in which it is set. With "admin off"
-there is none, and only init, secret and restore work.`,
+there is none, and only init, secret, version and restore work.`,
 		CobraFunc: func(cmd *cobra.Command) { addCommands(cmd) },
 	})
 }
@@ -45,8 +45,10 @@ func addCommands(root *cobra.Command) {
 	root.Args = cobra.NoArgs // a misspelled command is an error, not a request for help
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	root.AddCommand(
-		initCommand(), checkCommand(), secretCommand(), personCommands(), groupCommands(), clientCommands(), tokenCommands(), backupCommand(), restoreCommand(), configCommands(), eventCommands(), whyCommand(),
+		initCommand(), checkCommand(), whyCommand(), secretCommand(), versionCommand(), personCommands(), groupCommands(), clientCommands(), tokenCommands(),
+		sessionCommands(), providerCommands(), mailCommands(), keyCommands(), eventCommands(), configCommands(), backupCommand(), restoreCommand(),
 	)
+	jsonErrors(root)
 }
 
 // group is a command that only has subcommands.

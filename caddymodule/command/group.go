@@ -34,11 +34,11 @@ func listGroupsCommand() *cobra.Command {
 					break
 				}
 			}
-			lines := []string{fmt.Sprintf("%d groups", len(all))}
+			t := table{noun: "group", header: []string{"NAME", "MEMBERS", "PERMISSIONS", "ID"}}
 			for _, g := range all {
-				lines = append(lines, strings.Join([]string{g.ID, g.Name, strconv.FormatInt(g.Members, 10), strings.Join(g.Permissions, ",")}, "\t"))
+				t.rows = append(t.rows, []string{g.Name, strconv.FormatInt(g.Members, 10), strings.Join(g.Permissions, ","), g.ID})
 			}
-			return printResult(cmd, all, lines...)
+			return printResult(cmd, all, t.lines()...)
 		},
 	}
 	cmd.Flags().StringVar(&partition, "partition", "", "The partition. Default: the one that is called default")
@@ -105,7 +105,7 @@ func changeGroup(cmd *cobra.Command, in groupRequest) error {
 	if err := call(cmd, "/groups/change", in, &g); err != nil {
 		return err
 	}
-	return printResult(cmd, g, fmt.Sprintf("%s: %d members, permissions: %s", g.Name, g.Members, strings.Join(g.Permissions, ",")))
+	return printResult(cmd, g, fmt.Sprintf("%s: %s, permissions: %s", g.Name, count(int(g.Members), "member"), strings.Join(g.Permissions, ",")))
 }
 
 func removeGroupCommand() *cobra.Command {

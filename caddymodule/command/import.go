@@ -66,7 +66,11 @@ these names, groups as a list, and profile as the credentials API answers it.`,
 					return err
 				}
 				defer f.Close() //nolint:errcheck // only read
-				in = f
+				counted := &countingReader{from: f}
+				in = counted
+				if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() > 0 {
+					im.place = func() float64 { return float64(counted.read) / float64(info.Size()) }
+				}
 			}
 			if format == "" {
 				if format = personfile.FormatOf(args[0]); format == "" {
@@ -95,6 +99,7 @@ type importer struct {
 	in        personfile.Reader
 	partition string
 	from      int
+	place     func() float64 // the part of the file that was read, 0 to 1. nil: its size is unknown
 
 	request struct {
 		Persons []json.RawMessage `json:"persons"`
@@ -178,7 +183,11 @@ func (im *importer) send() error {
 	im.request.Persons, im.lines, im.size, im.weight = im.request.Persons[:0], im.lines[:0], 0, 0
 	if now := time.Now(); now.Sub(im.told) >= progressTime {
 		im.told = now
-		fmt.Fprintf(im.cmd.ErrOrStderr(), "%s, %.0f a second\n", im.summary(), float64(im.total())/now.Sub(im.began).Seconds()) //nolint:errcheck // the terminal is gone
+		part := ""
+		if im.place != nil {
+			part = fmt.Sprintf("%3.0f %%  ", 100*im.place())
+		}
+		fmt.Fprintf(im.cmd.ErrOrStderr(), "%s%s, %.0f a second\n", part, im.summary(), float64(im.total())/now.Sub(im.began).Seconds()) //nolint:errcheck // the terminal is gone
 	}
 	return nil
 }
@@ -198,7 +207,7 @@ func (im *importer) total() int {
 
 func (im *importer) summary() string {
 	r := &im.result
-	s := fmt.Sprintf("%d persons: %d created, %d updated, %d exist, %d failed", im.total(), r.Created, r.Updated, r.Exists, r.Failed)
+	s := fmt.Sprintf("%s: %d created, %d updated, %d exist, %d failed", count(im.total(), "person"), r.Created, r.Updated, r.Exists, r.Failed)
 	if r.Skipped > 0 {
 		s += fmt.Sprintf("; %d entries are not persons", r.Skipped)
 	}
@@ -213,7 +222,19 @@ func (im *importer) finish() error {
 		return err
 	}
 	if im.result.Failed > 0 {
-		return fmt.Errorf("%d persons were not imported", im.result.Failed)
+		return fmt.Errorf("not imported: %s", count(im.result.Failed, "person"))
 	}
 	return nil
+}
+
+// countingReader counts the bytes that were read.
+type countingReader struct {
+	from io.Reader
+	read int64
+}
+
+func (c *countingReader) Read(b []byte) (int, error) {
+	n, err := c.from.Read(b)
+	c.read += int64(n)
+	return n, err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"strings"
 
@@ -32,12 +31,16 @@ type newPerson struct {
 }
 
 func personCommands() *cobra.Command {
-	return group("person", "Adds, imports, lists and blocks persons, and withdraws what they allowed or set up", addPersonCommand(), inviteCommand(), passwdCommand(), listPersonsCommand(),
-		importCommand(),
+	cmd := group("person", "Adds, imports, shows, changes and blocks persons, and withdraws what they allowed or set up",
+		addPersonCommand(), inviteCommand(), listPersonsCommand(), findPersonsCommand(), importCommand())
+	cmd.AddCommand(completeArguments(completePersons,
+		showPersonCommand(), setPersonCommand(), passwdCommand(), personSessionsCommand(),
+		signOutCommand(), unlockCommand(),
 		stateCommand("block", "Blocks a person: sessions and tokens end at once", person.Blocked),
 		stateCommand("unblock", "Lets a blocked person sign in again", person.Active),
-		stateCommand("remove", "Removes a person permanently and frees the username", person.Removed),
-		withdrawCommand(), stepUpCommand(), codeCommand())
+		removePersonCommand(),
+		withdrawCommand(), stepUpCommand(), codeCommand())...)
+	return cmd
 }
 
 func addPersonCommand() *cobra.Command {
@@ -151,30 +154,6 @@ The client has to ask again.`,
 	}
 }
 
-func listPersonsCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "Lists all persons by username", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			all := []person.Person{}
-			for after := ""; ; {
-				var page personsPage
-				if err := call(cmd, "/persons?limit=500&after="+url.QueryEscape(after), nil, &page); err != nil {
-					return err
-				}
-				all = append(all, page.Items...)
-				if after = page.Next; after == "" {
-					break
-				}
-			}
-			lines := []string{fmt.Sprintf("%d persons", len(all))}
-			for _, p := range all {
-				lines = append(lines, strings.Join([]string{p.ID, strings.ToLower(string(p.State)), typed(p), p.Name, strings.Join(p.Groups, ",")}, "\t"))
-			}
-			return printResult(cmd, all, lines...)
-		},
-	}
-}
-
 // typed is the name of a person as commands take it.
 func typed(p person.Person) string {
 	if p.Partition == "" {
@@ -202,10 +181,10 @@ func readPassword(cmd *cobra.Command) (string, error) {
 		defer f.Close() //nolint:errcheck // only read
 		return firstLine(f)
 	}
-	in, ok := cmd.InOrStdin().(*os.File)
-	if !ok || !term.IsTerminal(int(in.Fd())) {
+	if !isTerminal(cmd.InOrStdin()) {
 		return firstLine(cmd.InOrStdin())
 	}
+	in := cmd.InOrStdin().(*os.File) //nolint:forcetypeassert // as isTerminal has found
 	ask := func(prompt string) (string, error) {
 		fmt.Fprint(cmd.ErrOrStderr(), prompt) //nolint:errcheck // the terminal is gone
 		raw, err := term.ReadPassword(int(in.Fd()))
@@ -227,6 +206,12 @@ func readPassword(cmd *cobra.Command) (string, error) {
 		return "", errNoPassword
 	}
 	return first, nil
+}
+
+// isTerminal tells whether somebody can answer a question.
+func isTerminal(in io.Reader) bool {
+	f, ok := in.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 var errNoPassword = errors.New("no password given: type it at the terminal, or use --password-file or standard input")

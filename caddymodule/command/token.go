@@ -14,7 +14,7 @@ import (
 )
 
 func tokenCommands() *cobra.Command {
-	return group("token", "Issues, reads and revokes access tokens, and makes action tokens", issueTokenCommand(), introspectCommand(), revokeTokenCommand(),
+	return group("token", "Issues, reads and revokes access tokens, and makes action tokens", issueTokenCommand(), introspectCommand(), revokeTokenCommand(), revokeAllCommand(),
 		makeActionTokenCommand(), revokeActionTokensCommand())
 }
 
@@ -117,4 +117,22 @@ func readToken(cmd *cobra.Command, args []string) (string, error) {
 		err = errors.New("no token given: type it, give it as the argument, or by standard input")
 	}
 	return token, err
+}
+
+func revokeAllCommand() *cobra.Command {
+	return yesFlag(&cobra.Command{
+		Use: "revoke-all", Short: "Ends every token, code, grant and site session of everybody", Args: cobra.NoArgs,
+		Long: `Ends every token, code, grant and site session that was issued before now, after a leak. Sign-in sessions at the
+issuer stay, so people get new tokens without a password; clients authenticate again.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := confirm(cmd, "End every token of everybody?"); err != nil {
+				return err
+			}
+			var answer outcome
+			if err := call(cmd, "/tokens/revoke-all", struct{}{}, &answer); err != nil {
+				return err
+			}
+			return printResult(cmd, answer, "ended every token")
+		},
+	})
 }

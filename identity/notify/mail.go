@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -102,6 +103,22 @@ func isUnsafe(c rune) bool {
 
 // Check tells whether the mail server accepts the credentials.
 func (m *Mail) Check(ctx context.Context) error { return m.Transport.Check(ctx) }
+
+// Try sends a test message to an address at once, past the queue. Its error says what the mail server answered.
+func (m *Mail) Try(ctx context.Context, to string) error {
+	if !IsAddress(to) {
+		return fmt.Errorf("%q is not an e-mail address", to)
+	}
+	id, err := secret.ID(m.Random, 16)
+	if err != nil {
+		return err
+	}
+	msg, err := m.compose(ctx, id, Notice{Kind: Test, To: to, At: m.Now()})
+	if err != nil {
+		return err
+	}
+	return m.Transport.Deliver(ctx, msg)
+}
 
 // deliver makes one try.
 func (m *Mail) deliver(ctx context.Context, id string, n Notice) error {

@@ -36,6 +36,9 @@ const (
 	PasskeyRemoved     Kind = "passkey_removed"
 	PasskeySuspected   Kind = "passkey_suspected"
 
+	// Test is sent by an administrator, to see that e-mail arrives.
+	Test Kind = "test"
+
 	// To the organisation of an application.
 	AccountUnlinked    Kind = "account_unlinked"
 	CouplingUnverified Kind = "coupling_unverified"

@@ -202,8 +202,8 @@ func (s *Service) SetState(ctx context.Context, usernameOrID string, to State, b
 }
 
 // EndSessions ends every session and grant of a person at once.
-func (s *Service) EndSessions(ctx context.Context, usernameOrID string) error {
-	return s.Change(ctx, usernameOrID, event.Actor{}, SessionsEnded, func(_ storage.Tx, _ string, rec *Record) (bool, error) {
+func (s *Service) EndSessions(ctx context.Context, usernameOrID string, by event.Actor) error {
+	return s.Change(ctx, usernameOrID, by, SessionsEnded, func(_ storage.Tx, _ string, rec *Record) (bool, error) {
 		rec.Epoch++
 		return true, nil
 	})

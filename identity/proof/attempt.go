@@ -45,7 +45,7 @@ type Source struct {
 // BeginAttempt counts an attempt for the account of a username. more are further counters of it.
 func (s *Service) BeginAttempt(ctx context.Context, a person.Holder, username string, from Source, more ...Counter) (at Attempt, err error) {
 	now := s.now()
-	subject := "person:" + a.ID
+	subject := counterOf(a.ID)
 	if a.ID == "" {
 		// An unknown username is counted like a known one, in the form in which it would be compared.
 		folded, err := person.Fold(username)

@@ -8,6 +8,7 @@ import (
 var (
 	LoginFailed       = event.Type{Type: "login.LoginFailedEvent", Name: "Login Failed"}
 	LoginThrottled    = event.Type{Type: "login.LoginThrottledEvent", Name: "Login Throttled"}
+	failuresForgotten = event.Type{Type: "login.FailuresForgottenEvent", Name: "Failed Sign-ins Forgotten"}
 	deliveredCodeMade = event.Type{Type: "person.DeliveredCodeMadeEvent", Name: "Delivered Code Made"}
 	numberCodeSent    = event.Type{Type: "person.PhoneNumberCodeSentEvent", Name: "Phone Number Code Sent"}
 )

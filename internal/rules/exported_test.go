@@ -16,11 +16,6 @@ var unused = allowance{
 	"Sign":        "to do: unexport; its test checks the example of Standard Webhooks",
 	"Hook.Post":   "to do: unexport",
 
-	"Keys.Rotate":             "to do: a command",
-	"Server.RemoveClient":     "to do: a command",
-	"Server.RevokeClient":     "to do: a command",
-	"Server.RevokeEverything": "to do: a command",
-
 	"FieldText":      "to do: unexport or remove",
 	"Service.Reseal": "to do: unexport",
 

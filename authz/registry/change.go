@@ -1,0 +1,128 @@
+package registry
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// ErrChanged says that somebody else changed the client in the meantime.
+var ErrChanged = errors.New("authz: the client was changed by another request; try again")
+
+// Change lets fn change a client that was added by command, without its id and secrets. Tokens that were issued before
+// stay valid within what the client may do afterwards; while a client is disabled none of them is. reason names what
+// changes, for the event. Errors: ErrUnknown, ErrDeclared, ErrChanged, those of fn and Validate, a failure of storage.
+func (r *Registry) Change(ctx context.Context, id, reason string, by event.Actor, fn func(c *client.Client) error) error {
+	return r.change(ctx, id, eventClientUpdated, reason, by, func(c *client.Client) error {
+		hashes := c.SecretHashes
+		if err := fn(c); err != nil {
+			return err
+		}
+		c.ID, c.Secrets, c.SecretHashes = id, nil, hashes
+		return nil
+	})
+}
+
+// ReplaceSecret gives a client that was added by command a new secret and returns it. keep leaves the newest one of
+// before valid too, so that the application can change over. Errors: as Change; a client without a secret has none to
+// replace.
+func (r *Registry) ReplaceSecret(ctx context.Context, id string, keep bool, by event.Actor) (secretText string, err error) {
+	if secretText, err = newSecret(r.deps.Random); err != nil {
+		return "", err
+	}
+	err = r.change(ctx, id, eventSecretReplaced, "", by, func(c *client.Client) error {
+		if len(c.SecretHashes) == 0 {
+			return noSecret(id)
+		}
+		old := []string(nil)
+		if keep {
+			old = c.SecretHashes[len(c.SecretHashes)-1:]
+		}
+		c.SecretHashes = r.hashed(id, []secret.String{secret.New(secretText)}, old)
+		return nil
+	})
+	return secretText, err
+}
+
+// EndOldSecrets ends every secret of a client but the newest. Errors: as ReplaceSecret.
+func (r *Registry) EndOldSecrets(ctx context.Context, id string, by event.Actor) error {
+	return r.change(ctx, id, eventSecretReplaced, "", by, func(c *client.Client) error {
+		if len(c.SecretHashes) == 0 {
+			return noSecret(id)
+		}
+		c.SecretHashes = c.SecretHashes[len(c.SecretHashes)-1:]
+		return nil
+	})
+}
+
+func noSecret(id string) error {
+	return client.Invalidf("client %s has no secret: it is public or authenticates with a key", id)
+}
+
+// change reads a stored client, lets fn change it and writes it with its event, unless it was changed in between.
+func (r *Registry) change(ctx context.Context, id string, kind event.Type, reason string, by event.Actor, fn func(c *client.Client) error) error {
+	if r.declares(id) {
+		return ErrDeclared
+	}
+	if client.CheckID(id) != nil {
+		return ErrUnknown
+	}
+	var before clientRecord
+	err := r.deps.Store.View(ctx, func(tx storage.Tx) (err error) {
+		before, err = clients.Get(tx, id)
+		return err
+	})
+	if errors.Is(err, storage.ErrNotFound) {
+		return ErrUnknown
+	}
+	if err != nil {
+		return fmt.Errorf("read client: %w", err)
+	}
+	var c client.Client
+	if err := json.Unmarshal(before.Client, &c); err != nil {
+		return fmt.Errorf("decode client: %w", err)
+	}
+	if err := fn(&c); err != nil {
+		return err
+	}
+	if err := r.RefreshProviders(ctx); err != nil {
+		return err
+	}
+	if err := cmp.Or(c.Validate(), r.checkProviders(&c)); err != nil {
+		return err
+	}
+	raw, err := json.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("encode client: %w", err)
+	}
+	e, err := r.deps.Events.New(kind, by.Origin)
+	if err != nil {
+		return err
+	}
+	e = by.Fill(e, "", reason)
+	e.ClientID = id
+	return r.deps.Store.Update(ctx, func(tx storage.Tx) error {
+		rec, found, err := clients.Find(tx, id)
+		switch {
+		case err != nil:
+			return err
+		case !found:
+			return ErrUnknown
+		case !bytes.Equal(rec.Client, before.Client):
+			return ErrChanged
+		}
+		rec.Client = raw
+		if err := clients.Put(tx, id, rec, never); err != nil {
+			return err
+		}
+		return r.deps.Events.Append(tx, e)
+	})
+}

@@ -1,0 +1,107 @@
+package command
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/gatehouse-id/gatehouse/authz/keys"
+	"github.com/gatehouse-id/gatehouse/identity/federation"
+)
+
+// providerInfo is an identity provider.
+type providerInfo struct {
+	ID       string   `json:"id"`
+	Name     string   `json:"name"`
+	Protocol string   `json:"protocol"`          // saml, oidc or header
+	Managed  bool     `json:"managed,omitempty"` // by the configuration API; the others are in the Caddyfile
+	Disabled bool     `json:"disabled,omitempty"`
+	Domains  []string `json:"domains,omitempty"`
+	// Answer is ok, or what is wrong with what the provider names. Absent: it was not asked.
+	Answer string `json:"answer,omitempty"`
+}
+
+func newProviderInfo(p federation.Provider) providerInfo {
+	out := providerInfo{ID: p.ID, Name: p.Name, Protocol: p.Path, Managed: p.Managed, Disabled: p.Disabled, Domains: p.Domains}
+	if out.Name == "" {
+		out.Name = p.ID
+	}
+	if out.Protocol == "" {
+		out.Protocol = "header"
+	}
+	return out
+}
+
+func adminListProviders(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	list, _, err := i.Identity.Federation.Providers(r.Context())
+	out := make([]providerInfo, 0, len(list))
+	for _, p := range list {
+		out = append(out, newProviderInfo(p))
+	}
+	return out, err
+}
+
+// adminTestProvider asks the provider that the parameter idp names for its metadata and keys.
+func adminTestProvider(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	id := r.URL.Query().Get("idp")
+	list, _, err := i.Identity.Federation.Providers(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, p := range list {
+		if ids = append(ids, p.ID); p.ID != id {
+			continue
+		}
+		out := newProviderInfo(p)
+		if out.Answer = i.Providers(r.Context())[id]; out.Answer == "" {
+			out.Answer = "ok" // it names nothing that could be asked
+		}
+		return out, nil
+	}
+	return nil, &unknownError{"identity provider", id, closest(id, ids), errUnknownItem}
+}
+
+// trier sends a test message at once.
+type trier interface {
+	Try(ctx context.Context, to string) error
+}
+
+var errNoMail = badRequestf("no mail is configured: add `mail smtp …` to the global option gatehouse")
+
+func adminTestMail(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	var in struct {
+		To string `json:"to"`
+	}
+	if err := body(r, &in); err != nil {
+		return nil, err
+	}
+	sender, ok := i.Mail.(trier)
+	if !ok {
+		return nil, errNoMail
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), senderCheckTimeout)
+	defer cancel()
+	if err := sender.Try(ctx, in.To); err != nil {
+		return nil, badRequest{err} // the administrator asks for the mail server's answer
+	}
+	return outcome{"sent"}, nil
+}
+
+func adminListKeys(i *Instance, _ http.ResponseWriter, _ *http.Request) (any, error) {
+	list := i.Authz.SigningKeys()
+	if list == nil {
+		list = []keys.Info{}
+	}
+	return list, nil
+}
+
+func adminRotateKeys(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	if err := i.Authz.RotateKeys(r.Context(), caller(r)); err != nil {
+		return nil, err
+	}
+	return i.Authz.SigningKeys(), nil
+}
+
+func adminRevokeEverything(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+	return outcome{"revoked"}, i.Authz.RevokeEverything(r.Context(), caller(r))
+}

@@ -1,0 +1,153 @@
+package command
+
+import (
+	"fmt"
+	"net/url"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatehouse-id/gatehouse/authz/keys"
+)
+
+func providerCommands() *cobra.Command {
+	list := &cobra.Command{
+		Use: "list", Short: "Lists the identity providers of the Caddyfile and of the configuration API", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var all []providerInfo
+			if err := call(cmd, "/idps", nil, &all); err != nil {
+				return err
+			}
+			t := table{noun: "identity provider", header: []string{"ID", "PROTOCOL", "NAME", "FROM", "STATE"}}
+			for _, p := range all {
+				from, state := "Caddyfile", "on"
+				if p.Managed {
+					from = "configuration API"
+				}
+				if p.Disabled {
+					state = "off"
+				}
+				t.rows = append(t.rows, []string{p.ID, p.Protocol, p.Name, from, state})
+			}
+			return printResult(cmd, all, t.lines()...)
+		},
+	}
+	test := &cobra.Command{
+		Use: "test <id>", Short: "Asks an identity provider for its metadata and keys", Args: cobra.ExactArgs(1), ValidArgsFunction: completeProviders,
+		Long: `Asks an identity provider for its metadata and keys, as a sign-in would. It signs nobody in. The exit status is 0
+only when the provider answers.`,
+		Example: "  caddy gatehouse idp test staff",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var p providerInfo
+			if err := call(cmd, "/idps/test?idp="+url.QueryEscape(args[0]), nil, &p); err != nil {
+				return err
+			}
+			if p.Answer != "ok" {
+				return fmt.Errorf("the identity provider %s: %s", p.ID, p.Answer)
+			}
+			return printResult(cmd, p, p.ID+" answers")
+		},
+	}
+	return group("idp", "Lists and tests identity providers", list, test)
+}
+
+func mailCommands() *cobra.Command {
+	test := &cobra.Command{
+		Use: "test <e-mail address>", Short: "Sends a test message at once", Args: cobra.ExactArgs(1),
+		Long: `Sends a test message through the mail server of the configuration, without the queue, and tells what the server
+answered.`,
+		Example: "  caddy gatehouse mail test ada@example.com",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var answer outcome
+			if err := call(cmd, "/mail/test", map[string]string{"to": args[0]}, &answer); err != nil {
+				return err
+			}
+			return printResult(cmd, answer, "The mail server accepted a message to "+args[0]+".")
+		},
+	}
+	return group("mail", "Tests e-mail", test)
+}
+
+func keyCommands() *cobra.Command {
+	list := &cobra.Command{
+		Use: "list", Short: "Lists the keys that sign ID tokens and JWT access tokens", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var all []keys.Info
+			if err := call(cmd, "/keys", nil, &all); err != nil {
+				return err
+			}
+			return printResult(cmd, all, keyTable(all).lines()...)
+		},
+	}
+	rotate := &cobra.Command{
+		Use: "rotate", Short: "Publishes a successor of every signing key", Args: cobra.NoArgs,
+		Long: `Publishes a successor of every signing key now. It begins to sign a day later, when every client can have read it,
+and the key of before is published for two days more. For an algorithm whose successor is
+waiting already nothing happens. Keys rotate by themselves every 90 days.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var all []keys.Info
+			if err := call(cmd, "/keys/rotate", struct{}{}, &all); err != nil {
+				return err
+			}
+			return printResult(cmd, all, keyTable(all).lines()...)
+		},
+	}
+	return group("keys", "Lists and rotates the signing keys", list, rotate)
+}
+
+func keyTable(all []keys.Info) *table {
+	t := table{noun: "key", header: []string{"ALG", "KID", "USE", "SIGNS FROM", "SIGNS UNTIL", "PUBLISHED UNTIL"}}
+	for _, k := range all {
+		t.rows = append(t.rows, []string{k.Algorithm, k.ID, k.Use, day(k.ActiveFrom), day(k.RetiresAt), day(k.GoneAt)})
+	}
+	return &t
+}
+
+// day returns a time for a list, in the local zone. A zero time is a dash.
+func day(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.Local().Format("2006-01-02 15:04")
+}
+
+// versions are what a build is made of.
+type versions struct {
+	Gatehouse string `json:"gatehouse"`
+	Caddy     string `json:"caddy"`
+	Go        string `json:"go"`
+	Platform  string `json:"platform"`
+}
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Prints the versions of Gatehouse, Caddy and Go in this binary", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v := buildVersions()
+			return printResult(cmd, v, fmt.Sprintf("gatehouse %s, caddy %s, %s, %s", v.Gatehouse, v.Caddy, v.Go, v.Platform))
+		},
+	}
+}
+
+func buildVersions() versions {
+	v := versions{Gatehouse: "unknown", Caddy: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Replace != nil {
+			m = m.Replace
+		}
+		switch {
+		case strings.HasSuffix(m.Path, "/gatehouse"):
+			v.Gatehouse = m.Version
+		case m.Path == "github.com/caddyserver/caddy/v2":
+			v.Caddy = m.Version
+		}
+	}
+	return v
+}

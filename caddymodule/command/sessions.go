@@ -1,0 +1,90 @@
+package command
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+
+	"github.com/spf13/cobra"
+)
+
+func sessionCommands() *cobra.Command {
+	return group("session", "Lists and ends sign-in sessions", listSessionsCommand(), endSessionCommand())
+}
+
+func listSessionsCommand() *cobra.Command {
+	var who string
+	var most int
+	cmd := &cobra.Command{
+		Use: "list", Short: "Lists the sessions of everybody, or of one person", Args: cobra.NoArgs,
+		Example: "  caddy gatehouse session list --person ada@example.com",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all, more, err := readSessions(cmd, who, most)
+			if err != nil {
+				return err
+			}
+			return printResult(cmd, all, sessionTable(all, more).lines()...)
+		},
+	}
+	cmd.Flags().StringVar(&who, "person", "", "The username or id of the person")
+	limitFlag(cmd, &most)
+	completeFlag(cmd, "person", completePersons)
+	return cmd
+}
+
+// readSessions returns up to most sessions. 0: all.
+func readSessions(cmd *cobra.Command, who string, most int) (all []sessionInfo, more bool, err error) {
+	all = []sessionInfo{}
+	for after := ""; ; {
+		var page sessionsPage
+		q := url.Values{"person": {who}, "after": {after}, "limit": {strconv.Itoa(maxPersons)}}
+		if err := call(cmd, "/sessions?"+q.Encode(), nil, &page); err != nil {
+			return nil, false, err
+		}
+		all = append(all, page.Items...)
+		if most > 0 && len(all) >= most {
+			return all[:most], len(all) > most || page.Next != "", nil
+		}
+		if after = page.Next; after == "" {
+			return all, false, nil
+		}
+	}
+}
+
+func sessionTable(all []sessionInfo, more bool) *table {
+	t := table{noun: "session", header: []string{"ID", "PERSON", "SINCE", "LAST USED", "LEVEL", "ADDRESS"}}
+	for _, s := range all {
+		t.rows = append(t.rows, []string{s.ID, s.Username, day(s.Since), day(s.Seen), strconv.Itoa(s.Level), s.Address})
+	}
+	if more {
+		t.more = "There are more: use --limit."
+	}
+	return &t
+}
+
+func endSessionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "end <id>", Short: "Ends a session and everything that hangs on it", Args: cobra.ExactArgs(1),
+		Long: `Ends a sign-in session: the person has to sign in again in that browser, sites and tokens of the session end at
+once, and clients are told.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var answer outcome
+			if err := call(cmd, "/sessions/end", map[string]string{"session": args[0]}, &answer); err != nil {
+				return err
+			}
+			return printResult(cmd, answer, "ended session "+args[0])
+		},
+	}
+}
+
+func limitFlag(cmd *cobra.Command, to *int) {
+	cmd.Flags().IntVar(to, "limit", 0, "Print at most so many (default: all)")
+}
+
+// checkLimit refuses a negative --limit.
+func checkLimit(n int) error {
+	if n < 0 {
+		return fmt.Errorf("--limit %d is negative", n)
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/near"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// errUnknownItem says that what a request names does not exist.
+var errUnknownItem = errors.New("unknown")
+
+// unknownError names what was sought and not found, and the names that are close to it.
+type unknownError struct {
+	what, name string
+	similar    []string
+	cause      error
+}
+
+func (e *unknownError) Error() string {
+	s := fmt.Sprintf("no %s %s", e.what, e.name)
+	if len(e.similar) > 0 {
+		s += "; did you mean " + strings.Join(e.similar, " or ") + "?"
+	}
+	return s
+}
+
+func (e *unknownError) Unwrap() error { return e.cause }
+
+// maxSought bounds the names that are compared with one that was not found.
+const maxSought = 10_000
+
+// aboutPerson adds the name that was sought to an error of an unknown person.
+func (i *Instance) aboutPerson(r contextual, name string, err error) error {
+	if !errors.Is(err, person.ErrNoPerson) || name == "" {
+		return err
+	}
+	known := new(unknownError)
+	if errors.As(err, &known) {
+		return err
+	}
+	var names []string
+	for after := ""; len(names) < maxSought; {
+		list, failed := i.Identity.Person.ListPersons(r.Context(), after, maxPersons)
+		if failed != nil {
+			break
+		}
+		for _, p := range list {
+			names = append(names, typed(p))
+		}
+		if len(list) < maxPersons {
+			break
+		}
+		if after, failed = i.place(list[len(list)-1]); failed != nil {
+			break
+		}
+	}
+	return &unknownError{"person", name, closest(name, names), err}
+}
+
+// aboutGroup adds the name that was sought to an error of an unknown group.
+func (i *Instance) aboutGroup(r contextual, partition, name string, err error) error {
+	if !errors.Is(err, person.ErrNoGroup) || name == "" {
+		return err
+	}
+	var names []string
+	_ = i.Store.View(r.Context(), func(tx storage.Tx) error { // without it there are no suggestions
+		list, err := i.Identity.Person.Groups(tx, partition, "", maxSought)
+		names = nil
+		for _, g := range list {
+			names = append(names, g.Name)
+		}
+		return err
+	})
+	return &unknownError{"group", name, closest(name, names), err}
+}
+
+// aboutClient adds the id that was sought to an error of an unknown client.
+func (i *Instance) aboutClient(r contextual, id string, err error) error {
+	if !errors.Is(err, registry.ErrUnknown) {
+		return err
+	}
+	var ids []string
+	if list, failed := i.Authz.ListClients(r.Context()); failed == nil {
+		for _, c := range list {
+			ids = append(ids, c.ID)
+		}
+	}
+	return &unknownError{"client", id, closest(id, ids), err}
+}
+
+// closest returns the name that somebody may have meant, or none. The part before the @ of an address counts as a name.
+func closest(typed string, names []string) []string {
+	if name := near.Word(typed, names); name != "" {
+		return []string{name}
+	}
+	whole, local := map[string]string{}, make([]string, 0, len(names))
+	for _, name := range names {
+		if before, _, ok := strings.Cut(name, "@"); ok {
+			whole[before] = name
+			local = append(local, before)
+		}
+	}
+	if before := near.Word(typed, local); before != "" {
+		return []string{whole[before]}
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+package caddymodule_test
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+	"testing"
+
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+)
+
+// TestPersonAdministration: an operator finds, shows, changes, signs out and unlocks persons by command.
+func TestPersonAdministration(t *testing.T) {
+	s := newServer(t)
+	s.mustLoad()
+	for _, name := range []string{"ada@example.com", "alan", "grace"} {
+		s.run("the password of "+name+"\n", "person", "add", name, "--groups", "staff", "--name", "Person "+name)
+	}
+	if out := s.run("", "person", "find", "GRACE"); !strings.HasPrefix(out, "USERNAME") || !strings.Contains(out, "grace") || !strings.HasSuffix(out, "\n1 person\n") {
+		t.Errorf("person find = %s, want a header, grace and 1 person", out)
+	}
+	if out := s.run("", "person", "list", "--group", "staff", "--limit", "2"); !strings.Contains(out, "2 persons\nThere are more") || strings.Contains(out, "grace") {
+		t.Errorf("person list --limit 2 = %s", out)
+	}
+	if out := s.run("", "person", "list", "--state", "blocked"); out != "0 persons\n" {
+		t.Errorf("person list --state blocked = %q", out)
+	}
+	s.refused("no person adaa; did you mean ada@example.com?", "", "person", "show", "adaa")
+	s.refused("no person allan; did you mean alan?", "", "person", "block", "allan")
+	s.refused("is negative", "", "person", "list", "--limit", "-1")
+	s.refused("nothing to change", "", "person", "set", "alan")
+
+	s.run("", "person", "set", "alan", "--name", "Alan Turing", "--email", "alan@example.com", "--email-verified")
+	s.refused("locale", "", "person", "set", "alan", "--locale", "nowhere land")
+	if out := s.run("", "person", "show", "alan"); !strings.Contains(out, "Alan Turing") || !strings.Contains(out, "alan@example.com (verified)") || !strings.Contains(out, "signs in with  password") {
+		t.Errorf("person show = %s", out)
+	}
+	shown := decode[map[string]any](t, s.run("", "person", "show", "alan", "--json"))
+	if shown["has_password"] != true || shown["email_verified"] != true || shown["state"] != "ACTIVE" {
+		t.Errorf("person show --json = %v", shown)
+	}
+	if out := s.run("", "person", "unlock", "alan"); out != "alan has no failed sign-ins\n" {
+		t.Errorf("person unlock = %q", out)
+	}
+	s.run("", "person", "sign-out", "alan")
+	s.refused("repeat the command with --yes", "", "person", "remove", "alan")
+	s.run("", "person", "remove", "alan", "--yes")
+	s.refused("no person alan", "", "person", "sign-out", "alan")
+
+	list := s.run("", "events", "list", "--since", "today", "--type", "session.", "--person", "ada@example.com")
+	if list != "0 events\n" {
+		t.Errorf("events list of ada's sessions = %s", list)
+	}
+	list = s.run("", "events", "list", "--since", "1h", "--type", "person.PersonCreated")
+	if n := strings.Count(list, "Person Created"); n != 4 || !strings.HasSuffix(list, "4 events\n") {
+		t.Errorf("events list = %s, want the 3 of this test and the one of the configuration", list)
+	}
+	events := decode[[]map[string]any](t, s.run("", "events", "list", "--json", "--limit", "1"))
+	if len(events) != 1 || events[0]["event_type"] != "person.PersonRemovedEvent" {
+		t.Errorf("events list --limit 1 = %v, want the newest", events)
+	}
+	s.refused("is not a time", "", "events", "list", "--since", "last tuesday")
+	s.refused("no person nobody", "", "events", "list", "--person", "nobody")
+}
+
+// TestClientAdministration: an operator shows, changes, disables and removes clients by command, and rotates secrets.
+func TestClientAdministration(t *testing.T) {
+	s := newServer(t)
+	s.mustLoad()
+	added := decode[map[string]string](t, s.run("", "client", "add", "batch", "--grants", "client_credentials", "--scopes", "orders.read", "--json"))
+	token := func(secret string) int {
+		t.Helper()
+		r := s.request(http.MethodPost, s.issuer()+"/oauth/token", strings.NewReader("grant_type=client_credentials&scope=orders.read"))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.SetBasicAuth("batch", secret)
+		resp, _ := s.do(r)
+		return resp.StatusCode
+	}
+	old := added["secret"]
+	if got := token(old); got != http.StatusOK {
+		t.Fatalf("token with the first secret = %d", got)
+	}
+	next := decode[map[string]string](t, s.run("", "client", "rotate-secret", "batch", "--keep-old", "--json"))["secret"]
+	if a, b := token(old), token(next); a != http.StatusOK || b != http.StatusOK {
+		t.Errorf("tokens with both secrets = %d, %d", a, b)
+	}
+	s.run("", "client", "rotate-secret", "batch", "--end-old")
+	if a, b := token(old), token(next); a != http.StatusUnauthorized || b != http.StatusOK {
+		t.Errorf("tokens with the old and the new secret = %d, %d, want 401 and 200", a, b)
+	}
+	last := decode[map[string]string](t, s.run("", "client", "rotate-secret", "batch", "--json"))["secret"]
+	if a, b := token(next), token(last); a != http.StatusUnauthorized || b != http.StatusOK {
+		t.Errorf("tokens after a rotation = %d, %d, want 401 and 200", a, b)
+	}
+	s.run("", "client", "set", "batch", "--name", "Nightly batch")
+	if out := s.run("", "client", "show", "batch"); !strings.Contains(out, "Nightly batch") || !strings.Contains(out, "orders.read") || strings.Contains(out, last) {
+		t.Errorf("client show = %s", out)
+	}
+	s.run("", "client", "disable", "batch")
+	if got := token(last); got == http.StatusOK {
+		t.Error("a disabled client gets a token")
+	}
+	s.run("", "client", "enable", "batch")
+	if got := token(last); got != http.StatusOK {
+		t.Errorf("token of a client that was enabled again = %d", got)
+	}
+	s.run("", "client", "revoke", "batch")
+	s.refused("no client bach; did you mean batch?", "", "client", "show", "bach")
+	s.refused("client reports is in the Caddyfile", "", "client", "set", "reports", "--name", "Reports")
+	s.refused("client reports is in the Caddyfile", "", "client", "remove", "reports", "--yes")
+	s.refused("nothing to change", "", "client", "set", "batch")
+	s.refused("grants", "", "client", "set", "batch", "--grants", "everything")
+	if out := s.run("", "client", "list", "--match", "nightly"); !strings.HasPrefix(out, "ID") || !strings.HasSuffix(out, "\n1 client\n") {
+		t.Errorf("client list --match = %s", out)
+	}
+	s.refused("--yes", "", "client", "remove", "batch")
+	s.run("", "client", "remove", "batch", "--yes")
+	if got := token(last); got != http.StatusUnauthorized {
+		t.Errorf("token of a removed client = %d, want 401", got)
+	}
+	s.refused("no client batch", "", "client", "remove", "batch", "--yes")
+}
+
+// TestServiceCommands: keys, providers, mail and versions by command; errors as JSON.
+func TestServiceCommands(t *testing.T) {
+	s := newServer(t)
+	s.mustLoad()
+	keys := decode[[]map[string]any](t, s.run("", "keys", "list", "--json"))
+	rotated := decode[[]map[string]any](t, s.run("", "keys", "rotate", "--json"))
+	if len(keys) != 3 || len(rotated) != 6 {
+		t.Errorf("%d keys, %d after a rotation, want 3 and 6", len(keys), len(rotated))
+	}
+	uses := map[any]int{}
+	for _, k := range rotated {
+		uses[k["use"]]++
+	}
+	if uses["signs"] != 3 || uses["next"] != 3 {
+		t.Errorf("uses of the keys = %v", uses)
+	}
+	if again := decode[[]any](t, s.run("", "keys", "rotate", "--json")); len(again) != 6 {
+		t.Errorf("%d keys after a second rotation, want 6: the successors wait already", len(again))
+	}
+	if out := s.run("", "keys", "list"); !strings.HasPrefix(out, "ALG") || !strings.HasSuffix(out, "6 keys\n") {
+		t.Errorf("keys list = %s", out)
+	}
+	if out := s.run("", "idp", "list"); out != "0 identity providers\n" {
+		t.Errorf("idp list = %q", out)
+	}
+	s.refused("no identity provider staff", "", "idp", "test", "staff")
+	s.refused("no mail is configured", "", "mail", "test", "ada@example.com")
+	if out := s.run("", "session", "list"); out != "0 sessions\n" {
+		t.Errorf("session list = %q", out)
+	}
+	s.refused("no live session abc", "", "session", "end", "abc")
+	s.refused("no person nobody", "", "session", "list", "--person", "nobody")
+	if v := decode[map[string]string](t, s.run("", "version", "--json")); v["go"] == "" || v["caddy"] == "" {
+		t.Errorf("version = %v", v)
+	}
+	root := &cobra.Command{Use: "gatehouse"}
+	caddycmd.Commands()["gatehouse"].CobraFunc(root)
+	var out, errs bytes.Buffer
+	root.SetOut(&out)
+	root.SetErr(&errs)
+	root.SetArgs([]string{"person", "show", "nobody", "--json", "--address", s.admin})
+	if err := root.ExecuteContext(t.Context()); err == nil {
+		t.Error("person show of an unknown person succeeds")
+	}
+	if e := decode[map[string]string](t, errs.String()); e["error"] != "no person nobody" || out.Len() != 0 {
+		t.Errorf("with --json the error is %q, and the output %q", errs.String(), out.String())
+	}
+}
