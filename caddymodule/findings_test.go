@@ -124,5 +124,6 @@ func TestClientAddWarnsOfScope(t *testing.T) {
 	if out := s.run("", "client", "add", "fine", "--grants", "client_credentials", "--scopes", "customers"); strings.Contains(out, "warning") {
 		t.Errorf("client add = %s", out)
 	}
+	s.refused(`did you mean "reports"?`, "", "token", "issue", "--client", "report")
 	s.refused("has a *", "", "client", "add", "wild", "--grants", "authorization_code", "--scopes", "openid", "--redirect-uris", "https://*.example.com/cb")
 }

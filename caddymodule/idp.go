@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
@@ -105,7 +106,11 @@ func (a *App) loadIDPs() error {
 	for _, c := range a.authz.Clients {
 		for _, id := range c.IDPs {
 			if !known(id) {
-				return fmt.Errorf("gatehouse: client %s: idps: there is no provider %s", c.ID, id)
+				ids := []string{provider.OwnID}
+				for _, p := range a.authz.Providers {
+					ids = append(ids, p.ID)
+				}
+				return fmt.Errorf("gatehouse: client %s: idps: there is no provider %s: %s", c.ID, id, options.DidYouMean(id, ids, "use one of "+strings.Join(ids, ", ")))
 			}
 		}
 	}

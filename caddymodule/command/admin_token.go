@@ -1,11 +1,14 @@
 package command
 
 import (
+	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/internal/near"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -38,9 +41,25 @@ func adminIssueToken(i *Instance, _ http.ResponseWriter, r *http.Request) (any, 
 	}
 	out, err := i.Authz.IssueToken(r.Context(), q, caller(r))
 	if err != nil {
-		return nil, err
+		return nil, i.meantClient(r.Context(), in.Client, err)
 	}
 	return accessToken{out.Token.Reveal(), out.Scope, out.ExpiresAt}, nil
+}
+
+// meantClient adds the client that was probably meant to an error about one that is unknown.
+func (i *Instance) meantClient(ctx context.Context, id string, err error) error {
+	list, listErr := i.Authz.ListClients(ctx)
+	if listErr != nil {
+		return err
+	}
+	var ids []string
+	for _, c := range list {
+		ids = append(ids, c.ID)
+	}
+	if found := near.Word(id, ids); found != "" && !slices.Contains(ids, id) {
+		return badRequestf("there is no client %q: did you mean %q?", id, found)
+	}
+	return err
 }
 
 type tokenRequest struct {

@@ -185,7 +185,11 @@ func (s *source) ended(m *idpMetadata, err error) {
 	if err != nil {
 		s.failures++
 		if s.ctx.Err() == nil {
-			s.log.Warn("metadata of the provider cannot be refreshed", zap.Int("failures", s.failures), zap.Error(err))
+			text := "metadata of the provider cannot be refreshed"
+			if s.current == nil {
+				text = "metadata of the provider cannot be read: nobody can sign in by it until it can"
+			}
+			s.log.Warn(text, zap.Int("failures", s.failures), zap.Error(err))
 		}
 		return
 	}
