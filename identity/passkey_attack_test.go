@@ -287,15 +287,19 @@ func TestForgedPasskeys(t *testing.T) {
 	b := h.browser()
 	b.signIn(demo, demoPassword)
 	for name, bend := range map[string]func(*token){
-		"another origin":         func(k *token) { k.origin = "https://evil.example" },
-		"another relying party":  func(k *token) { k.rpID = "evil.example" },
-		"no user verification":   func(k *token) { k.flags &^= userVerified },
-		"no user presence":       func(k *token) { k.flags &^= userPresent },
-		"backed up, not so made": func(k *token) { k.flags |= backedUp },
-		"the answer of another":  func(k *token) { k.client = func(m map[string]any) { m["type"] = "webauthn.get" } },
-		"another challenge":      func(k *token) { k.client = func(m map[string]any) { m["challenge"] = b64(make([]byte, 32)) } },
-		"no id":                  func(k *token) { k.id = nil },
-		"an id of many bytes":    func(k *token) { k.id = make([]byte, 1500) },
+		"another origin":          func(k *token) { k.origin = "https://evil.example" },
+		"another relying party":   func(k *token) { k.rpID = "evil.example" },
+		"no user verification":    func(k *token) { k.flags &^= userVerified },
+		"no user presence":        func(k *token) { k.flags &^= userPresent },
+		"backed up, not so made":  func(k *token) { k.flags |= backedUp },
+		"the answer of another":   func(k *token) { k.client = func(m map[string]any) { m["type"] = "webauthn.get" } },
+		"another site in between": func(k *token) { k.client = func(m map[string]any) { m["crossOrigin"] = true } },
+		"an algorithm that was not offered": func(k *token) {
+			k.data = func(b []byte) []byte { return bytes.Replace(b, []byte{0x03, 0x26}, []byte{0x03, 0x29}, 1) } // alg: -10
+		},
+		"another challenge":   func(k *token) { k.client = func(m map[string]any) { m["challenge"] = b64(make([]byte, 32)) } },
+		"no id":               func(k *token) { k.id = nil },
+		"an id of many bytes": func(k *token) { k.id = make([]byte, 1500) },
 		"another id outside": func(k *token) {
 			k.answer = func(m map[string]any) { m["id"], m["rawId"] = b64([]byte("other")), b64([]byte("other")) }
 		},
@@ -311,11 +315,13 @@ func TestForgedPasskeys(t *testing.T) {
 			}
 		},
 	} {
-		k := newToken(t).bent(bend)
-		f := b.passkeyForm(b.get(addPasskeyPage))
-		if a := b.answer(f, k.create(f.options)); a.Code != http.StatusUnprocessableEntity {
-			t.Errorf("%s: status %d, want 422:\n%s", name, a.Code, a.Body)
-		}
+		t.Run("peer 26: "+name, func(t *testing.T) {
+			k := newToken(t).bent(bend)
+			f := b.passkeyForm(b.get(addPasskeyPage))
+			if a := b.answer(f, k.create(f.options)); a.Code != http.StatusUnprocessableEntity {
+				t.Errorf("status %d, want 422:\n%s", a.Code, a.Body)
+			}
+		})
 	}
 	if n := h.events()["person.PasskeyAddedEvent"]; n != 0 {
 		t.Errorf("%d passkeys were added", n)
@@ -329,7 +335,21 @@ func TestPasskeyAttacks(t *testing.T) {
 	two := func(c *identity.Config) {
 		c.Persons = append(c.Persons, person.NewPerson{Username: mallory, Password: secret.New(demoPassword)})
 	}
-	t.Run("a credential id that is somebody else's", func(t *testing.T) {
+	t.Run("peer 26: a challenge that was answered before", func(t *testing.T) {
+		t.Parallel()
+		h := newHarness(t, passkeysOn)
+		b := h.browser()
+		b.signIn(demo, demoPassword)
+		f := b.passkeyForm(b.get(addPasskeyPage))
+		if a := b.answer(f, newToken(t).create(f.options)); a.Code != http.StatusSeeOther {
+			t.Fatalf("the first answer: status %d", a.Code)
+		}
+		b.answer(f, newToken(t).create(f.options))
+		if n := h.events()["person.PasskeyAddedEvent"]; n != 1 {
+			t.Errorf("%d passkeys were added by one challenge, want 1", n)
+		}
+	})
+	t.Run("peer 26: a credential id that is somebody else's", func(t *testing.T) {
 		t.Parallel()
 		h := newHarness(t, two, passkeysOn)
 		owner, thief, k := h.browser(), h.browser(), newToken(t)
