@@ -86,6 +86,7 @@ func (s *Server) handleAuthorize(w http.ResponseWriter, r *http.Request) error {
 func headOnly(w http.ResponseWriter) error {
 	apiHeaders(w)
 	w.Header().Del("Content-Type")
+	w.WriteHeader(http.StatusOK)
 	return nil
 }
 

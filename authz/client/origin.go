@@ -18,8 +18,8 @@ func (c *Client) ScriptOrigins() (out []string) {
 			continue // an application's private scheme
 		}
 		if out = append(out, o); c.Public {
-			if any, loopback := AnyPort(o); loopback {
-				out = append(out, any) // as AllowsRedirect has it
+			if every, loopback := AnyPort(o); loopback {
+				out = append(out, every) // as AllowsRedirect has it
 			}
 		}
 	}
