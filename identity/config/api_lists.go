@@ -3,6 +3,7 @@ package config
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/internal/rest"
@@ -159,7 +160,7 @@ func (a *API) postServiceProviders(w http.ResponseWriter, r *http.Request, clien
 		return nil
 	}})
 	if err != nil {
-		return err
+		return relocated(err, func(path string) string { return providerPath(path, in) })
 	}
 	v := providersView(r)
 	w.Header().Set("ETag", v.etag(st))
@@ -204,7 +205,7 @@ func (a *API) postServiceProvider(w http.ResponseWriter, r *http.Request, client
 		return err
 	}
 	id := r.PathValue("serviceProviderId")
-	return a.change(w, r, client, providerView(r), func(u *Units) error {
+	err = a.change(w, r, client, providerView(r), func(u *Units) error {
 		o, err := organisation(r, u)
 		if err != nil {
 			return err
@@ -222,4 +223,21 @@ func (a *API) postServiceProvider(w http.ResponseWriter, r *http.Request, client
 		o.ServiceProviders[id] = sp
 		return nil
 	})
+	return relocated(err, func(path string) string {
+		_, rest, ok := strings.Cut(path, ".service_providers."+shown(id)+".")
+		if !ok {
+			return path
+		}
+		return rest
+	})
+}
+
+// providerPath returns the place in a list of service providers of a path in the units.
+func providerPath(path string, in []ServiceProvider) string {
+	for i, sp := range in {
+		if _, rest, ok := strings.Cut(path, ".service_providers."+shown(sp.ID)+"."); ok {
+			return "[" + strconv.Itoa(i) + "]." + rest
+		}
+	}
+	return path
 }

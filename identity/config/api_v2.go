@@ -35,7 +35,7 @@ func (a *API) postUnit(name string) rest.Handler {
 		if err != nil {
 			return err
 		}
-		return a.change(w, r, client, unitView(un), func(u *Units) error { return rest.DecodeBytes(body, un.of(u)) })
+		return within(a.change(w, r, client, unitView(un), func(u *Units) error { return rest.DecodeBytes(body, un.of(u)) }), un.name)
 	}
 }
 
@@ -117,10 +117,10 @@ func (a *API) putCustomMessages(w http.ResponseWriter, r *http.Request, client s
 	if err := rest.Decode(w, r, maxBody, &in); err != nil {
 		return err
 	}
-	return a.change(w, r, client, unitView(unitNamed("custom_messages")), func(u *Units) error {
+	return within(a.change(w, r, client, unitView(unitNamed("custom_messages")), func(u *Units) error {
 		u.CustomMessages = in
 		return nil
-	})
+	}), "custom_messages")
 }
 
 // defaultMessages is the {locale_variant} of the messages for every language.
@@ -137,7 +137,11 @@ func (a *API) putMessages(w http.ResponseWriter, r *http.Request, client string)
 	if locale != defaultMessages && isLocale(locale) != nil {
 		return rest.Invalid(rest.Problem{Problem: "the locale must be one such as nl, nl_NL or nl_NL_informal, or default"})
 	}
-	return a.change(w, r, client, unitView(unitNamed("custom_messages")), func(u *Units) error {
+	part := "custom_messages.default"
+	if locale != defaultMessages {
+		part = "custom_messages.locales." + shown(locale)
+	}
+	return within(a.change(w, r, client, unitView(unitNamed("custom_messages")), func(u *Units) error {
 		if len(in) == 0 {
 			return nil
 		}
@@ -152,7 +156,7 @@ func (a *API) putMessages(w http.ResponseWriter, r *http.Request, client string)
 			into[key] = text
 		}
 		return nil
-	})
+	}), part)
 }
 
 // deleteMessage serves DELETE /api/v2/config/custom-messages/{locale_variant}/{message_key}.

@@ -8,6 +8,7 @@ import (
 	"net/mail"
 	"net/netip"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,7 +29,16 @@ const (
 )
 
 // checker collects what is wrong, with its path.
-type checker struct{ problems []rest.Problem }
+type checker struct {
+	problems []rest.Problem
+	// stored are the invalid texts that an earlier version has accepted. They hinder no other change.
+	stored map[flaw]bool
+	// flaws are the invalid texts of this check.
+	flaws []flaw
+}
+
+// flaw is an invalid text and its place, whatever its number in an array is.
+type flaw struct{ path, text, problem string }
 
 func (c *checker) add(path, format string, args ...any) {
 	if len(c.problems) < maxProblems {
@@ -36,9 +46,33 @@ func (c *checker) add(path, format string, args ...any) {
 	}
 }
 
-// validate returns what is wrong with the units, or nil.
-func (u *Units) validate() error {
+var indexes = regexp.MustCompile(`\[\d+\]`)
+
+// addText is add for an invalid text.
+func (c *checker) addText(path, text, problem string) {
+	f := flaw{indexes.ReplaceAllString(path, "[]"), text, problem}
+	c.flaws = append(c.flaws, f)
+	if !c.stored[f] {
+		c.add(path, "%s", problem)
+	}
+}
+
+// flaws returns the invalid texts of the units.
+func (u *Units) flaws() map[flaw]bool {
 	c := &checker{}
+	for _, un := range table {
+		u.visit(un, visitor{value: c.value, name: c.name})
+	}
+	out := make(map[flaw]bool, len(c.flaws))
+	for _, f := range c.flaws {
+		out[f] = true
+	}
+	return out
+}
+
+// validate returns what is wrong with the units, or nil. What was wrong with from in the same way is passed over.
+func (u *Units) validate(from *Units) error {
+	c := &checker{stored: from.flaws()}
 	for _, un := range table {
 		u.visit(un, visitor{value: c.value, name: c.name})
 		if un.check != nil {
@@ -101,6 +135,7 @@ var kinds = map[string]struct {
 	"secret":      {1024, isLine},
 	"id":          {64, isID},
 	"key":         {256, isKey},
+	"message":     {256, isMessage},
 	"locale":      {35, isLocale},
 	"email":       {254, isEmail},
 	"regex":       {512, isRegex},
@@ -128,10 +163,10 @@ func (c *checker) text(s, path, tag string) {
 		c.add(path, "is empty")
 	case s == "":
 	case len(s) > 4*limit || utf8.RuneCountInString(s) > limit:
-		c.add(path, "has more than %d characters", limit)
+		c.addText(path, s, fmt.Sprintf("has more than %d characters", limit))
 	default:
 		if err := kind.check(s); err != nil {
-			c.add(path, "%v", err)
+			c.addText(path, s, err.Error())
 		}
 	}
 }
@@ -170,10 +205,18 @@ func isKey(s string) error {
 	return nil
 }
 
+// isMessage: the key of a message, which is also a part of the path where it is deleted.
+func isMessage(s string) error {
+	if strings.ContainsAny(s, `/\`) || s == "." || s == ".." || s == "batch" {
+		return errors.New(`must not have a / or \, and not be ., .. or batch: it could not be deleted`)
+	}
+	return isKey(s)
+}
+
 // isLocale: a language tag with hyphens or underlines, and variants of the document such as nl_NL_informal.
 func isLocale(s string) error {
-	parts := strings.FieldsFunc(s, func(c rune) bool { return c == '_' || c == '-' })
-	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" || len(parts) == 0 || len(parts) > 4 {
+	parts := strings.Split(strings.ReplaceAll(s, "-", "_"), "_")
+	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" || slices.Contains(parts, "") || len(parts) > 4 {
 		return errors.New("must be a locale such as nl, nl_NL or nl_NL_informal")
 	}
 	if _, err := xlanguage.ParseBase(parts[0]); err != nil {

@@ -204,3 +204,31 @@ func TestStoredBefore(t *testing.T) {
 		}
 	}
 }
+
+// TestInvalidTextStoredBefore: a text that an earlier version took, and this one refuses, hinders no other change.
+func TestInvalidTextStoredBefore(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	const old = `{"default":{"a/b":"x"},"locales":{"nl_BE_":{"a":"x"}}}`
+	err := s.store.Update(t.Context(), func(tx storage.Tx) error {
+		if err := units.Put(tx, "custom_messages", unitRecord{JSON: []byte(old), Revision: 1}, time.Time{}); err != nil {
+			return err
+		}
+		_, err := writeVersion(tx, []byte("n"))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for body, ok := range map[string]bool{
+		`{"features":{"sign_up_enabled":true}}`: true,
+		`{"custom_messages":{"default":{"a/b":"another text"},"locales":{"nl_BE_":{"a":"x"},"de":{"a":"x"}}}}`: true,
+		`{"custom_messages":{"default":{},"locales":{}}}`:                                                      true,
+		`{"custom_messages":{"default":{"a/b":"x","c/d":"x"},"locales":{}}}`:                                   false,
+		`{"custom_messages":{"default":{},"locales":{"nl_NL_":{"a":"x"}}}}`:                                    false,
+	} {
+		if _, err := s.Diff(t.Context(), []byte(body)); (err == nil) != ok {
+			t.Errorf("%s: %v, want it to be taken: %t", body, err, ok)
+		}
+	}
+}

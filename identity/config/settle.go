@@ -13,25 +13,28 @@ import (
 )
 
 // settleLoginMethods restores members that cannot be changed, and secrets that were not given again.
-func (s *Service) settleLoginMethods(from, to *Units) error {
+func (s *Service) settleLoginMethods(from, to *Units) (sentMethods, error) {
 	list := to.LoginMethods.LoginMethods
+	var ids []string
 	for i := range list {
 		m := &list[i]
 		at := "login_methods.login_methods[" + strconv.Itoa(i) + "]"
 		if f := s.fixed(m.ID); f != nil {
 			if !sameMethod(*m, *f) {
-				return refusal(at, "is declared in the Caddyfile and cannot be changed here")
+				return nil, refusal(at, "is declared in the Caddyfile and cannot be changed here")
 			}
+			ids = append(ids, m.ID)
 			continue
 		}
 		m.Removable = m.ID != OwnMethod
 		if m.ID == "" {
 			id, err := s.newID()
 			if err != nil {
-				return err
+				return nil, err
 			}
 			m.ID = id
 		}
+		ids = append(ids, m.ID)
 		if m.ID == OwnMethod && m.AuthenticationLevel == 0 {
 			m.AuthenticationLevel = 1
 		}
@@ -40,10 +43,10 @@ func (s *Service) settleLoginMethods(from, to *Units) error {
 			old = &LoginMethod{}
 		}
 		if err := s.settleMappings(old, m); err != nil {
-			return err
+			return nil, err
 		}
 		if err := m.keepSecrets(old, at); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	list = slices.DeleteFunc(list, func(m LoginMethod) bool { return s.fixed(m.ID) != nil })
@@ -51,7 +54,7 @@ func (s *Service) settleLoginMethods(from, to *Units) error {
 		list = slices.Insert(list, 0, *from.method(OwnMethod)) // it cannot be removed
 	}
 	to.LoginMethods.LoginMethods = append(list, s.cfg.Fixed...)
-	return nil
+	return placesOf(ids, to.LoginMethods.LoginMethods), nil
 }
 
 // keepSecrets takes each empty secret from old. A secret that would be sent to another address must be given again:

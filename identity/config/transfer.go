@@ -116,7 +116,8 @@ func (c Config) Check(raw []byte) (*Units, error) {
 	}
 	standard := Defaults()
 	s := &Service{cfg: c, random: new(counter)}
-	return &b.Units, s.settle(&standard, &b.Units, true)
+	_, err := s.settle(&standard, &b.Units, true)
+	return &b.Units, err
 }
 
 // counter replaces randomness where ids only have to differ.

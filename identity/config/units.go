@@ -27,7 +27,7 @@ type Translations map[string]string
 
 // CustomMessages replace the built-in messages of the pages. (identity service document, "CustomMessages")
 type CustomMessages struct {
-	Default Translations            `json:"default" check:"most,2000,key"`
+	Default Translations            `json:"default" check:"most,2000,message"`
 	Locales map[string]Translations `json:"locales" check:"most,200,locale"`
 }
 

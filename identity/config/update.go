@@ -63,34 +63,39 @@ func (s *Service) update(ctx context.Context, e edit) (*state, error) {
 		if err := e.apply(next); err != nil {
 			return nil, err
 		}
-		if err := s.settle(st.units, next, e.keepIDs); err != nil {
+		sent, err := s.settle(st.units, next, e.keepIDs)
+		if err != nil {
 			return nil, err
 		}
 		after, err := s.write(ctx, e, st, next)
 		if !errors.Is(err, errMoved) {
-			return after, err
+			return after, sent.of(err)
 		}
 	}
 	return nil, fmt.Errorf("%w: %w", storage.ErrUnavailable, errMoved)
 }
 
 // settle completes the units after an edit and checks them: all of them, whatever was edited.
-func (s *Service) settle(from, to *Units, keepIDs bool) error {
-	if err := s.settleLoginMethods(from, to); err != nil {
-		return err
+func (s *Service) settle(from, to *Units, keepIDs bool) (sentMethods, error) {
+	sent, err := s.settleLoginMethods(from, to)
+	if err != nil {
+		return nil, err
 	}
 	if err := s.settleIDs(from, to, keepIDs); err != nil {
-		return err
+		return sent, err
 	}
 	settleTwins(from, to)
 	to.complete()
-	if err := to.validate(); err != nil {
-		return err
+	for _, check := range []func() error{
+		func() error { return to.validate(from) },
+		func() error { return s.verifyMethods(from, to) },
+		func() error { return refuseIneffective(from, to) },
+	} {
+		if err := check(); err != nil {
+			return sent, sent.of(err)
+		}
 	}
-	if err := s.verifyMethods(from, to); err != nil {
-		return err
-	}
-	return refuseIneffective(from, to)
+	return sent, nil
 }
 
 // write stores what differs.

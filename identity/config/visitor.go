@@ -95,10 +95,12 @@ func entryTag(names, tag string, of reflect.Type) string {
 	switch {
 	case tag != "":
 		return tag
+	case names == "message":
+		return "lines," + strconv.Itoa(maxMessage)
 	case of.Kind() == reflect.String:
 		return "text," + strconv.Itoa(maxMessage)
 	case names == "locale":
-		return "most,2000,key"
+		return "most,2000,message"
 	}
 	return ""
 }

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/internal/loopback"
@@ -15,6 +16,7 @@ const maxURL = 2048
 
 var (
 	errURL     = errors.New("must be an https URL as a browser writes it: a lower case ASCII host, no user, no default port, no dot segments, no backslash")
+	errPort    = errors.New("has a port above 65535")
 	errPlain   = errors.New("must be https; http is for loopback hosts only")
 	errBare    = errors.New("must have neither query nor fragment")
 	errTarget  = errors.New("must be an https URL, or a path such as /welcome")
@@ -61,6 +63,9 @@ func parseURL(raw string) (*url.URL, error) {
 	port := u.Port()
 	if strings.HasSuffix(u.Host, ":") || port == "443" && u.Scheme == "https" || port == "80" && u.Scheme == "http" || strings.HasPrefix(port, "0") {
 		return nil, errURL
+	}
+	if n, err := strconv.Atoi(port); port != "" && (err != nil || n > 65535) {
+		return nil, errPort
 	}
 	if !isHostname(u.Hostname()) || !isPlainPath(u.EscapedPath()) {
 		return nil, errURL
