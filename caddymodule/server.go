@@ -20,6 +20,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/internal/pace"
 	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/rest"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
@@ -127,6 +128,8 @@ func (i *instance) serve(out *statusWriter, r *http.Request) {
 	case i.serveAPI(out, r):
 	case under(path, i.identity.Paths()):
 		i.identity.ServeHTTP(out, r)
+	case under(path, []string{"/api", "/scim"}):
+		i.gate.Fail(out, r, rest.NotFound())
 	default:
 		i.pages.Error(out, r, http.StatusNotFound, "error.not_found", "")
 	}

@@ -18,11 +18,12 @@ type bulkOperation struct {
 	method, bulkID, path, version string
 	data                          any
 	refs                          []string // bulkIds that it needs
+	wrong                         error    // the operation is malformed
 }
 
 // bulkAnswer is the outcome of an operation.
 type bulkAnswer struct {
-	Method   string          `json:"method"`
+	Method   string          `json:"method,omitempty"`
 	BulkID   string          `json:"bulkId,omitempty"`
 	Location string          `json:"location,omitempty"`
 	Version  string          `json:"version,omitempty"`
@@ -98,32 +99,45 @@ func parseBulk(v any) (ops []bulkOperation, failOnErrors int, err error) {
 	if len(list) > maxBulk { // RFC 7644 3.7.4
 		return nil, 0, &Error{Status: http.StatusRequestEntityTooLarge, Detail: "more than " + strconv.Itoa(maxBulk) + " operations"}
 	}
-	seen := map[string]bool{}
+	seen := map[string]int{}
 	for _, v := range list {
-		o, err := members(v, "method", "bulkId", "path", "version", "data")
-		if err != nil {
-			return nil, 0, err
+		op := parseOperation(v)
+		seen[op.bulkID]++
+		ops = append(ops, op)
+	}
+	for i := range ops {
+		if op := &ops[i]; op.bulkID != "" && seen[op.bulkID] > 1 {
+			op.wrong = bad(invalidSyntax, "the bulkId is there twice")
 		}
-		op := bulkOperation{strings.ToUpper(text(o, "method")), text(o, "bulkId"), text(o, "path"), text(o, "version"), o["data"], nil}
-		item := bulkPath.FindStringSubmatch(op.path)
-		switch {
-		case !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}, op.method):
-			return nil, 0, bad(invalidSyntax, "method wants POST, PUT, PATCH or DELETE")
-		case item == nil || (item[2] == "") != (op.method == http.MethodPost):
-			return nil, 0, bad(invalidPath, "path wants /Users or /Groups for POST, and a resource of them for other methods")
-		case op.method == http.MethodPost && op.bulkID == "", op.bulkID != "" && !bulkIDs.MatchString(op.bulkID):
-			return nil, 0, bad(invalidSyntax, "bulkId wants 1 to 64 letters, digits and . _ -")
-		case op.bulkID != "" && seen[op.bulkID]:
-			return nil, 0, bad(invalidSyntax, "a bulkId is there twice")
-		}
-		seen[op.bulkID] = true
+	}
+	return ops, failOnErrors, nil
+}
+
+// parseOperation reads one operation. A malformed one is refused by itself, in its turn. (RFC 7644 3.7.3)
+func parseOperation(v any) (op bulkOperation) {
+	o, err := members(v, "method", "bulkId", "path", "version", "data")
+	if err != nil {
+		op.wrong = err
+		return op
+	}
+	op = bulkOperation{method: strings.ToUpper(text(o, "method")), bulkID: text(o, "bulkId"), path: text(o, "path"), version: text(o, "version"), data: o["data"]}
+	if op.bulkID != "" && !bulkIDs.MatchString(op.bulkID) || op.method == http.MethodPost && op.bulkID == "" {
+		op.bulkID, op.wrong = "", bad(invalidSyntax, "bulkId wants 1 to 64 letters, digits and . _ -")
+		return op
+	}
+	item := bulkPath.FindStringSubmatch(op.path)
+	switch {
+	case !slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}, op.method):
+		op.method, op.wrong = "", bad(invalidSyntax, "method wants POST, PUT, PATCH or DELETE")
+	case item == nil || (item[2] == "") != (op.method == http.MethodPost):
+		op.wrong = bad(invalidPath, "path wants /Users or /Groups for POST, and a resource of them for other methods")
+	default:
 		op.refs = references(op.data, nil)
 		if ref, ok := strings.CutPrefix(strings.TrimPrefix(item[2], "/"), bulkPrefix); ok {
 			op.refs = append(op.refs, ref)
 		}
-		ops = append(ops, op)
 	}
-	return ops, failOnErrors, nil
+	return op
 }
 
 // references returns the bulkIds that a value names.
@@ -185,6 +199,9 @@ func (op *bulkOperation) refuse(err error) bulkAnswer {
 
 // run carries out one operation as a request of its own.
 func (s *Server) run(r *http.Request, c *call, op bulkOperation, made map[string]string) bulkAnswer {
+	if op.wrong != nil {
+		return op.refuse(op.wrong)
+	}
 	path := op.path
 	if i := strings.LastIndexByte(path, '/'); strings.HasPrefix(path[i+1:], bulkPrefix) {
 		path = path[:i+1] + made[strings.TrimPrefix(path[i+1:], bulkPrefix)]

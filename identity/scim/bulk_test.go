@@ -101,22 +101,47 @@ func TestBadBulks(t *testing.T) {
 	for name, body := range map[string]any{
 		"none":             bulk(),
 		"no schema":        map[string]any{"Operations": []any{op("POST", "/Users", "a", userData("x"))}},
-		"GET":              bulk(op("GET", "/Users", "", nil)),
-		"elsewhere":        bulk(op("POST", "/Bulk", "a", nil)),
-		"outside":          bulk(op("DELETE", "/../../oauth/token", "a", nil)),
-		"query":            bulk(op("DELETE", "/Users/x?y", "a", nil)),
-		"deeper":           bulk(op("DELETE", "/Users/x/y", "a", nil)),
-		"POST of one":      bulk(op("POST", "/Users/x", "a", nil)),
-		"PUT of all":       bulk(op("PUT", "/Users", "a", nil)),
-		"no bulkId":        bulk(op("POST", "/Users", "", userData("x"))),
-		"bulkId twice":     bulk(op("POST", "/Users", "a", userData("x")), op("POST", "/Users", "a", userData("y"))),
-		"unknown member":   bulk(map[string]any{"method": "POST", "path": "/Users", "bulkId": "a", "headers": map[string]any{"X": "y"}}),
 		"failOnErrors":     map[string]any{"schemas": []string{bulkURN}, "failOnErrors": -1, "Operations": []any{op("POST", "/Users", "a", userData("x"))}},
 		"failOnErrors 1.5": map[string]any{"schemas": []string{bulkURN}, "failOnErrors": 1.5, "Operations": []any{op("POST", "/Users", "a", userData("x"))}},
 	} {
 		if a := h.do("POST", "/Bulk", body); a.status != 400 {
 			t.Errorf("%s: status %d, want 400: %s", name, a.status, a.raw)
 		}
+	}
+	// A malformed operation is refused alone: those before and behind it are done.
+	made := 0
+	for name, ops := range map[string][]map[string]any{
+		"GET":            {op("GET", "/Users", "", nil)},
+		"elsewhere":      {op("POST", "/Bulk", "a", nil)},
+		"outside":        {op("DELETE", "/../../oauth/token", "a", nil)},
+		"query":          {op("DELETE", "/Users/x?y", "a", nil)},
+		"deeper":         {op("DELETE", "/Users/x/y", "a", nil)},
+		"POST of one":    {op("POST", "/Users/x", "a", nil)},
+		"PUT of all":     {op("PUT", "/Users", "a", nil)},
+		"no bulkId":      {op("POST", "/Users", "", userData("x"))},
+		"a long bulkId":  {op("POST", "/Users", strings.Repeat("x", 65), userData("x"))},
+		"bulkId twice":   {op("POST", "/Users", "a", userData("x")), op("POST", "/Users", "a", userData("y"))},
+		"unknown member": {{"method": "POST", "path": "/Users", "bulkId": "a", "headers": map[string]any{"X": "y"}}},
+		"nothing":        {{}},
+	} {
+		before, behind := op("POST", "/Users", "first", userData(fmt.Sprintf("first%d", made))), op("POST", "/Users", "last", userData(fmt.Sprintf("last%d", made)))
+		a := h.want(200, "POST", "/Bulk", bulk(append(append([]map[string]any{before}, ops...), behind)...))
+		for i := range len(ops) + 2 {
+			want := "400"
+			if i == 0 || i == len(ops)+1 {
+				want = "201"
+				made++
+			}
+			if got := a.at("Operations", i, "status"); got != want {
+				t.Errorf("%s: operation %d has the status %s, want %s: %s", name, i, got, want, a.raw)
+			}
+		}
+	}
+	if n := h.want(200, "GET", "/Users", nil).at("totalResults"); n != fmt.Sprint(made) {
+		t.Errorf("there are %s users, want %d", n, made)
+	}
+	if a := h.want(200, "POST", "/Bulk", map[string]any{"schemas": []string{bulkURN}, "failOnErrors": 1, "Operations": []any{7, op("POST", "/Users", "a", userData("x"))}}); a.at("Operations", 0, "status") != "400" || a.at("Operations", 1) != "" {
+		t.Errorf("failOnErrors with a malformed operation: %s", a.raw)
 	}
 	// A search is no operation, and what Users/.search would do is not done by DELETE.
 	if a := h.want(200, "POST", "/Bulk", bulk(op("DELETE", "/Users/.search", "", nil))); a.at("Operations", 0, "status") != "405" {
@@ -128,7 +153,7 @@ func TestBadBulks(t *testing.T) {
 			t.Errorf("DELETE of %s: status %s, want 400 or 404: %s", path, got, a.raw)
 		}
 	}
-	if n := h.want(200, "GET", "/Users", nil).at("totalResults"); n != "0" {
-		t.Errorf("refused bulks made %s users", n)
+	if n := h.want(200, "GET", "/Users", nil).at("totalResults"); n != fmt.Sprint(made) {
+		t.Errorf("refused bulks made users: %s instead of %d", n, made)
 	}
 }

@@ -202,10 +202,13 @@ func matches(header []string, version string) bool {
 	return false
 }
 
-// unchanged refuses a change when If-Match names another version of the resource.
+// unchanged refuses a change when If-Match names another version of the resource, or If-None-Match this one.
 func unchanged(r *http.Request, o object) error {
 	meta, _ := o["meta"].(object)
 	if h := r.Header.Values("If-Match"); len(h) > 0 && !matches(h, text(meta, "version")) {
+		return preconditionFailed()
+	}
+	if matches(r.Header.Values("If-None-Match"), text(meta, "version")) {
 		return preconditionFailed()
 	}
 	return nil

@@ -248,6 +248,9 @@ func TestETags(t *testing.T) {
 			t.Errorf("externalId = %q, want kept", got)
 		}
 		h.header.Del("If-Match")
+		h.header.Set("If-None-Match", "*")
+		h.refused(412, "", "DELETE", at, nil)
+		h.header.Del("If-None-Match")
 	}
 	before := h.want(200, "GET", "/Groups/"+group, nil).header.Get("ETag")
 	h.want(204, "PATCH", "/Groups/"+group, patch("remove", `members[value eq "`+id+`"]`, nil))
