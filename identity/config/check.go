@@ -143,6 +143,7 @@ var kinds = map[string]struct {
 	"scope":       {256, isScope},
 	"keypair":     {128, isLine}, // whether it exists is checked in the transaction that stores it
 	"url":         {maxURL, func(s string) error { _, err := checkURL(s); return err }},
+	"app":         {maxURL, checkApp},
 	"target":      {maxURL, checkTarget},
 	"origin":      {maxURL, checkOrigin},
 	"path":        {maxURL, checkPath},

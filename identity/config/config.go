@@ -186,6 +186,7 @@ func (s *Service) load(tx storage.Tx, v versionRecord) (*state, error) {
 		s.unseal(&u, rec.Secrets)
 		st.revisions[un.name] = rec.Revision
 	}
+	u.Features.withoutAPIs()
 	s.addFixed(&u)
 	u.complete()
 	settleTwins(&u, &u)

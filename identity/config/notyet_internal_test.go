@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -64,7 +66,7 @@ func other(t *testing.T, m member, standard string) any {
 		return alternatives[0]
 	}
 	switch word {
-	case "url", "origin", "metadata":
+	case "url", "origin", "metadata", "app":
 		return "https://a.example.com"
 	case "target", "path":
 		return "/x"
@@ -137,6 +139,9 @@ func TestNotYet(t *testing.T) {
 		}
 		if strings.Contains(m.tag, "keypair") {
 			continue // one that is there would be needed; the type is refused anyway
+		}
+		if e.later == noAPI {
+			continue // TestAPIsThatThereAreNot
 		}
 		err := set(other(t, m, standard[m.path]))
 		refused := new(rest.Error)
@@ -229,6 +234,100 @@ func TestInvalidTextStoredBefore(t *testing.T) {
 	} {
 		if _, err := s.Diff(t.Context(), []byte(body)); (err == nil) != ok {
 			t.Errorf("%s: %v, want it to be taken: %t", body, err, ok)
+		}
+	}
+}
+
+// TestAPIsThatThereAreNot: a switch says that an API is on which nobody can reach.
+func TestAPIsThatThereAreNot(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	const old = `{"features":{"session_api_enabled":true,"statistics_api_enabled":true,"storage_api_enabled":true,"sign_up_enabled":true}}`
+	off := func(when string) {
+		t.Helper()
+		u, err := s.Current(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := u.Features; f.SessionAPIEnabled || f.StatisticsAPIEnabled || f.StorageAPIEnabled {
+			t.Errorf("%s: on", when)
+		}
+	}
+	off("by default")
+	if _, err := s.Import(t.Context(), []byte(old), event.Actor{}); err != nil {
+		t.Errorf("import of an earlier version's export: %v", err)
+	}
+	off("after an import")
+	if err := (Config{}).Check([]byte(old)); err != nil {
+		t.Errorf("a bootstrap file of an earlier version: %v", err)
+	}
+	err := s.store.Update(t.Context(), func(tx storage.Tx) error {
+		stored := strings.TrimSuffix(strings.TrimPrefix(old, `{"features":`), "}")
+		if err := units.Put(tx, "features", unitRecord{JSON: []byte(stored), Revision: 9}, time.Time{}); err != nil {
+			return err
+		}
+		_, err := writeVersion(tx, []byte("n"))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	off("as an earlier version has stored it")
+	refused := new(rest.Error)
+	_, err = s.update(t.Context(), edit{apply: func(u *Units) error { u.Features.StorageAPIEnabled = true; return nil }})
+	if !errors.As(err, &refused) || refused.Status != http.StatusConflict {
+		t.Errorf("switched on by a request: %v, want 409", err)
+	}
+	if _, err := s.Import(t.Context(), []byte(`{"features":{"sign_up_enabled":false}}`), event.Actor{}); err != nil {
+		t.Errorf("another change: %v", err)
+	}
+}
+
+// TestSchemes: no member that becomes a link, a redirect or a form's action takes an address that a browser would run.
+func TestSchemes(t *testing.T) {
+	t.Parallel()
+	hostile := []string{
+		"javascript:alert(1)", "JavaScript:alert(1)", "javascript://www.example.com/%0aalert(1)", " javascript:alert(1)", "java\tscript:alert(1)", "data:text/html,x",
+		"vbscript:x", "file:///etc/passwd", "blob:https://example.com/x", "view-source:https://example.com", "https:example.com", "//evil.example", `/\evil.example`,
+		"https://user@www.example.com/", "https://app@a@evil.example/", "https://www.example.com.evil.example\\@x", "http://www.example.com/", "ftp://www.example.com/",
+		"intent://x#Intent;end", "https://www.example.com:99999/",
+	}
+	for _, kind := range []string{"url", "target", "origin", "path", "whitelisted", "app"} {
+		t.Run("peer 48: javascript and its kin as a "+kind, func(t *testing.T) {
+			t.Parallel()
+			for _, s := range hostile {
+				if kinds[kind].check(s) == nil {
+					t.Errorf("%q is taken", s)
+				}
+			}
+		})
+	}
+	members := 0
+	u := Defaults()
+	u.Organisations = []Organisation{{}}
+	u.LoginMethods.LoginMethods = []LoginMethod{{OIDC: &OIDCAttributes{}, SAML: &SAMLAttributes{}, QRCode: &QRCodeAttributes{}}}
+	u.Redirects.URLWhitelist, u.Features.ActionToken.WhitelistedURLs = []WhitelistedURL{{}}, []WhitelistedURL{{}}
+	for _, un := range table {
+		u.visit(un, visitor{value: func(v reflect.Value, p place) {
+			kind, _, _ := strings.Cut(p.tag, ",")
+			last := p.path[strings.LastIndexAny(p.path, ".")+1:]
+			if v.Kind() != reflect.String || !strings.Contains(last, "url") && !strings.HasSuffix(last, "_link") && !strings.HasSuffix(last, "path") {
+				return
+			}
+			if members++; !slices.Contains([]string{"url", "target", "origin", "path", "whitelisted", "app"}, kind) {
+				t.Errorf("peer 48: %s is checked as %q, not as an address", p.path, kind)
+			}
+		}})
+	}
+	if members < 20 {
+		t.Errorf("%d members looked at", members)
+	}
+	for at, ok := range map[string]bool{
+		"myapp://login": true, "com.example.app://cb/x?y=1": true, "https://app.example.com/login": true, "http://127.0.0.1:8080/": true, "myapp:": false, "myapp": false,
+		"my app://x": false, "1app://x": false, "MYAPP://x": false, "myapp://a b": false, "myapp://<script>": false,
+	} {
+		if got := checkApp(at) == nil; got != ok {
+			t.Errorf("checkApp(%q) = %t, want %t", at, got, ok)
 		}
 	}
 }

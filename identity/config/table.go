@@ -38,7 +38,6 @@ func Defaults() Units {
 	u := Units{
 		Features: Features{
 			LoginEnabled: true, ConfigurationAPIEnabled: true, CredentialsAPIEnabled: true, EventsAPIEnabled: true, PersonAPIEnabled: true,
-			SessionAPIEnabled: true, StatisticsAPIEnabled: true, StorageAPIEnabled: true,
 			ActionToken: ActionToken{
 				Login:    ActionTokenLogin{TTL: 3600, AuthenticationLevel: 1},
 				AppToWeb: ActionTokenAppToWeb{TTL: 3600, AuthenticationLevel: 1},

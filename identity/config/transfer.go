@@ -31,6 +31,7 @@ func (s *Service) editAll(ctx context.Context, raw []byte, by event.Actor) (edit
 		b := bundle{Units: *u}
 		err := rest.DecodeBytes(raw, &b)
 		*u = b.Units
+		u.Features.withoutAPIs()
 		return err
 	}}
 	if len(first.KeyPairs) > 0 {
@@ -114,6 +115,7 @@ func (c Config) Check(raw []byte) (*Units, error) {
 	if err := rest.DecodeBytes(raw, &b); err != nil {
 		return nil, err
 	}
+	b.Features.withoutAPIs()
 	standard := Defaults()
 	s := &Service{cfg: c, random: new(counter)}
 	_, err := s.settle(&standard, &b.Units, true)

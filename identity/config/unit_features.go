@@ -85,6 +85,12 @@ type ActivationExternallyDeliveredCode struct {
 	ForceActivationAfterAcceptingInvitation bool `json:"force_activation_after_accepting_invitation"`
 }
 
+// withoutAPIs says that there are no APIs for sessions, statistics and storage, whatever an earlier version has stored
+// or exported: there they were on.
+func (f *Features) withoutAPIs() {
+	f.SessionAPIEnabled, f.StatisticsAPIEnabled, f.StorageAPIEnabled = false, false, false
+}
+
 // CustomEmailValidation is about additional demands on e-mail addresses: each expression must match the whole of its
 // part.
 type CustomEmailValidation struct {

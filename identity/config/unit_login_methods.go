@@ -183,7 +183,7 @@ type QRCodeAttributes struct {
 	AndroidStoreLink         string `json:"android_store_link" check:"url"`
 	AppStoreLink             string `json:"app_store_link" check:"url"`
 	DeepLinkingEnabled       bool   `json:"deep_linking_enabled"`
-	DeepLinkingRedirectURL   string `json:"deep_linking_redirect_url" check:"url"`
+	DeepLinkingRedirectURL   string `json:"deep_linking_redirect_url" check:"app"`
 }
 
 // SAMLAttributes belong to type SAML.

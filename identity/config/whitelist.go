@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ var (
 	errURL     = errors.New("must be an https URL as a browser writes it: a lower case ASCII host, no user, no default port, no dot segments, no backslash")
 	errPort    = errors.New("has a port above 65535")
 	errPlain   = errors.New("must be https; http is for loopback hosts only")
+	errApp     = errors.New("must be an https URL, or one with the scheme of an app such as myapp://login")
 	errBare    = errors.New("must have neither query nor fragment")
 	errTarget  = errors.New("must be an https URL, or a path such as /welcome")
 	errOrigin  = errors.New("must be an origin such as https://www.example.com, without a path")
@@ -127,6 +129,28 @@ func checkWhitelisted(raw string) error {
 	}
 	if strings.ContainsAny(raw, "?#") || u.RawQuery != "" || u.Fragment != "" {
 		return errBare
+	}
+	return nil
+}
+
+var appURL = regexp.MustCompile(`^([a-z][a-z0-9+.-]*)://[!-~]*$`)
+
+// known are schemes that browsers or systems open themselves, so they lead to no app.
+var known = []string{
+	"about", "blob", "chrome", "content", "data", "file", "filesystem", "ftp", "http", "https", "intent", "jar", "javascript", "mailto", "resource", "sms", "tel",
+	"vbscript", "view-source", "ws", "wss",
+}
+
+// checkApp accepts where an app on a phone takes over: an https URL, or one with the app's own scheme. (RFC 8252 7.1,
+// 7.2)
+func checkApp(raw string) error {
+	if strings.HasPrefix(raw, "http") {
+		if _, err := checkURL(raw); err == nil {
+			return nil
+		}
+	}
+	if m := appURL.FindStringSubmatch(raw); m == nil || slices.Contains(known, m[1]) || strings.ContainsAny(raw, "\\\"<>^`{|}") {
+		return errApp
 	}
 	return nil
 }
