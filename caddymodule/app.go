@@ -316,8 +316,10 @@ func (a *App) Cleanup() error {
 	if inst == nil {
 		return nil
 	}
-	inst.leave()
-	if caddy.Exiting() { // the process ends without waiting for anything else
+	switch last := inst.drop(); {
+	case last:
+		<-inst.gone
+	case caddy.Exiting(): // the process ends without waiting for anything else
 		inst.drained(5 * time.Second)
 	}
 	return nil

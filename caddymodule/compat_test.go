@@ -97,7 +97,16 @@ func settingsOfBefore(t *testing.T) any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return decode[any](t, string(raw))
+	settings := decode[any](t, string(raw))
+	units, _ := settings.(map[string]any)
+	features, _ := units["features"].(map[string]any)
+	for _, api := range []string{"session", "statistics", "storage"} { // they were on, and there have never been such APIs
+		if features[api+"_api_enabled"] != true {
+			t.Errorf("features.%s_api_enabled was not on", api)
+		}
+		features[api+"_api_enabled"] = false
+	}
+	return settings
 }
 
 // kept fails for every member of was that is lost or has another value. Members of is may be new.

@@ -115,15 +115,22 @@ func (i *instance) hold() bool {
 	}
 }
 
-// leave undoes App.enter. The last user of a configuration that has ended closes the instance.
-func (i *instance) leave() {
+// leave undoes App.enter. The last user of a configuration that has ended has the instance closed, and does not wait
+// for its workers and stores: the user is a request that somebody waits for.
+func (i *instance) leave() { i.drop() }
+
+// drop is leave, and tells whether this was the last user.
+func (i *instance) drop() (last bool) {
 	if i.users.Add(-1) > 0 {
-		return
+		return false
 	}
 	i.stop()
-	<-i.stopped
-	i.close()
-	close(i.gone)
+	go func() {
+		<-i.stopped
+		i.close()
+		close(i.gone)
+	}()
+	return true
 }
 
 // drained waits until the last user has left, but not longer than most.

@@ -304,7 +304,9 @@ func TestEventsOfATime(t *testing.T) {
 	}
 	h.add(ann, "ops", func(e *event.Event) { e.Partition = "west" })
 	at := func(seconds int) string { return start.Add(time.Duration(seconds) * time.Second).Format(time.RFC3339) }
-	milli := func(seconds int) string { return strconv.FormatInt(start.Add(time.Duration(seconds)*time.Second).UnixMilli(), 10) }
+	milli := func(seconds int) string {
+		return strconv.FormatInt(start.Add(time.Duration(seconds)*time.Second).UnixMilli(), 10)
+	}
 	for _, tt := range []struct {
 		name, query string
 		status      int
