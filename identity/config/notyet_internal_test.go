@@ -258,7 +258,7 @@ func TestAPIsThatThereAreNot(t *testing.T) {
 		t.Errorf("import of an earlier version's export: %v", err)
 	}
 	off("after an import")
-	if err := (Config{}).Check([]byte(old)); err != nil {
+	if _, err := (Config{}).Check([]byte(old)); err != nil {
 		t.Errorf("a bootstrap file of an earlier version: %v", err)
 	}
 	err := s.store.Update(t.Context(), func(tx storage.Tx) error {
