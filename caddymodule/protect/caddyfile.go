@@ -35,7 +35,7 @@ func parseProtect(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	if len(matcher) > 0 {
 		p.Match = caddyhttp.RawMatcherSets{matcher}
 		if asksForPath(matcher) && h.Next() {
-			options.Warn(h, "protect", "protect: the matcher leaves all other paths of the site open to everybody: "+
+			options.Warn(h, "protect", "the matcher leaves all other paths of the site open to everybody: "+
 				"protect the whole site, and name the paths that are open with `public` in the block of protect")
 			h.Reset()
 		}

@@ -102,6 +102,9 @@ func (g *passage) begin() {
 
 // finish is called when the handler returns.
 func (g *passage) finish() {
+	if !g.watched {
+		return
+	}
 	if g.unwatch != nil {
 		g.unwatch()
 	}
