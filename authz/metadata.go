@@ -53,7 +53,7 @@ func (s *Server) metadata() metadata {
 	for i, alg := range keys.Algorithms {
 		algs[i] = string(alg)
 	}
-	scopes := []string{client.ScopeOpenID, "profile", "email", "address", "phone", client.ScopeGroups, client.ScopeRoles, client.ScopePermissions, client.ScopeOffline}
+	scopes := slices.Clone(client.StandardScopes)
 	for _, scope := range s.cfg.Scopes {
 		if !slices.Contains(scopes, scope.Name) {
 			scopes = append(scopes, scope.Name)

@@ -9,6 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/site"
@@ -35,7 +36,7 @@ func (a *App) warn(option, reason, mend string) {
 }
 
 // standardScopes are those that OpenID Connect and Gatehouse give a meaning.
-var standardScopes = []string{"openid", "profile", "email", "phone", "address", "offline_access", "groups", "scim"}
+var standardScopes = append(slices.Clone(client.StandardScopes), "scim")
 
 // Known returns the scopes and groups that the configuration names.
 func (a *App) Known() (scopes, groups []string) {

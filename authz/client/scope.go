@@ -18,6 +18,9 @@ const (
 	ScopeOffline = "offline_access"
 )
 
+// StandardScopes are the scopes that OpenID Connect and Gatehouse give a meaning, as the metadata lists them.
+var StandardScopes = []string{ScopeOpenID, "profile", "email", "address", "phone", ScopeGroups, ScopeRoles, ScopePermissions, ScopeOffline}
+
 // errScopeText says that a scope parameter is not a list of scope tokens.
 var errScopeText = errors.New("not a list of scopes")
 
