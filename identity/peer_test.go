@@ -280,13 +280,13 @@ func TestPeersSwitches(t *testing.T) {
 		on     func(*config.Units, bool)
 		fields []string
 	}{
-		"forgotten passwords": {"/forgot", false, func(u *config.Units, on bool) { u.Features.PasswordResetEnabled = on }, []string{"username", demo}},
-		"sign-up":             {"/sign-up", false, func(u *config.Units, on bool) { u.Features.SignUpEnabled = on }, []string{"email", "new@example.com", "password", freshPassword}},
-		"PINs":                {"/account/security/pin", true, func(u *config.Units, on bool) { u.Features.PINEnabled = on }, []string{"pin", "827164", "again", "827164"}},
-		"sign-in":             {"/next", false, func(u *config.Units, on bool) { u.Features.LoginEnabled = on }, []string{"username", demo, "password", demoPassword}},
-		"authenticator apps":  {"/account/security/authenticator", true, func(u *config.Units, on bool) { u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = on }, []string{"code", "000000"}},
+		"peer 47: forgotten passwords": {"/forgot", false, func(u *config.Units, on bool) { u.Features.PasswordResetEnabled = on }, []string{"username", demo}},
+		"peer 47: sign-up":             {"/sign-up", false, func(u *config.Units, on bool) { u.Features.SignUpEnabled = on }, []string{"email", "new@example.com", "password", freshPassword}},
+		"peer 47: PINs":                {"/account/security/pin", true, func(u *config.Units, on bool) { u.Features.PINEnabled = on }, []string{"pin", "827164", "again", "827164"}},
+		"peer 47: sign-in":             {"/next", false, func(u *config.Units, on bool) { u.Features.LoginEnabled = on }, []string{"username", demo, "password", demoPassword}},
+		"peer 47: authenticator apps":  {"/account/security/authenticator", true, func(u *config.Units, on bool) { u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = on }, []string{"code", "000000"}},
 	} {
-		t.Run("peer 47: "+name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h, u, box := resettable(t)
 			u.StepUp.Actions.AllowSetInitialStepUpMethodEnabled = true
