@@ -126,8 +126,8 @@ func TestGroupCommands(t *testing.T) {
 	if status := p.enters(token); status != http.StatusOK {
 		t.Errorf("protect = %d after the group was renamed, want 200", status)
 	}
-	p.refused("no such group", "", "group", "join", "nobody", "demo@example.com")
-	p.refused("no such person", "", "group", "join", "crew", "nobody")
+	p.refused("no group", "", "group", "join", "nobody", "demo@example.com")
+	p.refused("no person", "", "group", "join", "crew", "nobody")
 	p.run("", "group", "remove", "crew")
 	if status := p.enters(token); status != http.StatusForbidden {
 		t.Errorf("protect = %d after the group was removed, want 403", status)
@@ -136,7 +136,7 @@ func TestGroupCommands(t *testing.T) {
 	if status := p.enters(token); status != http.StatusUnauthorized {
 		t.Errorf("protect = %d after the person was removed, want 401", status)
 	}
-	p.refused("no such person", "", "person", "block", "demo@example.com")
+	p.refused("no person", "", "person", "block", "demo@example.com")
 }
 
 // TestPartitionsOfServer: sign-in, commands, SCIM and events of a server with partitions.

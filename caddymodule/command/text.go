@@ -92,13 +92,10 @@ func jsonErrors(cmd *cobra.Command) {
 	}
 }
 
-// confirm asks at a terminal before something is lost. Without a terminal --yes is needed.
+// confirm asks at a terminal before something is lost. A script is not asked.
 func confirm(cmd *cobra.Command, question string) error {
-	if yes, err := cmd.Flags().GetBool("yes"); err != nil || yes {
+	if yes, err := cmd.Flags().GetBool("yes"); err != nil || yes || !isTerminal(cmd.InOrStdin()) {
 		return err
-	}
-	if !isTerminal(cmd.InOrStdin()) {
-		return errors.New("this cannot be undone: repeat the command with --yes")
 	}
 	fmt.Fprint(cmd.ErrOrStderr(), question+" [y/N] ") //nolint:errcheck // the terminal is gone
 	answer, err := firstLine(cmd.InOrStdin())
