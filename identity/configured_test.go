@@ -5,11 +5,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // differences are the reasons and mends after a restart with these persons, a line each.
@@ -96,5 +98,24 @@ func TestPersonGoneFromTheCaddyfile(t *testing.T) {
 	}
 	if got := h.differences(ann, bob); len(got) != 0 {
 		t.Errorf("back in the Caddyfile: %q", got)
+	}
+}
+
+// A password that cannot be compared now, such as while the server is busy, does not stop a start or a reload.
+func TestPasswordOfTheCaddyfileCannotBeCompared(t *testing.T) {
+	t.Parallel()
+	ann := person.NewPerson{Username: "ann@example.com", Password: secret.New("the first password of ann")}
+	h := newHarness(t, func(c *identity.Config) { c.Persons = []person.NewPerson{ann} })
+	p, err := h.Person.Person(t.Context(), ann.Username)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.store.Update(t.Context(), func(tx storage.Tx) error {
+		return person.Passwords.Put(tx, p.ID, person.PasswordRecord{PHC: "$unknown$"}, time.Time{})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.differences(ann); len(got) != 0 {
+		t.Errorf("differences = %q", got)
 	}
 }
