@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,7 +12,10 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/breach"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // builder opens an instance part by part.
@@ -129,8 +133,24 @@ func (b *builder) openIdentity() (err error) {
 	if b.inst.pushes != nil {
 		deps.Push = b.inst.pushes
 	}
-	b.inst.identity, err = identity.New(b.ctx, persons, deps)
+	if b.inst.identity, err = identity.New(b.ctx, persons, deps); err == nil {
+		c.refused.Know(b.personOf(b.inst.identity))
+	}
 	return err
+}
+
+// personOf finds the person of a refusal that has the id alone.
+func (b *builder) personOf(id *identity.Service) refusal.PersonFunc {
+	return func(tx storage.Tx, personID string) (username, partition string, err error) {
+		who, err := id.Person.Get(tx, personID)
+		if errors.Is(err, storage.ErrNotFound) {
+			return "", "", nil
+		}
+		if err == nil && b.persons.Partitions.On {
+			partition, err = person.PartitionOfID(tx, personID)
+		}
+		return who.Username, partition, err
+	}
 }
 
 func (b *builder) openAuthz() (err error) {

@@ -166,6 +166,11 @@ func (p *Protect) record(g *passage, f refusal, ref string) {
 		Site: r.Host, Method: r.Method, Path: original(r).Path,
 		WantedGroups: p.Groups, WantedScopes: p.Scopes, WantedLevel: p.level,
 	}
+	for _, r := range reasons {
+		if out.Reason == r {
+			out.Detail = "" // it would say the same
+		}
+	}
 	if g.site != nil {
 		out.WantedLevel = p.reach
 	}

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/front"
@@ -18,6 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -137,7 +136,7 @@ func (s *Service) CoupleOwn(q *front.Request, n *federation.Answer) error {
 	err = s.coupleAnswer(a, n)
 	switch {
 	case errors.Is(err, person.ErrCoupled), errors.Is(err, person.ErrCoupledOther):
-		s.log.Info("identity not coupled", zap.String("person_id", a.SignIn.Session.PersonID), zap.String("provider", n.Provider.ID), zap.NamedError("cause", err))
+		s.front.Refuse(a.Request, refusal.Refusal{Reason: refusal.IdentityRefused, Provider: n.Provider.ID}, err)
 		return s.renderIdentities(a, list, http.StatusConflict, "problem.accounts_taken")
 	case errors.Is(err, federation.ErrUsed), errors.Is(err, person.ErrMismatch):
 		return &front.Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: identitiesPath}

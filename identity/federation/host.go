@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -151,10 +152,10 @@ func (h *host) Go(w http.ResponseWriter, r *http.Request, n *idp.Next) { h.s.sen
 func (h *host) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.As(err, new(*idp.Rejection)):
-		h.s.log.Info("refused by the provider", zap.String("provider", h.p.ID), zap.NamedError("cause", err))
+		h.s.front.RefuseIn(r.Context(), refusal.Refusal{Reason: refusal.ProviderRefused, Provider: h.p.ID, Status: http.StatusForbidden}, err)
 		h.s.pages.Error(w, r, http.StatusForbidden, "error.refused", "")
 	case errors.As(err, new(*idp.Invalid)), errors.Is(err, idp.ErrReplayed), errors.Is(err, idp.ErrNoFlow):
-		h.s.log.Info("message of a provider refused", zap.String("provider", h.p.ID), zap.NamedError("cause", err))
+		h.s.front.RefuseIn(r.Context(), refusal.Refusal{Reason: refusal.ProviderAnswer, Provider: h.p.ID, Status: http.StatusBadRequest}, err)
 		key, again := "error.answer", ""
 		if returns[h.op] { // from a sign-out
 			key, again = "error.sign_out", h.Home()

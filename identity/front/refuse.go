@@ -30,7 +30,12 @@ var reasons = map[string]refusal.Reason{
 // Refuse records why the request is refused, before it is answered. The page shows the reference. Of several refusals
 // of one request the first one counts.
 func (s *Service) Refuse(q *Request, why refusal.Refusal, cause error) {
-	s.refused.Refuse(q.Context(), s.log, why, cause)
+	s.RefuseIn(q.Context(), why, cause)
+}
+
+// RefuseIn is Refuse for the context of a request.
+func (s *Service) RefuseIn(ctx context.Context, why refusal.Refusal, cause error) {
+	s.refused.Refuse(ctx, s.log, why, cause)
 }
 
 // Entered logs and counts a sign-in, once it is stored.

@@ -8,13 +8,12 @@ import (
 	"slices"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -122,7 +121,7 @@ func (s *Service) handleAddPasskey(q *front.Request) error {
 	case errors.Is(err, errKnownPasskey):
 		return s.addPasskeyPage(q, x, http.StatusUnprocessableEntity, "problem.passkey_known")
 	case errors.Is(err, person.ErrMismatch):
-		s.log.Info("passkey refused", zap.String("person_id", q.SignIn.Session.PersonID), zap.NamedError("cause", err))
+		s.front.Refuse(q, refusal.Refusal{Reason: refusal.PasskeyRefused}, err)
 		return s.addPasskeyPage(q, x, http.StatusUnprocessableEntity, "problem.passkey_failed")
 	case err != nil:
 		return err

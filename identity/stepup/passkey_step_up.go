@@ -6,8 +6,6 @@ import (
 	"errors"
 	"net/http"
 
-	"go.uber.org/zap"
-
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -126,13 +124,10 @@ func (s *Service) handlePasskeyStepUp(q *front.Request) error {
 	return err
 }
 
-// checkPasskey checks the answer of one of the person's own passkeys, and logs why it is refused.
+// checkPasskey checks the answer of one of the person's own passkeys.
 func checkPasskey(ctx context.Context, s *Service, a *answer) (spender, error) {
 	key, err := s.verifyAnswer(ctx, a)
 	if err != nil {
-		if errors.Is(err, person.ErrMismatch) {
-			s.log.Info("passkey refused", zap.String("person_id", a.signIn.Session.PersonID), zap.NamedError("cause", err))
-		}
 		return nil, err
 	}
 	a.passkey = key.ID

@@ -1,11 +1,13 @@
 package refusal
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,7 +49,8 @@ type Recorder struct {
 	now     func() time.Time
 	random  io.Reader
 
-	lost atomic.Int64 // neither kept nor waiting
+	lost    atomic.Int64 // neither kept nor waiting
+	persons atomic.Pointer[PersonFunc]
 
 	mu     sync.Mutex // guards what follows
 	waits  []Refusal
@@ -67,6 +70,13 @@ func NewRecorder(store storage.Store, counter Counter, now func() time.Time, ran
 	}
 	return &Recorder{store: store, counter: counter, now: now, random: random, log: log}
 }
+
+// PersonFunc returns username and partition of a person, both empty if there is no such person. The partition is empty
+// if persons are not kept apart.
+type PersonFunc func(tx storage.Tx, id string) (username, partition string, err error)
+
+// Know says how persons are found whom a refusal names by their id alone. The newest configuration decides.
+func (r *Recorder) Know(find PersonFunc) { r.persons.Store(&find) }
 
 // Ref returns a new reference, for an answer that is written before Refuse is called.
 func (r *Recorder) Ref() string {
@@ -96,7 +106,7 @@ func (r *Recorder) Refuse(ctx context.Context, log *zap.Logger, f Refusal, cause
 	f.trim()
 	if c := log.Check(level(&f), message(&f)); c != nil {
 		fields := append([]zap.Field{zap.Inline(&f)}, more...)
-		if from != "" {
+		if from != "" && !slices.ContainsFunc(more, func(f zap.Field) bool { return f.Key == "client_ip" }) {
 			fields = append(fields, zap.String("client_ip", from))
 		}
 		if cause != nil {
@@ -173,6 +183,9 @@ func (r *Recorder) flush(ctx context.Context) {
 			return err
 		}
 		for _, f := range batch {
+			if err := f.introduce(tx, r.persons.Load()); err != nil {
+				return err
+			}
 			if err := slots.Put(tx, slot(next), f, f.At.Add(Kept)); err != nil {
 				return err
 			}
@@ -184,6 +197,18 @@ func (r *Recorder) flush(ctx context.Context) {
 		r.lost.Add(int64(len(batch)))
 		r.log.Warn("references of refusals are not kept", zap.Int("refusals", len(batch)), zap.Error(err))
 	}
+}
+
+// introduce completes what is known of the person.
+func (f *Refusal) introduce(tx storage.Tx, find *PersonFunc) error {
+	if find == nil || f.PersonID == "" || (f.Username != "" && f.Partition != "") {
+		return nil
+	}
+	username, partition, err := (*find)(tx, f.PersonID)
+	if err == nil {
+		f.Username, f.Partition = cmp.Or(f.Username, username), cmp.Or(f.Partition, partition)
+	}
+	return err
 }
 
 func slot(n uint64) string { return fmt.Sprintf("%04x", n%slotCount) }

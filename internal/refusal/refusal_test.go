@@ -8,6 +8,8 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strconv"
 	"strings"
@@ -285,5 +287,46 @@ func TestReasonsAreDocumented(t *testing.T) {
 		if row := "| `" + string(r) + "` | " + r.why() + " |"; !strings.Contains(string(guide), row) {
 			t.Errorf("docs/observability.md lacks the row\n%s", row)
 		}
+	}
+}
+
+// TestWhyNamesThePerson: a refusal that knows the person by the id alone is kept with username and partition.
+func TestWhyNamesThePerson(t *testing.T) {
+	t.Parallel()
+	r := newRecorder(t)
+	r.Know(func(_ storage.Tx, id string) (string, string, error) { return id + "@example.com", "west", nil })
+	ref := r.Refuse(t.Context(), zap.NewNop(), Refusal{Where: OAuth, Reason: CodeReplayed, PersonID: "p1"}, nil)
+	if got, err := r.Find(t.Context(), ref); err != nil || got.Username != "p1@example.com" || got.Partition != "west" {
+		t.Errorf("Find(%s) = %+v, %v, want username and partition", ref, got, err)
+	}
+}
+
+// TestOneRefusalPerRequest: what follows from a refusal is told under its reference, and counted once.
+func TestOneRefusalPerRequest(t *testing.T) {
+	t.Parallel()
+	r := newRecorder(t)
+	core, lines := observer.New(zap.InfoLevel)
+	req := r.Begin(httptest.NewRequest(http.MethodPost, "/sign-in?flow=secret", nil), "192.0.2.1", Refusal{Where: Page})
+	if Told(req.Context()) != "" {
+		t.Error("a request that is not refused has a reference")
+	}
+	Learn(req.Context(), func(f *Refusal) { f.ClientID = "shop" })
+	first := r.Refuse(req.Context(), zap.New(core), Refusal{Where: SignIn, Reason: WrongPassword}, nil, zap.String("client_ip", "192.0.2.1"))
+	second := r.Refuse(req.Context(), zap.New(core), Refusal{Where: OAuth, Reason: GrantInvalid, Code: "invalid_grant"}, nil)
+	if first == "" || first != second || Told(req.Context()) != first || RefOf(req.Context()) != first || r.count.n != 1 {
+		t.Errorf("references %q, %q, told %q, counted %d, want one", first, second, Told(req.Context()), r.count.n)
+	}
+	got := lines.All()
+	if len(got) != 1 || got[0].ContextMap()["path"] != "/sign-in" || got[0].ContextMap()["client_id"] != "shop" {
+		t.Fatalf("lines = %+v, want one", got)
+	}
+	ips := 0
+	for _, f := range got[0].Context {
+		if f.Key == "client_ip" {
+			ips++
+		}
+	}
+	if ips != 1 {
+		t.Errorf("client_ip is %d times in the line", ips)
 	}
 }
