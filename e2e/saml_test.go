@@ -50,9 +50,7 @@ var samlProviders = []samlProvider{
 		"authproc": map[string]any{"1": map[string]any{"class": "saml:AttributeNameID", "attribute": "mail", "Format": emailFormat}},
 	})},
 	{id: "keys", name: "with key pairs of the configuration", options: "couple email\nsign rollover\ndecrypt rollover", settings: signing(true, true, map[string]any{"assertion.encryption": true})},
-	{id: "adfs", name: "signed, then encrypted with CBC, as AD FS does", options: "couple email", settings: signing(true, false, map[string]any{
-		"assertion.encryption": true, "sharedkey_algorithm": "http://www.w3.org/2001/04/xmlenc#aes256-cbc",
-	})},
+	{id: "sealed", name: "signed assertion, then encrypted", options: "couple email", settings: signing(true, false, map[string]any{"assertion.encryption": true})},
 	{id: "renames", name: "identified by an attribute", options: "couple email\nidentify_by uid", settings: signing(true, true, map[string]any{
 		"authproc": map[string]any{"1": map[string]any{"class": "saml:PersistentNameID", "attribute": "uid"}}, "NameIDFormat": "urn:oasis:names:tc:SAML:2.0:nameid-format:persistent",
 	})},

@@ -73,7 +73,7 @@ func TestSAMLP(t *testing.T) {
 	origin := startSAMLP(t)
 	_, s := openShopEdited(t, func(caddyfile string) string {
 		var blocks strings.Builder
-		for _, id := range []string{"plain", "gcm", "sha1", "open"} {
+		for _, id := range []string{"plain", "gcm", "cbc", "sha1", "open"} {
 			more := ""
 			if id == "open" {
 				more = "\t\t\tallow_unsolicited\n"
@@ -84,7 +84,7 @@ func TestSAMLP(t *testing.T) {
 		return strings.Replace(caddyfile, "\t\tapi_client ops {", blocks.String()+"\t\tapi_client ops {", 1)
 	})
 	b := s.browse(t)
-	for _, id := range []string{"plain", "gcm", "open"} {
+	for _, id := range []string{"plain", "gcm", "cbc", "open"} {
 		t.Run(id, func(t *testing.T) {
 			b := b.in(t)
 			b.forget()

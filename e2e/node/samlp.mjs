@@ -1,6 +1,7 @@
-// Serves npm's samlp as several SAML identity providers, each below a path of its own: /gcm encrypts by AES-256-GCM, /plain does not, /sha1
-// signs by SHA-1. /ID/sso answers a request, /ID/start?to=ORIGIN sends an answer to the service provider of that origin without having been asked.
-// Everybody is alice. Prints "ready" once it listens on PORT. KEY and CERT are files.
+// Serves npm's samlp as several SAML identity providers, each below a path of its own: /gcm encrypts by AES-256-GCM, /cbc
+// by AES-256-CBC in an unsigned response, as AD FS does, /plain does not encrypt, /sha1 signs by SHA-1. /ID/sso answers a
+// request, /ID/start?to=ORIGIN sends an answer to the service provider of that origin without having been asked. Everybody is
+// alice. Prints "ready" once it listens on PORT. KEY and CERT are files.
 import crypto from 'node:crypto';
 import fs from 'node:fs';
 import http from 'node:http';
@@ -12,12 +13,14 @@ const key = fs.readFileSync(KEY), cert = fs.readFileSync(CERT);
 const alice = { id: 'alice', displayName: 'Alice Example', name: { givenName: 'Alice', familyName: 'Example' }, emails: [{ value: 'alice@example.org' }] };
 
 // the certificate for encryption in the metadata of the service provider
-async function encryption(sp) {
+async function encryption(sp, algorithm) {
 	const metadata = await (await fetch(sp)).text();
 	const der = metadata.match(/use="encryption".*?X509Certificate>([^<]+)</s)[1].replace(/\s/g, '');
 	const c = new crypto.X509Certificate(Buffer.from(der, 'base64'));
-	return { encryptionCert: c.toString(), encryptionPublicKey: c.publicKey.export({ type: 'spki', format: 'pem' }), encryptionAlgorithm: 'http://www.w3.org/2009/xmlenc11#aes256-gcm' };
+	return { encryptionCert: c.toString(), encryptionPublicKey: c.publicKey.export({ type: 'spki', format: 'pem' }), encryptionAlgorithm: algorithm, disallowEncryptionWithInsecureAlgorithm: false };
 }
+
+const algorithms = { gcm: 'http://www.w3.org/2009/xmlenc11#aes256-gcm', cbc: 'http://www.w3.org/2001/04/xmlenc#aes256-cbc' };
 
 // the entity id of the service provider is the address of its metadata
 async function options(id, sp) {
@@ -26,7 +29,7 @@ async function options(id, sp) {
 		issuer: `urn:samlp:${id}`, key, cert, getPostURL: (audience, dom, req, next) => next(null, acs), getUserFromRequest: () => alice,
 		recipient: acs, destination: acs, lifetimeInSeconds: 300, signAssertion: true, signResponse: id === 'gcm', sessionIndex: '_' + crypto.randomUUID(),
 		signatureAlgorithm: id === 'sha1' ? 'rsa-sha1' : 'rsa-sha256', digestAlgorithm: id === 'sha1' ? 'sha1' : 'sha256',
-		...(id === 'gcm' ? await encryption(sp) : {}),
+		...(algorithms[id] ? await encryption(sp, algorithms[id]) : {}),
 	};
 }
 
