@@ -4,8 +4,6 @@ import (
 	"errors"
 	"net/http"
 
-	"go.uber.org/zap"
-
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -50,7 +48,7 @@ func (s *Service) showDone(q *front.Request) error {
 	case err == nil:
 		return s.front.Finish(q, a.SignIn, a.Flow)
 	case errors.Is(err, errLinked):
-		return s.refuseLinked(q, a)
+		return s.refuseLinked(q, a, err)
 	case errors.Is(err, ErrAsk):
 		s.warnUncoupled(q.Request, a, err)
 		return s.ask(q, a, ConnectURL(a.Name))
@@ -72,9 +70,8 @@ func (s *Service) showDone(q *front.Request) error {
 
 // refuseLinked answers an identity whose address belongs to an account that is linked to another identity at the same
 // provider. No password would change that, so none is asked for.
-func (s *Service) refuseLinked(q *front.Request, a *Answer) error {
-	s.log.Warn("the address of an identity belongs to an account that is linked to another name at the provider: if the provider has changed its names, see identify_by",
-		zap.String("provider", a.Provider.ID), zap.String("client_ip", s.origin(q.Request).ClientIP))
+func (s *Service) refuseLinked(q *front.Request, a *Answer, err error) error {
+	s.refuseAnswer(q, a, refusal.IdentityRefused, err)
 	s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, "", a.Provider.Name+": the account is linked to another name there")
 	if a.Flow.Demand.Passive {
 		return s.refuse(q, a.Flow, &login.Refusal{Code: "interaction_required", Reason: "the account is linked to another name at the identity provider"})

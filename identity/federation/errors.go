@@ -24,7 +24,7 @@ var (
 	errSeveral   = fmt.Errorf("%w: several accounts have the address", ErrAsk)
 	errUntrusted = fmt.Errorf("%w: another provider of the account is not trusted with addresses", ErrAsk)
 	// errLinked says that a password would not help: the account is linked to another identity at the provider.
-	errLinked = fmt.Errorf("%w: the account is linked to another name at the provider", ErrAsk)
+	errLinked = fmt.Errorf("%w: the account with the address is linked to another name at the provider", ErrAsk)
 	// errStepUp says that linking needs more than the password.
 	errStepUp = errors.New("identity: the person has to step up before an identity is linked")
 	// errRegister says that the person is new and has to fill in a form before the account is created.
