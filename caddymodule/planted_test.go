@@ -1,0 +1,123 @@
+package caddymodule_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestPlantedSecrets: everything that can be read, by anybody or with the rights to every API, holds none of the secrets
+// that an operator has written or that were there before them.
+func TestPlantedSecrets(t *testing.T) {
+	secrets := map[string]string{
+		"a client's secret": "planted-client-secret-0123456789abcdef", "the one before it": "planted-older-secret-0123456789abcdef", "an API client's secret": "planted-api-secret-0123456789abcdef",
+		"a provider's client secret": "planted-idp-secret-0123456789abcdef", "the mail server's password": "planted-mail-password", "the token of text messages": "planted-sms-token",
+		"the secret of a webhook": "planted-webhook-secret-0123456789abcdef", "the key of credentials": "00112233445566778899aabbccddeeff", "the encryption key": otherKey,
+		"a stored provider's secret": "planted-stored-secret", "the one that it replaced": "planted-replaced-secret", "a person's password": "planted password of anna",
+	}
+	s := newServer(t)
+	s.key = "encryption_key " + secrets["the encryption key"]
+	s.inIdentity = "credentials_key " + secrets["the key of credentials"]
+	s.extra = `client planted {
+		secret ` + secrets["a client's secret"] + `
+		secret ` + secrets["the one before it"] + `
+		grants client_credentials
+		scopes scim orders.read
+	}
+	api_client all {
+		secret ` + secrets["an API client's secret"] + `
+		apis introspection configuration credentials events persons
+	}
+	idp corp oidc {
+		issuer https://login.corp.example
+		client_id gatehouse
+		client_secret ` + secrets["a provider's client secret"] + `
+	}
+	mail smtp smtp.example.com:587 {
+		from "Gatehouse <no-reply@example.com>"
+		username u
+		password ` + secrets["the mail server's password"] + `
+	}
+	sms webhook https://sms.example.com/send {
+		header Authorization ` + secrets["the token of text messages"] + `
+	}
+	events {
+		webhook https://hook.example.com/ {
+			secret ` + secrets["the secret of a webhook"] + `
+		}
+	}`
+	s.mustLoad()
+	s.run(secrets["a person's password"]+"\n", "person", "add", "anna@example.com")
+	send := func(method, path, body string) (int, string) {
+		t.Helper()
+		r := s.request(method, s.issuer()+path, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		r.SetBasicAuth("all", secrets["an API client's secret"])
+		resp, text := s.do(r)
+		return resp.StatusCode, text
+	}
+	for _, secret := range []string{secrets["the one that it replaced"], secrets["a stored provider's secret"]} {
+		status, body := send(http.MethodPost, "/api/v2/config", `{"login_methods":{"login_methods":[{"id":"stored","name":"S","type":"OPEN_ID_CONNECT","enabled":false,
+			"open_id_connect_attributes":{"client_id":"x","issuer":"https://stored.example","client_secret":"`+secret+`"}}]}}`)
+		if status != http.StatusNoContent {
+			t.Fatalf("POST of a login method = %d %s", status, body)
+		}
+	}
+	_, users := send(http.MethodGet, "/scim/v2/Users?filter="+url.QueryEscape(`userName eq "anna@example.com"`), "")
+	found := decode[struct {
+		Resources []struct{ ID string }
+	}](t, users)
+	if len(found.Resources) != 1 {
+		t.Fatalf("Users = %s", users)
+	}
+	id := found.Resources[0].ID
+	paths := []string{
+		"/", "/sign-in", "/account", "/sign-out", "/reset", "/sign-up", "/nothing", "/healthz", "/metrics", "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/oauth/jwks", "/oauth/userinfo",
+		"/oauth/authorize", "/oauth/authorize?client_id=planted", "/oidc/corp/jwks", "/oidc/stored/jwks", "/scim/v2/Users", "/scim/v2/Groups", "/scim/v2/Schemas", "/scim/v2/ResourceTypes", "/scim/v2/ServiceProviderConfig",
+		"/scim/v2/Users/" + id, "/scim/v2/Users/" + id + "?attributes=password", "/oauth/api/v1/users/" + id + "/tokens", "/oauth/api/v1/users/" + id + "/sessions", "/oauth/api/v1/users/" + id + "/consents",
+		"/api/events?limit=1000&offset=0&userId=" + id, "/api/events?limit=1000&offset=0&actor=all", "/api/events?limit=1000&offset=0&actor=admin", "/v2/config/certificates",
+	}
+	for _, doc := range []string{"/api/openapi.json", "/openapi.json", "/api/v2/openapi.json"} {
+		paths = append(paths, doc)
+		status, text := send(http.MethodGet, doc, "")
+		var described struct {
+			Paths map[string]map[string]any `json:"paths"`
+		}
+		if status != http.StatusOK || json.Unmarshal([]byte(text), &described) != nil {
+			continue
+		}
+		for path, operations := range described.Paths {
+			if operations["get"] != nil && !strings.Contains(path, "{") {
+				paths = append(paths, path)
+			}
+		}
+	}
+	read := 0
+	look := func(what, text string) {
+		t.Helper()
+		for name, secret := range secrets {
+			if strings.Contains(text, secret) {
+				t.Errorf("peer 43: %s tells %s", what, name)
+			}
+		}
+	}
+	slices.Sort(paths)
+	for _, path := range slices.Compact(paths) {
+		status, text := send(http.MethodGet, path, "")
+		if status == http.StatusOK {
+			read++
+		}
+		look("GET "+path, text)
+		_, text = s.do(s.request(http.MethodGet, s.issuer()+path, nil))
+		look("GET "+path+" by a stranger", text)
+	}
+	if read < 25 {
+		t.Errorf("only %d paths could be read", read)
+	}
+	for _, command := range [][]string{{"config", "export"}, {"client", "list"}, {"client", "list", "--json"}, {"person", "list", "--json"}, {"group", "list", "--json"}, {"events", "verify"}} {
+		look("gatehouse "+strings.Join(command, " "), s.run("", command...))
+	}
+}
