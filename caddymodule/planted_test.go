@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestPlantedSecrets: everything that can be read, by anybody or with the rights to every API, holds none of the secrets
-// that an operator has written or that were there before them.
+// TestPlantedSecrets: everything that can be read, by anybody or with the rights to every API, holds none of the
+// secrets that an operator has written or that were there before them.
 func TestPlantedSecrets(t *testing.T) {
 	secrets := map[string]string{
 		"a client's secret": "planted-client-secret-0123456789abcdef", "the one before it": "planted-older-secret-0123456789abcdef", "an API client's secret": "planted-api-secret-0123456789abcdef",
