@@ -222,7 +222,7 @@ func (im *importer) finish() error {
 		return err
 	}
 	if im.result.Failed > 0 {
-		return fmt.Errorf("not imported: %s", count(im.result.Failed, "person"))
+		return fmt.Errorf("%s not imported", count(im.result.Failed, "person"))
 	}
 	return nil
 }
