@@ -161,7 +161,7 @@ func TestPartitionsOfServer(t *testing.T) {
 	s.run("another of acme\n", "person", "add", "ben", "--partition", "acme")
 	s.refused("is not one of this service", "a password of it\n", "person", "add", `other\anna`)
 	s.refused("is taken", "the one of acme\n", "person", "add", "anna", "--partition", "acme")
-	if out := s.run("", "person", "list"); !strings.Contains(out, "\tacme\\anna\tAnna of Acme") || !strings.Contains(out, "\tanna\t") {
+	if out := s.run("", "person", "list"); !strings.Contains(out, "\nacme\\anna ") || !strings.Contains(out, "Anna of Acme") || !strings.Contains(out, "\nanna ") {
 		t.Errorf("person list = %s", out)
 	}
 	for username, password := range map[string]string{"anna": "the one of default", `acme\anna`: "the one of acme", `acme\ben`: "another of acme"} {

@@ -130,6 +130,8 @@ func adminRefusal(err error) (status int, text string) {
 		return http.StatusNotFound, err.Error()
 	case is(enrol.ErrInvitationsOff, proof.ErrCodesOff, stepup.ErrLastWay):
 		return http.StatusConflict, err.Error()
+	case errors.As(err, new(*person.UncertainError)):
+		return http.StatusServiceUnavailable, err.Error()
 	case is(secret.ErrBusy, storage.ErrFull, storage.ErrUnavailable, storage.ErrCorrupt, storage.ErrReadOnly, context.Canceled, context.DeadlineExceeded):
 		return http.StatusServiceUnavailable, "try again later; the log of the server has the reason"
 	}

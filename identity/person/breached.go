@@ -20,15 +20,15 @@ type BreachCheck interface {
 // BreachedProblem is the problem of a password that is known from a breach.
 const BreachedProblem = "is known from a breach: others try it, so choose another"
 
-// uncertainError says that the breach check cannot tell. Every surface answers it with 503, like an unavailable
+// UncertainError says that the breach check cannot tell. Every surface answers it with 503, like an unavailable
 // storage.
-type uncertainError struct{ cause error }
+type UncertainError struct{ cause error }
 
-func (e *uncertainError) Error() string {
+func (e *UncertainError) Error() string {
 	return "identity: cannot tell whether the password is known from a breach: " + e.cause.Error()
 }
 
-func (e *uncertainError) Unwrap() error { return storage.ErrUnavailable }
+func (e *UncertainError) Unwrap() error { return storage.ErrUnavailable }
 
 // checkBreached refuses a password that is known from a breach. The password has the form that is hashed.
 func (s *Service) checkBreached(ctx context.Context, password string) error {
@@ -38,7 +38,7 @@ func (s *Service) checkBreached(ctx context.Context, password string) error {
 	known, err := s.breached.Breached(ctx, password)
 	switch {
 	case err != nil && (s.breached.Closed() || ctx.Err() != nil):
-		return &uncertainError{err}
+		return &UncertainError{err}
 	case err != nil:
 		return s.unsure(ctx, err)
 	case known:

@@ -81,7 +81,7 @@ func (s *Service) addConfigured(ctx context.Context, n NewPerson) (id string, fo
 	switch {
 	case errors.Is(err, ErrUsernameTaken): // another node was faster
 		return "", false, nil
-	case errors.As(err, new(*uncertainError)): // the start does not wait for the check
+	case errors.As(err, new(*UncertainError)): // the start does not wait for the check
 		s.log.Error("person of the configuration not created; it is tried at the next start", zap.String("username", n.Username), zap.Error(err))
 		return "", false, nil
 	}
