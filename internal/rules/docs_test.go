@@ -50,6 +50,33 @@ func TestNoForeignWords(t *testing.T) {
 	}
 }
 
+// TestIndexListsEveryDocument holds the index docs/README.md, and the links of all documents, against the tree.
+func TestIndexListsEveryDocument(t *testing.T) {
+	t.Parallel()
+	all, err := files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := text(t, "docs/README.md")
+	for _, f := range all {
+		name, in := strings.CutPrefix(f, "docs/")
+		if in && name != "README.md" && !strings.HasPrefix(name, "images/") && !strings.Contains(index, "]("+name+")") {
+			t.Errorf("docs/README.md does not list %s", name)
+		}
+	}
+	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
+	for _, doc := range all {
+		if filepath.Ext(doc) != ".md" || doc == "docs/attacks.md" {
+			continue
+		}
+		for _, m := range link.FindAllStringSubmatch(text(t, doc), -1) {
+			if target := filepath.Join(filepath.Dir(doc), m[1]); !slices.Contains(all, target) {
+				t.Errorf("%s links to %s, which is not in the tree", doc, m[1])
+			}
+		}
+	}
+}
+
 var targetLine = regexp.MustCompile(`(?m)^([a-z]+):.*## `)
 
 // TestDocumentsKnowMake holds what the documents say of make against the Makefile, both ways.
