@@ -89,13 +89,13 @@ func TestDocumentedCaddyfiles(t *testing.T) {
 	}
 }
 
-// TestDocumentedUnits imports the configuration units in the README.
+// TestDocumentedUnits imports the configuration units in the guide.
 func TestDocumentedUnits(t *testing.T) {
 	t.Parallel()
 	s := start(t, "")
-	blocks := regexp.MustCompile("(?s)```json\n(.*?)```").FindAllStringSubmatch(read(t, "../README.md"), -1)
+	blocks := regexp.MustCompile("(?s)```json\n(.*?)```").FindAllStringSubmatch(read(t, "../docs/guide.md"), -1)
 	if len(blocks) == 0 {
-		t.Fatal("README.md shows no units")
+		t.Fatal("docs/guide.md shows no units")
 	}
 	for _, m := range blocks {
 		s.imports(t, m[1])
