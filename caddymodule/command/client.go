@@ -199,8 +199,14 @@ func orderedLists(c *client.Client) func(yield func(string, []string) bool) {
 			name string
 			list []string
 		}{
-			{"grants", c.Grants}, {"scopes", c.Scopes}, {"default scopes", c.DefaultScopes}, {"redirect URIs", c.RedirectURIs},
-			{"post-logout redirect URIs", c.PostLogoutRedirectURIs}, {"audiences", c.Audiences}, {"identity providers", c.IDPs}, {"origins", c.Origins},
+			{"grants", c.Grants},
+			{"scopes", c.Scopes},
+			{"default scopes", c.DefaultScopes},
+			{"redirect URIs", c.RedirectURIs},
+			{"post-logout redirect URIs", c.PostLogoutRedirectURIs},
+			{"audiences", c.Audiences},
+			{"identity providers", c.IDPs},
+			{"origins", c.Origins},
 		} {
 			if !yield(l.name, l.list) {
 				return
