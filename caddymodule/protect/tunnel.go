@@ -285,8 +285,9 @@ func (g *passage) hangUp() {
 	defer g.mu.Unlock()
 	if g.conn == nil {
 		if !g.over {
-			// A read that ends ends the request, which the upstream's side waits for. (HTTP/2: the write.)
-			c, past := http.NewResponseController(g.ResponseWriter), time.Unix(1, 0)
+			// A read that ends ends the request, which the upstream's side waits for. (HTTP/2: the write.) The handler
+			// can be writing at this moment, and only the writer of net/http takes a deadline then.
+			c, past := http.NewResponseController(innermost(g.ResponseWriter)), time.Unix(1, 0)
 			c.SetWriteDeadline(past) //nolint:errcheck // the next write fails in any case
 			c.SetReadDeadline(past)  //nolint:errcheck // the same
 		}
@@ -296,4 +297,15 @@ func (g *passage) hangUp() {
 		g.conn.Write(policyViolation) //nolint:errcheck // it is closed in any case
 	}
 	g.conn.Close() //nolint:errcheck // nothing can be done about it
+}
+
+// innermost returns the writer that the others wrap.
+func innermost(w http.ResponseWriter) http.ResponseWriter {
+	for {
+		wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return w
+		}
+		w = wrapper.Unwrap()
+	}
 }
