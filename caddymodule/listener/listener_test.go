@@ -79,7 +79,7 @@ func (s *site) load() {
 	cfg := fmt.Sprintf(`{"admin": {"disabled": true, "config": {"persist": false}}, "logging": {"logs": {"default": {"level": "ERROR"}}}, "apps": {
 		"tls": {"certificates": {"automate": ["localhost"]}, "automation": {"policies": [{"issuers": [{"module": "internal"}]}]}},
 		"pki": {"certificate_authorities": {"local": {"install_trust": false}}},
-		"http": {"grace_period": "5s", "servers": {"s": {"listen": [%q], "automatic_https": {"disable": true}, %s
+		"http": {"grace_period": "5s", "servers": {"s": {"listen": [%q], "automatic_https": {"disable": true}, "protocols": ["h1", "h2"], %s
 			"listener_wrappers": [{"wrapper": "gatehouse"}, {"wrapper": "tls"}],
 			"routes": [{"handle": [{"handler": "generation", "number": %d}]}]}}}}}`, s.addr, policies, s.number)
 	if err := caddy.Load([]byte(cfg), true); err != nil {
