@@ -100,7 +100,7 @@ func (p *Protect) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			return err
 		}
 		if _, option := known[v]; option {
-			return d.Errf("protect: %s is an option, and arguments are scopes: write `protect { %s }`, or `protect { scopes %s }` for a scope of this name", v, v, v)
+			return d.Errf("protect: %s is an option, and arguments are scopes: write %s on a line of its own in the block of protect, or `scopes %s` there for a scope of this name", v, v, v)
 		}
 		if slices.Contains(p.Scopes, v) {
 			return d.Errf("protect: %s is named twice", v)
