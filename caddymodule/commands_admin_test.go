@@ -168,3 +168,46 @@ func TestServiceCommands(t *testing.T) {
 		t.Errorf("with --json the error is %q, and the output %q", errs.String(), out.String())
 	}
 }
+
+// TestSessionCommands: an operator sees who is signed in, and ends one session or all of a person.
+func TestSessionCommands(t *testing.T) {
+	s := newServer(t)
+	s.mustLoad()
+	one, two := newBrowser(t), newBrowser(t)
+	one.signIn(s.issuer() + "/account")
+	two.signIn(s.issuer() + "/account")
+	signedIn := func(b *browser) bool {
+		t.Helper()
+		res, _ := b.open(s.issuer() + "/account")
+		return res.StatusCode == http.StatusOK && res.Request.URL.Path == "/account"
+	}
+	if !signedIn(one) || !signedIn(two) {
+		t.Fatal("nobody is signed in")
+	}
+	type session struct {
+		ID, Username string
+		Level        int
+	}
+	all := decode[[]session](t, s.run("", "session", "list", "--json"))
+	if len(all) != 2 || all[0].Username != "demo@example.com" || all[0].Level != 1 {
+		t.Fatalf("session list = %+v", all)
+	}
+	if out := s.run("", "person", "show", "demo@example.com"); !strings.Contains(out, all[0].ID) || !strings.Contains(out, "2 sessions") {
+		t.Errorf("person show = %s, want both sessions", out)
+	}
+	s.run("", "session", "end", all[0].ID)
+	if a, b := signedIn(one), signedIn(two); a == b {
+		t.Errorf("after the end of one session: signed in %t and %t, want one of them", a, b)
+	}
+	s.refused("no live session", "", "session", "end", all[0].ID)
+	s.run("", "person", "sign-out", "demo@example.com")
+	if signedIn(one) || signedIn(two) {
+		t.Error("a person who was signed out everywhere is signed in")
+	}
+	if out := s.run("", "person", "sessions", "demo@example.com"); out != "0 sessions\n" {
+		t.Errorf("person sessions = %q", out)
+	}
+	if out := s.run("", "events", "list", "--type", "login.LoginSucceeded", "--person", "demo@example.com", "--since", "today"); !strings.HasSuffix(out, "\n2 events\n") {
+		t.Errorf("events list = %s, want both sign-ins", out)
+	}
+}
