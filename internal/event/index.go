@@ -159,8 +159,12 @@ func (c countRecord) filtered(tx storage.Tx, key string, q Query) (page []Event,
 }
 
 func (q Query) selects(e *Event) bool {
-	return (q.Since.IsZero() || !e.Occurred.Before(q.Since)) && (q.Until.IsZero() || e.Occurred.Before(q.Until)) &&
-		(q.Partition == "" || q.Partition == cmp.Or(e.Partition, DefaultPartition))
+	return e.within(q.Since, q.Until) && (q.Partition == "" || q.Partition == cmp.Or(e.Partition, DefaultPartition))
+}
+
+// within tells whether the event occurred from a time on and before another one. Zero: at any time.
+func (e *Event) within(since, until time.Time) bool {
+	return (since.IsZero() || !e.Occurred.Before(since)) && (until.IsZero() || e.Occurred.Before(until))
 }
 
 // firstAfter returns a place of the index from which on all events occurred after a time, by bisection.

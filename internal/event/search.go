@@ -63,7 +63,7 @@ func (s Search) Find(tx storage.Tx) (found []Numbered, next uint64, err error) {
 }
 
 func (s Search) selects(e *Event) bool {
-	return (s.Since.IsZero() || !e.Occurred.Before(s.Since)) && (s.Until.IsZero() || e.Occurred.Before(s.Until)) &&
+	return e.within(s.Since, s.Until) &&
 		(s.Person == "" || s.Person == e.PersonID) && (s.Actor == "" || s.Actor == e.Actor) && (s.Client == "" || s.Client == e.ClientID) &&
 		(len(s.Types) == 0 || slices.ContainsFunc(s.Types, func(t string) bool {
 			return strings.HasPrefix(strings.ToLower(e.Type), strings.ToLower(t))
