@@ -30,7 +30,7 @@ for people, or with --json one JSON value for programs.
 
 Where the admin API listens is found as with Caddy's own commands: --address
 names it, or --config the configuration in which it is set. With "admin off"
-there is none, and only init, secret, version and restore work.`,
+only init, secret, version and restore work.`,
 		CobraFunc: func(cmd *cobra.Command) { addCommands(cmd) },
 	})
 }

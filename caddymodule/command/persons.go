@@ -236,8 +236,8 @@ func signOutCommand() *cobra.Command {
 func unlockCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "unlock <username or id>", Short: "Forgets failed sign-ins, so that a person need not wait for the next attempt", Args: cobra.ExactArgs(1),
-		Long: `Forgets the failed sign-ins of a person. "person unblock" is for a person whom an administrator has
-blocked, "person remove-step-up" for a locked PIN.`,
+		Long: `Forgets the failed sign-ins of a person. "person unblock" lifts a block by an administrator,
+"person remove-step-up" removes a locked PIN.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var answer unlocked
 			if err := call(cmd, "/persons/unlock", personRequest{args[0]}, &answer); err != nil {

@@ -39,10 +39,6 @@ func (i *Instance) aboutPerson(r contextual, name string, err error) error {
 	if !errors.Is(err, person.ErrNoPerson) || name == "" {
 		return err
 	}
-	known := new(unknownError)
-	if errors.As(err, &known) {
-		return err
-	}
 	var names []string
 	for after := ""; len(names) < maxSought; {
 		list, failed := i.Identity.Person.ListPersons(r.Context(), after, maxPersons)
@@ -85,7 +81,7 @@ func (i *Instance) aboutClient(r contextual, id string, err error) error {
 		return err
 	}
 	var ids []string
-	if list, failed := i.Authz.ListClients(r.Context()); failed == nil {
+	if list, failed := i.Authz.Clients().List(r.Context()); failed == nil {
 		for _, c := range list {
 			ids = append(ids, c.ID)
 		}
