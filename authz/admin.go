@@ -20,16 +20,6 @@ import (
 
 // What the commands do. Callers must be the operator: there is no authentication here.
 
-// AddClient stores a client. See registry.Registry.Add.
-func (s *Server) AddClient(ctx context.Context, c client.Client, by event.Actor) (secretText string, err error) {
-	return s.clients.Add(ctx, c, by)
-}
-
-// ListClients returns all clients in the order of their ids, defaults filled in, without secrets.
-func (s *Server) ListClients(ctx context.Context) ([]registry.Info, error) {
-	return s.clients.List(ctx)
-}
-
 // MaxLevelOf returns the highest level of sign-ins that an API client can make tokens for.
 func (s *Server) MaxLevelOf(apiClient string) int { return s.clients.MaxLevelOf(apiClient) }
 

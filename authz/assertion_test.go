@@ -351,7 +351,7 @@ func TestAddClientWithKeys(t *testing.T) {
 	t.Parallel()
 	s := newSigner(t, "added", jose.EdDSA)
 	h := authztest.New(t)
-	if text, err := h.Server().AddClient(t.Context(), *s.client, authztest.Admin); err != nil || text != "" {
+	if text, err := h.Server().Clients().Add(t.Context(), *s.client, authztest.Admin); err != nil || text != "" {
 		t.Fatalf("AddClient = %q, %v, want no secret", text, err)
 	}
 	if res := h.Post("/oauth/token", assertionForm(s.sign(t, s.claims(h), ""))); res.Status != http.StatusOK {

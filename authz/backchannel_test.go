@@ -375,7 +375,7 @@ func TestBackchannelLogoutAddress(t *testing.T) {
 		h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) { c.OutboundAllow = allow }))
 		c := p.hears("added")
 		c.Secrets = []secret.String{secret.New(authztest.Secret("added"))}
-		if _, err := h.Server().AddClient(t.Context(), *c, authztest.Admin); err != nil {
+		if _, err := h.Server().Clients().Add(t.Context(), *c, authztest.Admin); err != nil {
 			t.Fatal(err)
 		}
 		h.Config.Clients = append(h.Config.Clients, c) // for the harness alone

@@ -145,7 +145,7 @@ func TestClientWork(t *testing.T) {
 		}
 	})
 	t.Run("attack 56,74: an unknown client costs as much as a wrong secret", func(t *testing.T) {
-		if _, err := h.Server().AddClient(t.Context(), client.Client{ID: "stored", Grants: []string{"client_credentials"}, Scopes: []string{"a"}}, authztest.Admin); err != nil {
+		if _, err := h.Server().Clients().Add(t.Context(), client.Client{ID: "stored", Grants: []string{"client_credentials"}, Scopes: []string{"a"}}, authztest.Admin); err != nil {
 			t.Fatal(err)
 		}
 		f := url.Values{"grant_type": {"client_credentials"}}

@@ -13,10 +13,10 @@ func TestClientsAreListedOnce(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
 	h.Store.Store = storagetest.Twice(h.Store.Store)
-	if _, err := h.Server().AddClient(t.Context(), client.Client{ID: "stored", Grants: []string{"client_credentials"}, Scopes: []string{"a"}}, authztest.Admin); err != nil {
+	if _, err := h.Server().Clients().Add(t.Context(), client.Client{ID: "stored", Grants: []string{"client_credentials"}, Scopes: []string{"a"}}, authztest.Admin); err != nil {
 		t.Fatal(err)
 	}
-	list, err := h.Server().ListClients(t.Context())
+	list, err := h.Server().Clients().List(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

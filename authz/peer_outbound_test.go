@@ -29,7 +29,7 @@ func TestPeerOutbound(t *testing.T) {
 			s := newSigner(t, "signer", jose.ES256)
 			s.client.JWKS, s.client.JWKSURI = nil, uri
 			h := authztest.New(t)
-			if _, err := h.Server().AddClient(t.Context(), *s.client, authztest.Admin); err != nil {
+			if _, err := h.Server().Clients().Add(t.Context(), *s.client, authztest.Admin); err != nil {
 				continue // not even stored
 			}
 			stored++
@@ -54,7 +54,7 @@ func TestPeerOutbound(t *testing.T) {
 		h := authztest.New(t)
 		c := p.hears("added")
 		c.Secrets = []secret.String{secret.New(authztest.Secret("added"))}
-		if _, err := h.Server().AddClient(t.Context(), *c, authztest.Admin); err != nil {
+		if _, err := h.Server().Clients().Add(t.Context(), *c, authztest.Admin); err != nil {
 			t.Fatal(err)
 		}
 		h.Config.Clients = append(h.Config.Clients, c) // for the harness alone

@@ -207,11 +207,11 @@ func TestProviderConfig(t *testing.T) {
 		}
 	}
 	client := client.Client{ID: "added", Grants: []string{"client_credentials"}, Scopes: []string{"x"}, IDPs: []string{"partner"}}
-	if _, err := h.Server().AddClient(t.Context(), client, authztest.Admin); err == nil || !strings.Contains(err.Error(), `no identity provider "partner"`) {
+	if _, err := h.Server().Clients().Add(t.Context(), client, authztest.Admin); err == nil || !strings.Contains(err.Error(), `no identity provider "partner"`) {
 		t.Errorf("AddClient = %v, want it refused", err)
 	}
 	client.IDPs = []string{"edge"}
-	if _, err := h.Server().AddClient(t.Context(), client, authztest.Admin); err != nil {
+	if _, err := h.Server().Clients().Add(t.Context(), client, authztest.Admin); err != nil {
 		t.Errorf("AddClient = %v", err)
 	}
 }

@@ -193,7 +193,7 @@ func TestAdmin(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
 	ctx, s := t.Context(), h.Server()
-	text, err := s.AddClient(ctx, client.Client{ID: "stored", Grants: []string{"client_credentials"}, Scopes: []string{"a", "b"}, DefaultScopes: []string{"a"}}, authztest.Admin)
+	text, err := s.Clients().Add(ctx, client.Client{ID: "stored", Grants: []string{"client_credentials"}, Scopes: []string{"a", "b"}, DefaultScopes: []string{"a"}}, authztest.Admin)
 	if err != nil || len(text) < 32 {
 		t.Fatalf("AddClient = %q, %v, want a secret", text, err)
 	}
@@ -204,14 +204,14 @@ func TestAdmin(t *testing.T) {
 	wantActive(t, h, "stored", token.Text("access_token"), true)
 	for _, id := range []string{"stored", "shop"} {
 		c := client.Client{ID: id, Grants: []string{"client_credentials"}}
-		if _, err := s.AddClient(ctx, c, authztest.Admin); !errors.Is(err, registry.ErrExists) {
+		if _, err := s.Clients().Add(ctx, c, authztest.Admin); !errors.Is(err, registry.ErrExists) {
 			t.Errorf("AddClient(%q) = %v, want ErrClientExists", id, err)
 		}
 	}
-	if _, err := s.AddClient(ctx, client.Client{ID: "bad"}, authztest.Admin); err == nil {
+	if _, err := s.Clients().Add(ctx, client.Client{ID: "bad"}, authztest.Admin); err == nil {
 		t.Error("AddClient without grants = nil, want an error")
 	}
-	list, err := s.ListClients(ctx)
+	list, err := s.Clients().List(ctx)
 	if err != nil || len(list) != len(h.Config.Clients)+1 {
 		t.Fatalf("ListClients = %d, %v", len(list), err)
 	}
@@ -248,7 +248,7 @@ func TestAdmin(t *testing.T) {
 		}
 	}
 	// A later client of that id inherits nothing.
-	if _, err := s.AddClient(ctx, client.Client{ID: "stored", Secrets: []secret.String{secret.New(text)}, Grants: []string{"client_credentials"}, Scopes: []string{"a"}, DefaultScopes: []string{"a"}}, authztest.Admin); err != nil {
+	if _, err := s.Clients().Add(ctx, client.Client{ID: "stored", Secrets: []secret.String{secret.New(text)}, Grants: []string{"client_credentials"}, Scopes: []string{"a"}, DefaultScopes: []string{"a"}}, authztest.Admin); err != nil {
 		t.Fatal(err)
 	}
 	wantActive(t, h, "of the former client", token.Text("access_token"), false)
@@ -260,7 +260,7 @@ func TestAdmin(t *testing.T) {
 func TestClientTwice(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
-	if _, err := h.Server().AddClient(t.Context(), client.Client{ID: "later", Grants: []string{"client_credentials"}}, authztest.Admin); err != nil {
+	if _, err := h.Server().Clients().Add(t.Context(), client.Client{ID: "later", Grants: []string{"client_credentials"}}, authztest.Admin); err != nil {
 		t.Fatal(err)
 	}
 	later := &client.Client{ID: "later", Secrets: []secret.String{secret.New(authztest.Secret("later"))}, Grants: []string{"client_credentials"}}

@@ -109,7 +109,7 @@ func version() string {
 // sayReady writes the one line that says what runs.
 func (i *instance) sayReady(ctx context.Context) {
 	fields := []zap.Field{zap.String("issuer", i.issuer.String()), zap.String("version", version()), zap.String("storage", i.core.place)}
-	if clients, err := i.authz.ListClients(ctx); err == nil {
+	if clients, err := i.authz.Clients().List(ctx); err == nil {
 		fields = append(fields, zap.Int("clients", len(clients)))
 	}
 	var persons int64

@@ -50,7 +50,7 @@ func adminCheck(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error
 	if reason, err := i.Check(r.Context()); err != nil {
 		answer.Storage, answer.Error = err.Error(), reason
 	}
-	list, err := i.Authz.ListClients(r.Context())
+	list, err := i.Authz.Clients().List(r.Context())
 	if err != nil {
 		return nil, err
 	}

@@ -29,11 +29,11 @@ func adminAddClient(i *Instance, _ http.ResponseWriter, r *http.Request) (any, e
 	}
 	// A request holds no placeholders: they would read the server's own environment and files.
 	res := options.NewVerbatimResolver()
-	client := c.Resolve(res) // AddClient judges the whole, once it has a secret
+	client := c.Resolve(res) // Add judges the whole, once it has a secret
 	if err := res.Err(); err != nil {
 		return nil, badRequest{err}
 	}
-	text, err := i.Authz.AddClient(r.Context(), *client, caller(r))
+	text, err := i.Authz.Clients().Add(r.Context(), *client, caller(r))
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ type clientInfo struct {
 
 // adminListClients answers all clients, or those whose id or name contains the parameter match.
 func adminListClients(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	list, err := i.Authz.ListClients(r.Context())
+	list, err := i.Authz.Clients().List(r.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func adminListClients(i *Instance, _ http.ResponseWriter, r *http.Request) (any,
 // adminShowClient answers the client that the parameter client names.
 func adminShowClient(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
 	id := r.URL.Query().Get("client")
-	list, err := i.Authz.ListClients(r.Context())
+	list, err := i.Authz.Clients().List(r.Context())
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ func adminIssueToken(i *Instance, _ http.ResponseWriter, r *http.Request) (any, 
 
 // meantClient adds the client that was probably meant to an error about one that is unknown.
 func (i *Instance) meantClient(ctx context.Context, id string, err error) error {
-	list, listErr := i.Authz.ListClients(ctx)
+	list, listErr := i.Authz.Clients().List(ctx)
 	if listErr != nil {
 		return err
 	}
