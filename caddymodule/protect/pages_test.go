@@ -155,7 +155,7 @@ func TestExpectContinueWithoutToken(t *testing.T) {
 			}
 		}
 	}
-	a := g.raw(t, "POST /x HTTP/1.1", "Host: open.test", "Authorization: Bearer "+g.user, "Expect: 100-continue", "Content-Length: 2", "", "hi")
+	a := g.raw(t, "POST /x HTTP/1.1", "Host: open.test", "Authorization: Bearer "+g.user, "Expect: 100-continue", "Transfer-Encoding: chunked", "", "2", "hi", "0", "")
 	if a.StatusCode == http.StatusContinue {
 		a = readAnswer(t, a.conn, a.br, "POST")
 	}

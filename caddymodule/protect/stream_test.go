@@ -54,6 +54,9 @@ func TestWebSocketEnds(t *testing.T) {
 // A stream that says nothing ends with its credential, whatever its client has said that it accepts: an agent names
 // JSON first, a script of a page names nothing.
 func TestIdleStreamEnds(t *testing.T) {
+	// Chunks, because the proxy looks for more behind a body of known length once that is sent, and counts what it reads
+	// without a lock for Caddy's access log.
+	const chunked = "Transfer-Encoding: chunked"
 	g := startGateway(t)
 	g.reply("/events", "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n\r\ndata: 1\n\n")
 	for what, lines := range map[string][]string{
@@ -61,7 +64,7 @@ func TestIdleStreamEnds(t *testing.T) {
 		"an agent":         {"POST /events HTTP/1.1", "Accept: application/json, text/event-stream", "Content-Length: 0"},
 		"several lines":    {"GET /events HTTP/1.1", "Accept: application/json", "Accept: text/event-stream"},
 		"a script":         {"GET /events HTTP/1.1", "Accept: */*"},
-		"a script with":    {"POST /events HTTP/1.1", "Content-Length: 2", "Accept: application/json"},
+		"a script with":    {"POST /events HTTP/1.1", chunked, "Accept: application/json"},
 		"without a header": {"GET /events HTTP/1.1"},
 	} {
 		for name, end := range ends {
@@ -69,8 +72,8 @@ func TestIdleStreamEnds(t *testing.T) {
 			g.fake.set(func() { g.fake.tokens[raw] = person(1) })
 			conn := caddytest.Dial(t, g.addr)
 			request := strings.Join(slices.Concat(lines, []string{"Host: open.test", "Authorization: Bearer " + raw}), "\r\n") + "\r\n\r\n"
-			if slices.Contains(lines, "Content-Length: 2") {
-				request += "{}"
+			if slices.Contains(lines, chunked) {
+				request += "2\r\n{}\r\n0\r\n\r\n"
 			}
 			if _, err := io.WriteString(conn, request); err != nil {
 				t.Fatal(err)
