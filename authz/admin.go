@@ -11,7 +11,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
-	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -59,7 +58,7 @@ func (s *Server) WithdrawConsent(ctx context.Context, subject, clientID string, 
 		if err != nil {
 			return err
 		}
-		if n, err = token.DropGrants(tx, subject, clientID); err != nil || (n == 0 && !had) {
+		if n, err = s.tokens.DropGrants(tx, subject, clientID, now); err != nil || (n == 0 && !had) {
 			return err
 		}
 		if err := consents.Delete(tx, key); err != nil {

@@ -2,6 +2,7 @@ package authz_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -104,6 +105,25 @@ func BenchmarkRefresh(b *testing.B) {
 				}
 				token = (&authztest.Response{Body: w.Body.String()}).Text("refresh_token")
 			}
+		})
+	}
+}
+
+// BenchmarkSignInAgain: code flows of one person at one client. before is how many there were already: the costs are
+// the same.
+func BenchmarkSignInAgain(b *testing.B) {
+	for _, before := range []int{30, 3000} {
+		b.Run(fmt.Sprint("before=", before), func(b *testing.B) {
+			h := onDisk(b)
+			browser := h.Browser(authztest.Demo)
+			for range before {
+				browser.Tokens("shop", "scope", "orders.read")
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				browser.Tokens("shop", "scope", "orders.read")
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "flows/s")
 		})
 	}
 }

@@ -67,3 +67,58 @@ func EarlierLogouts(ctx context.Context, store storage.Store) (n int, err error)
 
 // SettleTallies does what Run does with counted tokens.
 func SettleTallies(ctx context.Context, s *Server) error { return s.tokens.SettleTallies(ctx) }
+
+// heldList is a list of grants as token stores it, listedGrant as versions before did.
+type (
+	heldList struct {
+		Held []struct {
+			ID        string    `cbor:"1,keyasint"`
+			Session   string    `cbor:"2,keyasint,omitempty"`
+			ExpiresAt time.Time `cbor:"3,keyasint"`
+		} `cbor:"1,keyasint,omitempty"`
+	}
+	listedGrant struct {
+		Session string `cbor:"1,keyasint,omitempty"`
+	}
+)
+
+var (
+	heldGrants = storage.NewTable[heldList]("authz_grants")
+	grantsOf   = storage.NewTable[listedGrant]("authz_grant_of")
+)
+
+// ListGrantsAsBefore stores the lists of grants as versions before did: a key for each grant.
+func ListGrantsAsBefore(ctx context.Context, store storage.Store) error {
+	return store.Update(ctx, func(tx storage.Tx) error {
+		for e, err := range heldGrants.Scan(tx, storage.Range{}) {
+			if err != nil {
+				return err
+			}
+			of := storage.Parts(e.Key)
+			for _, h := range e.Value.Held {
+				if err := grantsOf.Put(tx, storage.Key(of[0], of[1], h.ID), listedGrant{h.Session}, h.ExpiresAt); err != nil {
+					return err
+				}
+			}
+			if err := heldGrants.Delete(tx, e.Key); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// GrantsListedAsBefore returns how many keys ListGrantsAsBefore has left of a person and client.
+func GrantsListedAsBefore(ctx context.Context, store storage.Store, person, clientID string) (n int, err error) {
+	err = store.View(ctx, func(tx storage.Tx) error {
+		n = 0
+		for _, err := range grantsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(person, clientID)}) {
+			if err != nil {
+				return err
+			}
+			n++
+		}
+		return nil
+	})
+	return n, err
+}

@@ -2,6 +2,7 @@ package authz_test
 
 import (
 	"context"
+	"iter"
 	"net/http"
 	"net/url"
 	"slices"
@@ -153,21 +154,21 @@ func own(h *authztest.Harness, changes ...string) *authztest.Response {
 type countingStore struct {
 	storage.Store
 
-	views, updates, reads atomic.Int64
+	views, updates, reads, scans atomic.Int64
 }
 
 func (s *countingStore) View(ctx context.Context, fn func(storage.Tx) error) error {
 	s.views.Add(1)
-	reads := int64(0)
-	defer func() { s.reads.Add(reads) }()
-	return s.Store.View(ctx, func(tx storage.Tx) error { reads = 0; return fn(countingTx{tx, &reads}) })
+	reads, scans := int64(0), int64(0)
+	defer func() { s.reads.Add(reads); s.scans.Add(scans) }()
+	return s.Store.View(ctx, func(tx storage.Tx) error { reads, scans = 0, 0; return fn(countingTx{tx, &reads, &scans}) })
 }
 
 func (s *countingStore) Update(ctx context.Context, fn func(storage.Tx) error) error {
 	s.updates.Add(1)
-	reads := int64(0)
-	defer func() { s.reads.Add(reads) }()
-	return s.Store.Update(ctx, func(tx storage.Tx) error { reads = 0; return fn(countingTx{tx, &reads}) })
+	reads, scans := int64(0), int64(0)
+	defer func() { s.reads.Add(reads); s.scans.Add(scans) }()
+	return s.Store.Update(ctx, func(tx storage.Tx) error { reads, scans = 0, 0; return fn(countingTx{tx, &reads, &scans}) })
 }
 
 // work runs f and returns its cost: views, updates, records read.
@@ -180,7 +181,7 @@ func (s *countingStore) work(f func()) [3]int64 {
 type countingTx struct {
 	storage.Tx
 
-	reads *int64
+	reads, scans *int64
 }
 
 func (t countingTx) Get(key []byte) ([]byte, error) {
@@ -191,6 +192,11 @@ func (t countingTx) Get(key []byte) ([]byte, error) {
 func (t countingTx) GetMany(keys ...[]byte) ([][]byte, error) {
 	*t.reads += int64(len(keys))
 	return t.Tx.GetMany(keys...)
+}
+
+func (t countingTx) Scan(r storage.Range) iter.Seq2[storage.Record, error] {
+	*t.scans++
+	return t.Tx.Scan(r)
 }
 
 // scopesOf returns the scope member of an answer in order.

@@ -221,7 +221,7 @@ func (s *Server) consentItems(tx storage.Tx, p login.Subject, _ time.Time) (item
 
 // endConsent forgets a consent and ends the grants that followed.
 func endConsent(s *Server, tx storage.Tx, person string, h *Item, now time.Time) error {
-	if _, err := token.DropGrants(tx, person, h.ClientID); err != nil {
+	if _, err := s.tokens.DropGrants(tx, person, h.ClientID, now); err != nil {
 		return err
 	}
 	if err := consents.Delete(tx, storage.Key(person, h.ClientID)); err != nil {

@@ -13,9 +13,12 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// globalState is the globalRecord in memory: it is read with each token and changes once a year.
+// globalState is what is known of the whole store, in memory. The globalRecord is read with each token and changes once
+// a year.
 type globalState struct {
 	epoch atomic.Int64
+	// earlier says that there are lists of grants of an earlier version.
+	earlier atomic.Bool
 }
 
 // sharedStates holds the one globalState of each store that is in use: during a reload two servers work on one store,
@@ -35,8 +38,13 @@ func loadGlobalState(ctx context.Context, store storage.Store) (*globalState, er
 	if err != nil {
 		return nil, fmt.Errorf("load global state: %w", err)
 	}
+	earlier, err := findEarlier(ctx, store)
+	if err != nil {
+		return nil, fmt.Errorf("load global state: %w", err)
+	}
 	g := sharedState(store)
 	g.raise(rec.Epoch)
+	g.earlier.Store(earlier)
 	return g, nil
 }
 

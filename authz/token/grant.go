@@ -3,7 +3,6 @@ package token
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
@@ -22,34 +21,27 @@ func (l *Ledger) NewGrantID(now time.Time) (string, error) {
 	return fmt.Sprintf("%012x-%s", max(now.UnixMilli(), 0), id), nil
 }
 
-// StoreGrant writes a grant and its entry in the list of its person and client. Beyond the limit another one goes: an
+// StoreGrant writes a grant and lists it with those of its person and client. Beyond the limit another one goes: an
 // application that renews its tokens again and again in one browser must not sign out the person's other devices.
 // (docs/decisions.md#grants)
 func (l *Ledger) StoreGrant(tx storage.Tx, id string, g Grant, limit int) error {
-	var have []heldGrant
-	for e, err := range grantsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(g.Subject, g.ClientID)}) {
-		if err != nil {
-			return err
-		}
-		have = append(have, heldGrant{storage.Parts(e.Key)[2], e.Value.Session})
+	have, err := l.takeHeld(tx, g.Subject, g.ClientID)
+	if err != nil {
+		return err
 	}
-	slices.SortFunc(have, func(a, b heldGrant) int { return strings.Compare(a.id, b.id) })
+	have = slices.DeleteFunc(have, func(h heldGrant) bool { return !h.ExpiresAt.After(g.CreatedAt) })
 	for len(have) >= limit {
 		i := dispensable(have, g.SessionID, limit)
-		if err := DropGrant(tx, g.Subject, g.ClientID, have[i].id); err != nil {
+		if err := grants.Delete(tx, have[i].ID); err != nil {
 			return err
 		}
 		have = slices.Delete(have, i, i+1)
 	}
-	expires := g.ExpiresAt.Add(CollectMargin)
-	if err := grants.Create(tx, id, g, expires); err != nil {
+	if err := grants.Create(tx, id, g, g.ExpiresAt.Add(CollectMargin)); err != nil {
 		return fmt.Errorf("store grant: %w", err)
 	}
-	return grantsOf.Put(tx, storage.Key(g.Subject, g.ClientID, id), listedGrant{Session: g.SessionID}, expires)
+	return putHeld(tx, g.Subject, g.ClientID, append(have, heldGrant{ID: id, Session: g.SessionID, ExpiresAt: g.ExpiresAt}))
 }
-
-// heldGrant is a grant that a client has of a person. An empty session is of no other grant.
-type heldGrant struct{ id, session string }
 
 // dispensable returns the index of the grant that makes room for one of a session. The list is in the order of time. A
 // session with more than a fifth of all gives way first, otherwise the oldest grant: people come back every morning
@@ -57,7 +49,7 @@ type heldGrant struct{ id, session string }
 func dispensable(have []heldGrant, session string, limit int) int {
 	count := map[string]int{session: 1}
 	for _, h := range have {
-		count[h.session]++
+		count[h.Session]++
 	}
 	count[""] = 1 // each is a session of its own
 	most := 0
@@ -68,9 +60,9 @@ func dispensable(have []heldGrant, session string, limit int) int {
 	case most <= max(1, limit/5):
 		return 0
 	case count[session] < most:
-		return slices.IndexFunc(have, func(h heldGrant) bool { return count[h.session] == most })
+		return slices.IndexFunc(have, func(h heldGrant) bool { return count[h.Session] == most })
 	}
-	return slices.IndexFunc(have, func(h heldGrant) bool { return h.session == session })
+	return slices.IndexFunc(have, func(h heldGrant) bool { return h.Session == session })
 }
 
 // DropGrant ends a grant and with it all its tokens.
@@ -78,22 +70,24 @@ func DropGrant(tx storage.Tx, subject, clientID, id string) error {
 	if err := grants.Delete(tx, id); err != nil {
 		return err
 	}
-	return grantsOf.Delete(tx, storage.Key(subject, clientID, id))
+	return unlist(tx, subject, clientID, id)
 }
 
-// DropGrants ends every grant of a person to a client and returns their number.
-func DropGrants(tx storage.Tx, subject, clientID string) (int, error) {
-	n := 0
-	for e, err := range grantsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(subject, clientID)}) {
-		if err != nil {
-			return n, err
-		}
-		if err := DropGrant(tx, subject, clientID, storage.Parts(e.Key)[2]); err != nil {
-			return n, err
-		}
-		n++
+// DropGrants ends every grant of a person to a client and returns how many had not expired.
+func (l *Ledger) DropGrants(tx storage.Tx, subject, clientID string, now time.Time) (n int, err error) {
+	have, err := l.takeHeld(tx, subject, clientID)
+	if err != nil {
+		return 0, err
 	}
-	return n, nil
+	for _, h := range have {
+		if err := grants.Delete(tx, h.ID); err != nil {
+			return 0, err
+		}
+		if h.ExpiresAt.After(now) {
+			n++
+		}
+	}
+	return n, putHeld(tx, subject, clientID, nil)
 }
 
 // DraftGrantAccess makes an access token of a grant. It ends with the grant at the latest.
@@ -107,20 +101,18 @@ func (l *Ledger) DraftGrantAccess(c *client.Client, id string, g *Grant, scope, 
 
 // DropSession ends every grant that was given in a session of a person.
 func (l *Ledger) DropSession(tx storage.Tx, person, session string) error {
-	for e, err := range grantsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(person)}) {
-		if err != nil {
-			return err
-		}
-		parts := storage.Parts(e.Key)
-		g, found, err := grants.Find(tx, parts[2])
-		if err != nil {
-			return err
-		}
-		if !found || g.SessionID != session {
-			continue
-		}
-		if err := DropGrant(tx, person, parts[1], parts[2]); err != nil {
-			return err
+	all, err := l.heldBy(tx, person)
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		for _, h := range c.held {
+			if h.Session != session {
+				continue
+			}
+			if err := DropGrant(tx, person, c.client, h.ID); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -139,24 +131,26 @@ type LiveGrant struct {
 
 // LiveGrants returns the valid grants of a person, the oldest of each client first.
 func (l *Ledger) LiveGrants(tx storage.Tx, person string, now time.Time) (list []LiveGrant, err error) {
-	for e, err := range grantsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(person)}) {
+	all, err := l.heldBy(tx, person)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range all {
+		st, ok, err := l.CheckStanding(tx, c.client, person)
 		if err != nil {
 			return nil, err
 		}
-		parts := storage.Parts(e.Key)
-		g, found, err := grants.Find(tx, parts[2])
-		if err != nil {
-			return nil, err
-		}
-		if !found {
+		if !ok {
 			continue
 		}
-		st, ok, err := l.CheckStanding(tx, parts[1], person)
-		if err != nil {
-			return nil, err
-		}
-		if ok && st.Epochs == g.Epochs && g.ExpiresAt.After(now) {
-			list = append(list, LiveGrant{parts[2], g})
+		for _, h := range c.held {
+			g, found, err := grants.Find(tx, h.ID)
+			if err != nil {
+				return nil, err
+			}
+			if found && st.Epochs == g.Epochs && g.ExpiresAt.After(now) {
+				list = append(list, LiveGrant{h.ID, g})
+			}
 		}
 	}
 	return list, nil

@@ -10,7 +10,8 @@ import (
 // disk.
 var (
 	grants       = storage.NewTable[Grant]("authz_grant")          // grant id
-	grantsOf     = storage.NewTable[listedGrant]("authz_grant_of") // person, client, grant id, which sorts by time
+	heldGrants   = storage.NewTable[heldList]("authz_grants")      // person, client
+	grantsOf     = storage.NewTable[listedGrant]("authz_grant_of") // person, client, grant id: lists of earlier versions
 	accessTokens = storage.NewTable[Access]("authz_access")        // hash of the access token
 	uses         = storage.NewTable[useRecord]("authz_access_use") // hash of an access token with a usage limit
 	secrets      = storage.NewTable[secretRecord]("authz_secret")  // what it is for
@@ -75,7 +76,19 @@ type Grant struct {
 	Claims ClaimsRequest `cbor:"9,keyasint,omitzero"`
 }
 
-// listedGrant is a grant in the list of its person and client.
+// heldList is the grants that a client has of a person, the oldest first.
+type heldList struct {
+	Held []heldGrant `cbor:"1,keyasint,omitempty"`
+}
+
+// heldGrant is a grant in the list of its person and client. An empty session is of no other grant.
+type heldGrant struct {
+	ID        string    `cbor:"1,keyasint"` // sorts by time
+	Session   string    `cbor:"2,keyasint,omitempty"`
+	ExpiresAt time.Time `cbor:"3,keyasint"`
+}
+
+// listedGrant is a grant in a list of an earlier version.
 type listedGrant struct {
 	// Session is where it was given. Empty: by a password, or by a version that did not say.
 	Session string `cbor:"1,keyasint,omitempty"`
