@@ -16,6 +16,8 @@ import (
 	"strings"
 
 	"golang.org/x/crypto/scrypt"
+
+	"github.com/gatehouse-id/gatehouse/internal/secret/argon2id"
 )
 
 // Hashes made by other systems, in their spellings. They are verified, never made: a person who signs in with one gets
@@ -185,13 +187,12 @@ func unwrap(phc string) string {
 // verifyForeign is Verify for a hash of another system. A cheap hash takes as long as an Argon2id hash if the password
 // is wrong; if it is right, the caller makes a new hash.
 func (h *Hasher) verifyForeign(ctx context.Context, check foreignHash, password string) (bool, error) {
-	release, err := h.acquire(ctx)
-	if err != nil {
+	var got, want []byte
+	var unusable error
+	if err := h.compute(ctx, func(*argon2id.Memory) { got, want, unusable = check([]byte(password)) }); err != nil {
 		return false, err
 	}
-	got, want, err := check([]byte(password))
-	release()
-	if err != nil {
+	if unusable != nil {
 		return false, ErrHashFormat
 	}
 	if subtle.ConstantTimeCompare(got, want) == 1 {

@@ -12,8 +12,9 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"golang.org/x/crypto/argon2"
 	"golang.org/x/crypto/bcrypt"
+
+	"github.com/gatehouse-id/gatehouse/internal/secret/argon2id"
 )
 
 // HashCost says what a new password hash costs and how many are computed in parallel.
@@ -50,6 +51,7 @@ type Hasher struct {
 	queue    *queue
 	computed atomic.Int64
 	random   io.Reader
+	workers  *workers
 	whole    *Hasher // the hasher that this is a Part of. nil: it has slots of its own
 }
 
@@ -66,7 +68,7 @@ func NewHasher(c HashCost) *Hasher {
 	}
 	c.MemoryKiB, c.Iterations = min(c.MemoryKiB, maxMemoryKiB), min(c.Iterations, maxIterations)
 	c.Iterations = max(1, min(c.Iterations, maxWork/c.MemoryKiB))
-	return &Hasher{cost: c, queue: newQueue(c.Concurrency, lineFactor*c.Concurrency, queueFactor*c.Concurrency), random: rand.Reader}
+	return &Hasher{cost: c, queue: newQueue(c.Concurrency, lineFactor*c.Concurrency, queueFactor*c.Concurrency), workers: newWorkers(c.MemoryKiB), random: rand.Reader}
 }
 
 // The bounds of a Part.
@@ -81,7 +83,7 @@ const (
 // places in its queue; the rest wait in a queue of their own or get ErrBusy.
 func (h *Hasher) Part() *Hasher {
 	slots := partFactor * h.queue.size
-	return &Hasher{cost: h.cost, queue: newQueue(slots, partQueue*slots, partQueue*slots), random: h.random, whole: h}
+	return &Hasher{cost: h.cost, queue: newQueue(slots, partQueue*slots, partQueue*slots), workers: h.workers, random: h.random, whole: h}
 }
 
 // Hash returns the Argon2id hash of a password in PHC form, or ErrBusy.
@@ -94,7 +96,7 @@ func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, h.cost.MemoryKiB, h.cost.Iterations, lanes,
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2id.Version, h.cost.MemoryKiB, h.cost.Iterations, lanes,
 		base64.RawStdEncoding.EncodeToString(salt), base64.RawStdEncoding.EncodeToString(sum)), nil
 }
 
@@ -161,27 +163,36 @@ func CheckPHC(phc string) error {
 }
 
 func (h *Hasher) argon2id(ctx context.Context, password string, p argonParams) ([]byte, error) {
-	release, err := h.acquire(ctx)
-	if err != nil {
-		return nil, err
+	var sum []byte
+	err := h.compute(ctx, func(m *argon2id.Memory) {
+		cost := argon2id.Cost{MemoryKiB: p.memory, Iterations: p.iterations, Lanes: p.lanes}
+		sum = m.Key([]byte(password), p.salt, cost, p.length, func() bool { return ctx.Err() != nil })
+	})
+	if err == nil && sum == nil {
+		err = ctx.Err()
 	}
-	defer release()
-	return argon2.IDKey([]byte(password), p.salt, p.iterations, p.memory, p.lanes, p.length), nil
+	return sum, err
 }
 
 // bcrypt refuses passwords beyond its 72 bytes: two passwords that share those bytes are still different.
-func (h *Hasher) bcrypt(ctx context.Context, phc, password string) (bool, error) {
+func (h *Hasher) bcrypt(ctx context.Context, phc, password string) (ok bool, err error) {
 	if CheckPHC(phc) != nil {
 		return false, ErrHashFormat
 	}
+	short := password[:min(len(password), bcryptBytes)]
+	err = h.compute(ctx, func(*argon2id.Memory) { ok = bcrypt.CompareHashAndPassword([]byte(phc), []byte(short)) == nil })
+	return ok && len(password) <= bcryptBytes && !strings.Contains(password, "\x00"), err
+}
+
+// compute runs a slow computation once there is a slot for it.
+func (h *Hasher) compute(ctx context.Context, run func(*argon2id.Memory)) error {
 	release, err := h.acquire(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer release()
-	short := password[:min(len(password), bcryptBytes)]
-	ok := bcrypt.CompareHashAndPassword([]byte(phc), []byte(short)) == nil
-	return ok && len(password) <= bcryptBytes && !strings.Contains(password, "\x00"), nil
+	h.workers.do(run)
+	return nil
 }
 
 // acquire waits for a free slot.
@@ -214,7 +225,7 @@ type argonParams struct {
 func parseArgon2id(phc string) (argonParams, []byte, error) {
 	var p argonParams
 	parts := strings.Split(phc, "$")
-	if len(phc) > 512 || len(parts) != 6 || parts[0] != "" || parts[1] != "argon2id" || parts[2] != fmt.Sprintf("v=%d", argon2.Version) {
+	if len(phc) > 512 || len(parts) != 6 || parts[0] != "" || parts[1] != "argon2id" || parts[2] != fmt.Sprintf("v=%d", argon2id.Version) {
 		return p, nil, ErrHashFormat
 	}
 	n, err := fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &p.memory, &p.iterations, &p.lanes)

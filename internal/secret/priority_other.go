@@ -1,0 +1,6 @@
+//go:build !linux
+
+package secret
+
+// onLowThread runs work. Only Linux has priorities of single threads.
+func onLowThread(work func()) { work() }
