@@ -54,25 +54,33 @@ type Field struct {
 // Option is one of a select. Label is a message.
 type Option struct{ Value, Label string }
 
-// Fields puts the focus on the first field with a problem, or else on the first empty one, and tells on-screen
-// keyboards what Enter does. A notice above the form takes the focus itself.
+// Fields puts the focus on the first field with a problem, of several that one notice describes on the first empty one.
+// If there is no such field, a notice above the form takes the focus itself; without a notice it is on the first empty
+// field. Fields also tells on-screen keyboards what Enter does.
 func Fields(notice bool, list ...Field) []Field {
-	focus, last := -1, -1
+	empty, invalid, last := -1, -1, -1
 	for i, f := range list {
-		switch {
-		case f.Type == "checkbox" || f.Type == "select":
+		if f.Invalid && (invalid < 0 || f.Value == "" && list[invalid].Value != "") {
+			invalid = i
+		}
+		if f.Type == "checkbox" || f.Type == "select" {
 			continue
-		case focus < 0 && f.Value == "" && !f.ReadOnly:
-			focus = i
+		}
+		if empty < 0 && f.Value == "" && !f.ReadOnly {
+			empty = i
 		}
 		last = i
 	}
+	focus := invalid
 	if i := slices.IndexFunc(list, func(f Field) bool { return f.Problem != "" }); i >= 0 {
 		focus = i
 	}
+	if focus < 0 && !notice {
+		focus = empty
+	}
 	out := slices.Clone(list)
 	for i := range out {
-		out[i].Focus = i == focus && !notice
+		out[i].Focus = i == focus
 		if i == last {
 			out[i].EnterKeyHint = "go"
 		} else if out[i].EnterKeyHint == "" {
@@ -103,10 +111,7 @@ type option struct {
 
 // Field returns the field with its texts.
 func (f *frame) Field(in Field) field {
-	out := field{ID: cmp.Or(in.ID, in.Name), Label: f.Say(Text{in.Label, in.LabelFill})}
-	if _, known := f.find(in.Label); in.Called != "" && !known {
-		out.Label = in.Called
-	}
+	out := field{ID: cmp.Or(in.ID, in.Name), Label: f.label(in)}
 	var by []string
 	if in.Hint != "" {
 		out.Hint = f.Say(Text{in.Hint, in.HintFill})
@@ -137,6 +142,14 @@ func (f *frame) Field(in Field) field {
 	in.Invalid = in.Invalid || in.Problem != ""
 	out.Type, out.Names, out.Attributes = in.Type, in.names(out.ID), in.attributes(out.IsCode, strings.Join(by, " "))
 	return out
+}
+
+// label returns the words of a field's label.
+func (f *frame) label(in Field) string {
+	if _, known := f.find(in.Label); in.Called != "" && !known {
+		return in.Called
+	}
+	return f.Say(Text{in.Label, in.LabelFill})
 }
 
 // complete fills in what follows from the type.
@@ -223,10 +236,13 @@ func (f *frame) Say(t Text) string {
 }
 
 // notice is what the template "notice" sees.
-type notice struct{ Kind, Text, Ref string }
+type notice struct {
+	Kind, Text, Ref string
+	Focus           bool
+}
 
-// Notice returns a notice of a kind: info, good, warn, or bad. A bad notice takes the focus, and fields with Invalid
-// refer to it; a page has at most one. An empty key gives no notice.
+// Notice returns a notice of a kind: info, good, warn, or bad. Fields with Invalid refer to a bad notice, which takes
+// the focus unless one of them has it; a page has at most one. An empty key gives no notice.
 //
 //	{{template "notice" ($.Notice "bad" $d.Problem "time" ($.Duration $d.Wait))}}
 func (f *frame) Notice(kind, key string, fill ...any) notice {
@@ -237,6 +253,7 @@ func (f *frame) Notice(kind, key string, fill ...any) notice {
 	if kind == "bad" && f.Ref != "" {
 		n.Ref = f.T("error.ref", "ref", f.Ref)
 	}
+	n.Focus = kind == "bad" && !slices.ContainsFunc(fieldsOf(f.Data), func(f Field) bool { return f.Focus && f.Type != "checkbox" })
 	return n
 }
 

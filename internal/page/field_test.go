@@ -88,7 +88,9 @@ func TestFieldsFocus(t *testing.T) {
 	}{
 		"first empty":              {false, []Field{a, b}, "b"},
 		"first with a problem":     {false, []Field{a, b, c}, "c"},
-		"none next to a notice":    {true, []Field{a, b, c}, ""},
+		"none next to a notice":    {true, []Field{a, b}, ""},
+		"a problem and a notice":   {true, []Field{a, b, c}, "c"},
+		"what the notice is about": {true, []Field{a, {Name: "d", Value: "x", Invalid: true}, {Name: "e", Invalid: true}}, "e"},
 		"none when all are filled": {false, []Field{a}, ""},
 		"no checkbox":              {false, []Field{{Name: "d", Type: "checkbox"}, b}, "b"},
 	} {

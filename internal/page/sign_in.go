@@ -48,7 +48,7 @@ func passwordField(problem string) Field {
 
 // Field is the field for the code.
 func (s StepUp) Field() Field {
-	f := Field{Name: "code", Type: "code", Label: "step_up." + s.Method + ".label", InputMode: "text", MaxLength: 64, Required: true, EnterKeyHint: "go", Invalid: s.Problem != "", Focus: s.Problem == ""}
+	f := Field{Name: "code", Type: "code", Label: "step_up." + s.Method + ".label", InputMode: "text", MaxLength: 64, Required: true, EnterKeyHint: "go", Invalid: s.Problem != "", Focus: s.Wait == 0}
 	if s.Digits {
 		f.InputMode = "numeric"
 	}
@@ -60,7 +60,7 @@ func (s StepUp) Field() Field {
 
 // Field is the field for the code.
 func (a Authenticator) Field() Field {
-	return Field{Name: "code", Type: "code", Label: "step_up.authenticator.label", MaxLength: 64, Required: true, EnterKeyHint: "go", Invalid: a.Problem != ""}
+	return Field{Name: "code", Type: "code", Label: "step_up.authenticator.label", MaxLength: 64, Required: true, EnterKeyHint: "go", Invalid: a.Problem != "", Focus: a.Problem != ""}
 }
 
 // Fields are the fields of the form.
