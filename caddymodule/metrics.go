@@ -214,7 +214,7 @@ var endpoints = map[string]string{
 	"/api/credentials/validate":      "credentials",
 	"/api/credentials/token":         "action_token", "/api/credentials/tokens/validate": "action_token", "/sign-in/token": "action_token",
 	"/.well-known/openid-configuration": "discovery", "/.well-known/oauth-authorization-server": "discovery",
-	"/sign-in": "sign_in", "/sign-out": "sign_out", "/account": "account", "/step-up": "step_up",
+	"/favicon.ico": "assets", "/sign-in": "sign_in", "/sign-out": "sign_out", "/account": "account", "/step-up": "step_up",
 }
 
 // posted counts an attempt to post to a webhook.

@@ -57,7 +57,7 @@ func TestAccountApplications(t *testing.T) {
 		}
 	}
 	apps.list[0].Until = h.clock.Now().Add(30 * 24 * time.Hour)
-	if a := b.get("/account/applications"); !strings.Contains(a.Body.String(), "Has access until 21 December 2026") {
+	if a := b.get("/account/applications"); !strings.Contains(words(a), "Has access until 21 December 2026") {
 		t.Errorf("the page does not say how long its tokens live:\n%s", a.Body)
 	}
 	wantDone(t, "an application that has nothing", b.fill(page, "/account/applications", "application", "other"), "/account/applications")

@@ -123,7 +123,7 @@ func TestStoredTextIsText(t *testing.T) {
 	h, b, _, _ := dashboard(t)
 	for name, text := range map[string]string{
 		"attack 276: markup":     `"><script>alert(1)</script>`,
-		"attack 278: a template": `{{.}}{{ env "HOME" }}${7*7}{env.HOME}`,
+		"attack 278: a template": `{{.}}{{ env "HOME" }}${7007*7}{env.HOME}`,
 		"attack 278: a message":  `{brand} {provider}`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestStoredTextIsText(t *testing.T) {
 			}
 			for _, path := range []string{"/account", "/account/profile", "/account/devices", "/account/security"} {
 				body := b.get(path).Body.String()
-				if strings.Contains(body, "<script>alert") || strings.Contains(body, "49") && strings.Contains(text, "7*7") && !strings.Contains(body, "7*7") {
+				if strings.Contains(body, "<script>alert") || strings.Contains(body, "49049") {
 					t.Errorf("%s shows it as more than text:\n%s", path, body)
 				}
 			}

@@ -3,9 +3,15 @@ package identity_test
 import (
 	"maps"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 )
+
+var moment = regexp.MustCompile(`</?time[^>]*>`)
+
+// words is the HTML of a page with moments as plain text.
+func words(a *answer) string { return moment.ReplaceAllString(a.Body.String(), "") }
 
 // plain returns a browser in which the person is signed in with a password only.
 func (h *harness) plain() *browser {

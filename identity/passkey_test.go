@@ -71,7 +71,7 @@ func TestPasskey(t *testing.T) {
 		t.Errorf("the session is %+v, %v; want level 3 by passkey, remembered", s, err)
 	}
 	security := b.get("/account/security")
-	if !strings.Contains(security.Body.String(), "Last used on 21 November 2026") {
+	if !strings.Contains(words(security), "Last used on 21 November 2026") {
 		t.Errorf("the page about signing in does not say when the passkey was used:\n%s", security.Body)
 	}
 	if data := b.get("/account/data/download").Body.String(); !strings.Contains(data, `"name": "Phone \u003cb\u003e"`) || strings.Contains(data, b64(k.id)) {

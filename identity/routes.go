@@ -11,7 +11,7 @@ import (
 func (s *Service) Paths() []string {
 	return []string{
 		signInPath, signOutPath, "/step-up", "/push/", "/account", "/invitation", "/forgot", "/reset", "/sign-up", "/activate", "/verify",
-		page.LanguagePath, "/assets/", "/saml/", "/oidc/",
+		page.LanguagePath, page.FaviconPath, "/assets/", "/saml/", "/oidc/",
 	}
 }
 

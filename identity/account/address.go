@@ -38,7 +38,7 @@ func addressParts(a *front.Visit, v *profilePage) []page.Part {
 		row := page.Row{Icon: "mail", Name: address.Line(), Actions: []page.Action{change}}
 		for _, do := range [][2]string{{"profile.make_primary", "primary"}, {"security.remove", "remove"}} {
 			fields := []page.Hidden{{Name: "do", Value: do[1]}, {Name: "was", Value: address.Key()}}
-			row.Actions = append(row.Actions, page.Action{Label: do[0], URL: addressPath, CSRF: a.CSRF, Fields: fields})
+			row.Actions = append(row.Actions, page.Action{Label: do[0], URL: addressPath, CSRF: a.CSRF, Fields: fields, Danger: do[1] == "remove"})
 		}
 		part.Rows = append(part.Rows, row)
 	}

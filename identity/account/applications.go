@@ -90,7 +90,7 @@ func applicationRow(a *front.Visit, app login.Application) page.Row {
 	}
 	row.Links = organisationLinks(a.Settings.OrganisationOf(app.ID), app.Name)
 	fields := []page.Hidden{{Name: "application", Value: app.ID}}
-	row.Actions = []page.Action{{Label: "application.withdraw", URL: front.ApplicationsPath, CSRF: a.CSRF, Fields: fields}}
+	row.Actions = []page.Action{{Label: "application.withdraw", URL: front.ApplicationsPath, CSRF: a.CSRF, Fields: fields, Danger: true}}
 	return row
 }
 

@@ -47,7 +47,7 @@ type contactRow struct {
 func (c contactRow) render(a *front.Visit) page.Row {
 	row := page.Row{Icon: c.kind.Icon(), Name: c.value}
 	add := func(label, do string) {
-		row.Actions = append(row.Actions, page.Action{Label: label, URL: contactPath, CSRF: a.CSRF, Fields: []page.Hidden{
+		row.Actions = append(row.Actions, page.Action{Label: label, URL: contactPath, CSRF: a.CSRF, Danger: do == "remove", Fields: []page.Hidden{
 			{Name: "kind", Value: string(c.kind)}, {Name: "value", Value: c.value}, {Name: "do", Value: do},
 		}})
 	}

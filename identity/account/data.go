@@ -33,7 +33,7 @@ func (s *Service) showData(q *front.Request) error {
 		},
 		{
 			ID: "delete", Title: page.Say("data.delete"), Text: page.Say("data.delete.text"),
-			Links: []page.Action{{Label: "data.delete.next", URL: deletePath}},
+			Links: []page.Action{{Label: "data.delete.next", URL: deletePath, Danger: true}},
 		},
 	}})
 }

@@ -42,7 +42,7 @@ func (s *Service) renderDelete(a *front.Visit, owner person.Holder, status int, 
 		field = page.Field{Name: "username", Label: "data.delete.type", LabelFill: []any{"account", owner.Person.Username}, Required: true, Problem: problem}
 	}
 	d.Key, d.Cancel = "delete", front.DataPath
-	d.Parts = []page.Part{{Form: &page.PartForm{Action: deletePath, CSRF: a.CSRF, Submit: "data.delete.submit", Fields: page.Fields(d.Problem != "", field)}}}
+	d.Parts = []page.Part{{Form: &page.PartForm{Action: deletePath, CSRF: a.CSRF, Submit: "data.delete.submit", Danger: true, Fields: page.Fields(d.Problem != "", field)}}}
 	return s.render(a, status, d)
 }
 

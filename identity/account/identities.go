@@ -77,6 +77,7 @@ func (s *Service) renderIdentities(a *front.Visit, list identityList, status int
 	have, more := page.Part{Empty: "accounts.none"}, page.Part{ID: "more", Title: page.Say("accounts.more")}
 	for _, c := range list {
 		row := page.Row{Icon: "check", Name: s.federation.ProviderName(c.Provider), Actions: action("accounts.disconnect", "disconnect", c.Provider)}
+		row.Actions[0].Danger = true
 		if !c.Record.Since.IsZero() {
 			row.Details = []page.Text{page.Say("accounts.since", "time", c.Record.Since)}
 		}

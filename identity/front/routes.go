@@ -18,6 +18,7 @@ func (s *Service) Routes(mux Router) {
 	mux.Handle(signInWaitPath, s.Pages(s.showSignInWait, nil))
 	mux.Handle(page.LanguagePath, s.methods(s.pages.ShowLanguage, nil))
 	mux.Handle("/assets/", s.pages.Assets())
+	mux.Handle(page.FaviconPath, s.methods(s.pages.ShowFavicon, nil))
 }
 
 // methods serves GET and HEAD by show, POST by handle, and answers 405 for others. Either may be nil.

@@ -3,33 +3,22 @@ package stepup
 import (
 	"bytes"
 	"context"
-	"crypto/subtle"
-	"encoding/base32"
 	"errors"
-	"io"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 
-	"github.com/pquerna/otp"
-	"github.com/pquerna/otp/hotp"
 	"rsc.io/qr"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/stepup/codes"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 const (
-	totpPeriod = 30 * time.Second
-	totpSkew   = 1  // time steps that a phone's clock may be off (RFC 6238 5.2)
-	totpSecret = 20 // bytes (RFC 4226 4, R6)
-	totpDigits = 6
-
 	totpSetUpLife     = 30 * time.Minute // for which a secret that was shown waits for its first code
 	authenticatorForm = "authenticator"
 )
@@ -57,7 +46,7 @@ func checkTOTP(_ context.Context, s *Service, a *answer) (spender, error) {
 	if err != nil {
 		return nil, err
 	}
-	step, ok := totpStep(key, a.code, before.LastStep, s.now())
+	step, ok := codes.Step(key, a.code, before.LastStep, s.now())
 	if !ok {
 		return nil, person.ErrMismatch
 	}
@@ -81,49 +70,12 @@ func checkTOTP(_ context.Context, s *Service, a *answer) (spender, error) {
 
 func totpPurpose(personID string) string { return "step-up authenticator " + personID }
 
-// totpStep returns the time step that a code belongs to, if it is near now and later than last.
-func totpStep(key []byte, code string, last int64, now time.Time) (step int64, ok bool) {
-	code = strings.ReplaceAll(strings.TrimSpace(code), " ", "")
-	if len(code) != totpDigits {
-		return 0, false
-	}
-	text := encodeSecret(key)
-	at := now.Unix() / int64(totpPeriod/time.Second)
-	for step := at - totpSkew; step <= at+totpSkew; step++ {
-		if step <= last || step < 0 {
-			continue
-		}
-		want, err := hotp.GenerateCodeCustom(text, uint64(step), hotp.ValidateOpts{Digits: otp.DigitsSix, Algorithm: otp.AlgorithmSHA1})
-		if err == nil && subtle.ConstantTimeCompare([]byte(want), []byte(code)) == 1 {
-			return step, true
-		}
-	}
-	return 0, false
-}
-
-func newTOTPSecret(random io.Reader) ([]byte, error) {
-	key := make([]byte, totpSecret)
-	_, err := io.ReadFull(random, key)
-	return key, err
-}
-
-func encodeSecret(key []byte) string {
-	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(key)
-}
-
-// totpURI is what the QR code says. (Key Uri Format of Google Authenticator)
-func totpURI(key []byte, issuer, username string) string {
-	issuer = strings.ReplaceAll(issuer, ":", " ") // a colon would end it in the label
-	q := url.Values{"secret": {encodeSecret(key)}, "issuer": {issuer}, "algorithm": {"SHA1"}, "digits": {"6"}, "period": {"30"}}
-	return "otpauth://totp/" + url.PathEscape(issuer) + ":" + url.PathEscape(username) + "?" + strings.ReplaceAll(q.Encode(), "+", "%20")
-}
-
 func authenticatorSection(_ storage.Tx, _ *session.Current, st *Standing) (*page.SecuritySection, error) {
 	if TOTPMethod.Level(st.Units) == 0 {
 		return nil, nil //nolint:nilnil // switched off
 	}
-	if st.Own.TOTP != nil {
-		return switchedOn(&TOTPMethod), nil
+	if totp := st.Own.TOTP; totp != nil {
+		return switchedOn(&TOTPMethod, codes.TimeOf(totp.LastStep)), nil
 	}
 	return switchedOff(&TOTPMethod), nil
 }
@@ -154,7 +106,7 @@ func (s *Service) pendingTOTP(q *front.Request, stored totpSetUpRecord) ([]byte,
 		}
 		// It belongs to another person, or the key that sealed it is gone.
 	}
-	fresh, err := newTOTPSecret(s.random)
+	fresh, err := codes.NewSecret(s.random)
 	if err != nil {
 		return nil, err
 	}
@@ -195,8 +147,8 @@ func (s *Service) showAuthenticator(q *front.Request) error {
 }
 
 func (s *Service) authenticatorPage(q *front.Request, x totpSetUp, status int, problem string) error {
-	in := page.Authenticator{Action: x.self, Cancel: x.next, Problem: problem, Secret: encodeSecret(x.key)}
-	code, err := qr.Encode(totpURI(x.key, s.pages.Name(), q.SignIn.Person.Username), qr.M)
+	in := page.Authenticator{Action: x.self, Cancel: x.next, Problem: problem, Secret: codes.Encode(x.key)}
+	code, err := qr.Encode(codes.URI(x.key, s.pages.Name(), q.SignIn.Person.Username), qr.M)
 	if err == nil {
 		in.CSRF, err = s.front.FormToken(q, front.SessionForm(authenticatorForm, q.SignIn))
 	}
@@ -220,30 +172,30 @@ func (s *Service) handleAuthenticator(q *front.Request) error {
 	if err != nil {
 		return err
 	}
-	step, ok := totpStep(x.key, q.PostForm.Get("code"), 0, s.now())
+	step, ok := codes.Step(x.key, q.PostForm.Get("code"), 0, s.now())
 	if !ok {
 		return s.authenticatorPage(q, x, http.StatusUnprocessableEntity, "problem.code_app")
 	}
-	codes, err := s.addTOTP(q, x.key, step)
+	fresh, err := s.addTOTP(q, x.key, step)
 	switch {
 	case errors.Is(err, person.ErrMismatch): // another page was faster
 		return q.Redirect(x.next)
 	case err != nil:
 		return err
 	}
-	s.pages.Render(q.W, q.Request, page.View{Template: "recovery", Data: page.Recovery{Codes: codes, New: true, Next: x.next}})
+	s.pages.Render(q.W, q.Request, page.View{Template: "recovery", Data: page.Recovery{Codes: fresh, New: true, Next: x.next}})
 	return nil
 }
 
 // addTOTP stores a secret whose code the person has shown, and raises the session to the level of such a code. It
 // returns recovery codes.
-func (s *Service) addTOTP(q *front.Request, key []byte, step int64) (codes []string, err error) {
+func (s *Service) addTOTP(q *front.Request, key []byte, step int64) (fresh []string, err error) {
 	personID := q.SignIn.Session.PersonID
 	sealed, err := s.keyring.Seal(totpPurpose(personID), key)
 	if err != nil {
 		return nil, err
 	}
-	codes, hashes, err := newRecoveryCodes(s.random, personID)
+	fresh, hashes, err := codes.NewRecovery(s.random, personID)
 	if err != nil {
 		return nil, err
 	}
@@ -252,7 +204,7 @@ func (s *Service) addTOTP(q *front.Request, key []byte, step int64) (codes []str
 		return nil, err
 	}
 	now := s.now()
-	return codes, s.raise(q, gain{method: &TOTPMethod, setUp: true, spend: func(tx storage.Tx, own *Record) (bool, error) {
+	return fresh, s.raise(q, gain{method: &TOTPMethod, setUp: true, spend: func(tx storage.Tx, own *Record) (bool, error) {
 		// Checked again here: of two pages that add the first method at once, the later one needs the level of the earlier.
 		st, err := s.CheckSetUp(tx, q.SignIn, now)
 		if err != nil {

@@ -49,7 +49,7 @@ func (k *Passkey) row() page.Row {
 	id := "?" + url.Values{"id": {k.ID}}.Encode()
 	row := page.Row{
 		Icon: "key", Name: k.Name, Details: []page.Text{page.Say("security.passkey.added", "time", k.Since)},
-		Actions: []page.Action{{Label: "security.passkey.rename", URL: passkeyNamePath + id}, {Label: "security.remove", URL: passkeyRemovePath + id}},
+		Actions: []page.Action{{Label: "security.passkey.rename", URL: passkeyNamePath + id}, {Label: "security.remove", URL: passkeyRemovePath + id, Danger: true}},
 	}
 	if k.Name == "" {
 		row.Title = page.Say("security.passkey.unnamed", "n", k.Number)

@@ -70,12 +70,13 @@ func checkPIN(ctx context.Context, s *Service, a *answer) (spender, error) {
 	case !ok:
 		return nil, person.ErrMismatch
 	}
+	now := s.now().Truncate(time.Second)
 	return func(_ storage.Tx, own *Record) (bool, error) {
 		if own.PIN == nil || !bytes.Equal(own.PIN.Sealed, rec.Sealed) {
 			return false, nil
 		}
 		next := *own.PIN
-		next.Failures = 0
+		next.Failures, next.Used = 0, now
 		own.PIN = &next
 		return true, nil
 	}, nil
@@ -134,7 +135,7 @@ func (s *Service) pinSection(tx storage.Tx, si *session.Current, st *Standing) (
 	}
 	out := switchedOff(&pinMethod)
 	if st.Own.PIN != nil {
-		out = switchedOn(&pinMethod)
+		out = switchedOn(&pinMethod, st.Own.PIN.Used)
 	}
 	if pinMethod.locked(&st.Own) {
 		out.State = "locked"

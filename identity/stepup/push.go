@@ -73,7 +73,7 @@ func (s *Service) pushSection(_ storage.Tx, _ *session.Current, st *Standing) (*
 	if len(st.Own.Devices) == 0 {
 		return switchedOff(&pushMethod), nil
 	}
-	out := switchedOn(&pushMethod)
+	out := switchedOn(&pushMethod, time.Time{})
 	if len(st.Own.Devices) < maxPhones {
 		out.Actions = append(out.Actions, page.SecurityAction{Label: "security.push.another", URL: pushMethod.setUp})
 	}

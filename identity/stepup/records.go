@@ -44,6 +44,7 @@ type pinRecord struct {
 	Sealed   []byte    `cbor:"1,keyasint"`
 	Failures int       `cbor:"2,keyasint,omitempty"` // in a row
 	Since    time.Time `cbor:"3,keyasint"`
+	Used     time.Time `cbor:"4,keyasint,omitempty"`
 }
 
 // totpSetUpRecord is a secret that was shown to a session, which has not confirmed it yet.

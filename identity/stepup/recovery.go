@@ -2,29 +2,22 @@ package stepup
 
 import (
 	"context"
-	"encoding/base32"
 	"errors"
-	"io"
 	"slices"
-	"strings"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/stepup/codes"
 	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // RecoveryPath is the page that makes new recovery codes.
 const RecoveryPath = front.SecurityPath + "/recovery"
 
-const (
-	recoveryCodes = 10
-	recoveryBytes = 10 // 80 bits, so a fast hash is enough to protect them
-	recoveryForm  = "recovery"
-)
+const recoveryForm = "recovery"
 
 // recoveryMethod is a code that the person wrote down, for the time when the authenticator app is lost.
 var recoveryMethod = Method{
@@ -32,7 +25,7 @@ var recoveryMethod = Method{
 	Level: func(u *config.Units) int { return TOTPMethod.Level(u) },
 	has:   func(_ storage.Tx, _ *session.Current, own *Record) (bool, error) { return len(own.Recovery) > 0, nil },
 	check: func(_ context.Context, _ *Service, a *answer) (spender, error) {
-		hash := recoveryHash(a.signIn.Session.PersonID, a.code)
+		hash := codes.Hash(a.signIn.Session.PersonID, a.code)
 		if !slices.Contains(a.own().Recovery, hash) {
 			return nil, person.ErrMismatch
 		}
@@ -45,31 +38,6 @@ var recoveryMethod = Method{
 			return true, nil
 		}, nil
 	},
-}
-
-// newRecoveryCodes returns codes to be shown once, and what is stored of them.
-func newRecoveryCodes(random io.Reader, personID string) (codes, hashes []string, err error) {
-	for range recoveryCodes {
-		b := make([]byte, recoveryBytes)
-		if _, err := io.ReadFull(random, b); err != nil {
-			return nil, nil, err
-		}
-		c := strings.ToLower(base32.StdEncoding.EncodeToString(b))
-		code := c[:4] + "-" + c[4:8] + "-" + c[8:12] + "-" + c[12:]
-		codes, hashes = append(codes, code), append(hashes, recoveryHash(personID, code))
-	}
-	return codes, hashes, nil
-}
-
-// recoveryHash accepts a code as people write it: in upper or lower case, with or without the hyphens.
-func recoveryHash(personID, code string) string {
-	code = strings.Map(func(c rune) rune {
-		if c == '-' || c == ' ' {
-			return -1
-		}
-		return c
-	}, strings.ToLower(code))
-	return secret.Hash("recovery code\x00" + personID + "\x00" + code)
 }
 
 func recoverySection(_ storage.Tx, _ *session.Current, st *Standing) (*page.SecuritySection, error) {
@@ -119,7 +87,7 @@ func (s *Service) handleRecovery(q *front.Request) error {
 	if err != nil {
 		return err
 	}
-	codes, hashes, err := newRecoveryCodes(s.random, q.SignIn.Session.PersonID)
+	fresh, hashes, err := codes.NewRecovery(s.random, q.SignIn.Session.PersonID)
 	if err != nil {
 		return err
 	}
@@ -149,6 +117,6 @@ func (s *Service) handleRecovery(q *front.Request) error {
 	case err != nil:
 		return err
 	}
-	s.pages.Render(q.W, q.Request, page.View{Template: "recovery", Data: page.Recovery{Codes: codes, Next: front.SecurityPath}})
+	s.pages.Render(q.W, q.Request, page.View{Template: "recovery", Data: page.Recovery{Codes: fresh, Next: front.SecurityPath}})
 	return nil
 }

@@ -27,9 +27,9 @@ func switchedOff(m *Method) *page.SecuritySection {
 	return &page.SecuritySection{Key: m.Name, State: "off", Actions: []page.SecurityAction{{Label: "security.set_up", URL: m.setUp}}}
 }
 
-// switchedOn is the part about a method that the person can remove.
-func switchedOn(m *Method) *page.SecuritySection {
-	return &page.SecuritySection{Key: m.Name, State: "on", Actions: []page.SecurityAction{{Label: "security.remove", URL: removeURL(m)}}}
+// switchedOn is the part about a method that the person can remove, and last used then.
+func switchedOn(m *Method, used time.Time) *page.SecuritySection {
+	return &page.SecuritySection{Key: m.Name, State: "on", Used: used, Actions: []page.SecurityAction{{Label: "security.remove", URL: removeURL(m)}}}
 }
 
 // showSecurity serves GET /account/security: how the person signs in, and where to change that.

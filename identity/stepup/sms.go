@@ -63,7 +63,7 @@ func (s *Service) smsSection(tx storage.Tx, si *session.Current, st *Standing) (
 		return switchedOff(&smsMethod), nil
 	}
 	to, err := textNumber(tx, si)
-	out := switchedOn(&smsMethod)
+	out := switchedOn(&smsMethod, time.Time{})
 	out.Fill = []any{"to", person.MaskPhone(to)}
 	return out, err
 }

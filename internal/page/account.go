@@ -59,6 +59,7 @@ type PartForm struct {
 	Hidden               []Hidden
 	Fields               []Field
 	Quiet                bool // it is not the main form of the page
+	Danger               bool // it takes something away
 }
 
 // Moment is a point in time, in words of the language.

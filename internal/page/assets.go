@@ -80,6 +80,14 @@ func (p palette) accent(brand color) (accent, ink color) {
 	return accent, black
 }
 
+// themeColor is the color that a browser gives its own controls around a page.
+func themeColor(isDark bool) string {
+	if isDark {
+		return dark.get("card").String()
+	}
+	return light.get("card").String()
+}
+
 func (p palette) css(brand color) string {
 	var b strings.Builder
 	accent, ink := p.accent(brand)
@@ -94,6 +102,7 @@ func (p palette) css(brand color) string {
 // assets are the files that pages refer to. Their names carry a hash of their content.
 type assets struct {
 	css, icon, logo string                   // paths
+	touch           string                   // path
 	logoSize        [2]int                   // as displayed: at most 40 pixels high
 	icons           map[string]string        // paths, by the ids of providers
 	logos           map[string]*sizedPicture // by the ids of clients
@@ -123,6 +132,9 @@ func newAssets(b Brand) (*assets, error) {
 	accent, ink := light.accent(brand)
 	icon := strings.NewReplacer("ACCENT", accent.String(), "INK", ink.String()).Replace(iconSVG)
 	a.icon = a.add("icon", "svg", "image/svg+xml", []byte(icon))
+	if err := a.addDrawings(accent, ink); err != nil {
+		return nil, err
+	}
 	if len(b.Logo) == 0 {
 		return a, nil
 	}

@@ -287,6 +287,8 @@ type Action struct {
 	Fields     []Hidden // of the form
 	// About says what the action concerns, for people who do not see the row. Default: its name
 	About string
+	// Danger says that it takes something away.
+	Danger bool
 }
 
 // row is what the template "row" sees.
@@ -294,7 +296,7 @@ type row struct {
 	Icon    string
 	Name    string
 	Mark    string
-	Details []string
+	Details []template.HTML
 	Scopes  []string
 	Links   []link
 	Actions []action
@@ -305,6 +307,7 @@ type link struct{ Text, URL string }
 type action struct {
 	Label, URL, CSRF, About string
 	Fields                  []Hidden
+	Danger                  bool
 }
 
 // Row returns the row with its texts.
@@ -317,7 +320,7 @@ func (f *frame) Row(in Row) row {
 		out.Mark = f.Say(in.Mark)
 	}
 	for _, d := range in.Details {
-		out.Details = append(out.Details, f.Say(d))
+		out.Details = append(out.Details, f.Rich(d))
 	}
 	for _, s := range in.Scopes {
 		out.Scopes = append(out.Scopes, f.Scope(s))
@@ -331,7 +334,7 @@ func (f *frame) Row(in Row) row {
 		if a.About == "" {
 			a.About = in.Name
 		}
-		out.Actions = append(out.Actions, action{f.T(a.Label), a.URL, a.CSRF, a.About, a.Fields})
+		out.Actions = append(out.Actions, action{f.T(a.Label), a.URL, a.CSRF, a.About, a.Fields, a.Danger})
 	}
 	return out
 }

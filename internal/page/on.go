@@ -22,7 +22,7 @@ func (p *Renderer) On(origin, prefix string) *Renderer {
 	q.elsewhere = true
 	a := *p.assets
 	a.files = maps.Clone(p.assets.files)
-	for _, path := range []*string{&a.css, &a.icon, &a.logo} {
+	for _, path := range []*string{&a.css, &a.icon, &a.touch, &a.logo} {
 		if *path != "" {
 			*path = prefix + *path
 		}

@@ -195,6 +195,7 @@ type frame struct {
 	Host     string
 	CSS      string
 	Icon     string
+	Touch    string
 	Logo     string
 	LogoSize [2]int
 	Secure   bool // the issuer has https: the footer shows a lock only then
@@ -229,7 +230,7 @@ func (p *Renderer) make(r *http.Request, v View, scripts *scriptSet) ([]byte, *l
 	}
 	var b bytes.Buffer
 	f := frame{
-		language: lang, Brand: p.cfg.Brand, Host: p.host, CSS: p.assets.css, Icon: p.assets.icon, Logo: p.assets.logo, LogoSize: p.assets.logoSize,
+		language: lang, Brand: p.cfg.Brand, Host: p.host, CSS: p.assets.css, Icon: p.assets.icon, Touch: p.assets.touch, Logo: p.assets.logo, LogoSize: p.assets.logoSize,
 		Secure: strings.HasPrefix(p.origin, "https:"), Mobile: v.Mobile, Client: v.Client, Nav: v.Nav, Data: v.Data,
 		Languages: p.languageLinks(r, v, lang), Help: p.cfg.Brand.Help, Ref: refusal.Told(r.Context()),
 		needed: scripts, scripts: p.assets.scripts,

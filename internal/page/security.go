@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // StepUp is the data of step_up: the person confirms again who they are. With a Method its form sends csrf and code;
@@ -58,8 +59,9 @@ type Security struct {
 type SecuritySection struct {
 	Key, State string
 	Count      int
-	Fill       []any // pairs of name and value
-	Items      []Row // such as passkeys
+	Fill       []any     // pairs of name and value
+	Used       time.Time // last. Zero: never, or unknown
+	Items      []Row     // such as passkeys
 	Actions    []SecurityAction
 }
 
@@ -68,8 +70,33 @@ func (s SecuritySection) Text() Text {
 	return Text{"security." + s.Key + "." + s.State, append([]any{"n", strconv.Itoa(s.Count)}, s.Fill...)}
 }
 
+// LastUsed says when it was last used.
+func (s SecuritySection) LastUsed() Text { return Say("security.passkey.used", "time", s.Used) }
+
+// badges are the kinds of the marks of the states that have one.
+var badges = map[string]string{"on": "good", "off": "", "locked": "bad", "advised": "info"}
+
+// Badge returns the mark next to the title, nil for states without one.
+func (s SecuritySection) Badge() *Badge {
+	state := s.State
+	if s.Key == "passkey" && state == "off" {
+		state = "advised"
+	}
+	kind, ok := badges[state]
+	if !ok {
+		return nil
+	}
+	return &Badge{kind, "security.state." + state}
+}
+
+// Badge is a short mark. Text is a message, Kind that of a notice or empty.
+type Badge struct{ Kind, Text string }
+
 // SecurityAction is a link. Label is the key of its message.
 type SecurityAction struct{ Label, URL string }
+
+// Danger tells whether something is taken away.
+func (a SecurityAction) Danger() bool { return a.Label == "security.remove" }
 
 // Authenticator is the data of authenticator: a secret for an app. Its form sends csrf and code.
 type Authenticator struct {
@@ -102,6 +129,9 @@ type Recovery struct {
 // Confirm is the data of confirm: the messages <Key>.title, <Key>.text, with {name} for Name, and <Key>.submit. Its
 // form sends csrf.
 type Confirm struct{ Key, Name, Action, CSRF, Cancel string }
+
+// Danger tells whether something is taken away.
+func (c Confirm) Danger() bool { return strings.HasPrefix(c.Key, "remove.") }
 
 // QR is a code as a drawing: a path in a square of Size, with the quiet border that readers need.
 type QR struct {

@@ -15,6 +15,7 @@ func parseTemplates() (map[string]*template.Template, error) {
 	shared, err := template.New("").Option("missingkey=error").Funcs(template.FuncMap{
 		"submitScript": func() template.JS { return submitScript },
 		"icon":         icon,
+		"themeColor":   themeColor,
 	}).ParseFS(templateFiles, "templates/_*.html")
 	if err != nil {
 		return nil, err
