@@ -77,6 +77,35 @@ func TestIndexListsEveryDocument(t *testing.T) {
 	}
 }
 
+// TestLinksLeadToHeadings holds links with an anchor against the headings of the documents that they lead to.
+func TestLinksLeadToHeadings(t *testing.T) {
+	t.Parallel()
+	all, err := files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	headings := map[string]map[string]bool{}
+	for _, doc := range all {
+		if filepath.Ext(doc) == ".md" {
+			headings[doc] = map[string]bool{}
+			for _, m := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(text(t, doc), -1) {
+				headings[doc][anchorOf(m[1])] = true
+			}
+		}
+	}
+	for doc := range headings {
+		for _, m := range regexp.MustCompile(`\]\(([^)#: ]*)#([^)]+)\)`).FindAllStringSubmatch(text(t, doc), -1) {
+			target := doc
+			if m[1] != "" {
+				target = filepath.Join(filepath.Dir(doc), m[1])
+			}
+			if filepath.Ext(target) == ".md" && !headings[target][m[2]] {
+				t.Errorf("%s links to %s#%s, which is not one of its headings", doc, target, m[2])
+			}
+		}
+	}
+}
+
 var targetLine = regexp.MustCompile(`(?m)^([a-z]+):.*## `)
 
 // TestDocumentsKnowMake holds what the documents say of make against the Makefile, both ways.
