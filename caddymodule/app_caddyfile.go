@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/identity/api"
 )
 
@@ -62,20 +63,20 @@ func (a *App) readGlobal(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		return d.Errf("gatehouse: unexpected argument %q, its options stand in a block", d.Val())
 	}
-	err := options.ReadBlock(d, "gatehouse", options.Subdirectives{
+	err := options.ReadBlock(d, "gatehouse", &reference.Gatehouse, options.Subdirectives{
 		"issuer":         options.Value(&a.Issuer, options.CheckIssuer),
-		"storage":        {Parse: a.readStorage},
+		"storage":        a.readStorage,
 		"encryption_key": options.Values(&a.EncryptionKeys, checkKey),
-		"scope":          {Parse: a.readScope, Repeats: true},
-		"client":         {Parse: a.readClient, Repeats: true},
-		"api_client":     {Parse: a.readAPIClient, Repeats: true},
-		"idp":            {Parse: a.readIDP, Repeats: true},
-		"identity":       {Parse: func(d *caddyfile.Dispenser) error { return a.Identity.readBlock(d, a.Places) }},
-		"events":         {Parse: a.Events.readBlock},
-		"outbound":       {Parse: a.Outbound.readBlock},
-		"mail":           {Parse: a.readMail},
-		"sms":            {Parse: a.readSMS},
-		"push":           {Parse: a.readPush},
+		"scope":          a.readScope,
+		"client":         a.readClient,
+		"api_client":     a.readAPIClient,
+		"idp":            a.readIDP,
+		"identity":       func(d *caddyfile.Dispenser) error { return a.Identity.readBlock(d, a.Places) },
+		"events":         a.Events.readBlock,
+		"outbound":       a.Outbound.readBlock,
+		"mail":           a.readMail,
+		"sms":            a.readSMS,
+		"push":           a.readPush,
 	})
 	if err != nil {
 		return err
@@ -141,7 +142,7 @@ func (a *App) readScope(d *caddyfile.Dispenser) error {
 			return d.Errf("scope %s is already defined at %s: keep one of them", s.Name, a.Places.Of("scope "+s.Name))
 		}
 	}
-	err := options.ReadBlock(d, "scope "+s.Name, options.Subdirectives{
+	err := options.ReadBlock(d, "scope "+s.Name, &reference.Scope, options.Subdirectives{
 		"description": options.Text(&s.Description),
 		"level":       options.Value(&s.Level, options.CheckLevel),
 		"usage_limit": options.Value(&s.UsageLimit, checkUsageLimit),
@@ -156,7 +157,7 @@ func (a *App) readScope(d *caddyfile.Dispenser) error {
 //		allow <network>...
 //	}
 func (o *Outbound) readBlock(d *caddyfile.Dispenser) error {
-	return options.Block(options.Subdirectives{"allow": options.Values(&o.Allow, checkOpened)}).Parse(d)
+	return options.Block(&reference.Outbound, options.Subdirectives{"allow": options.Values(&o.Allow, checkOpened)})(d)
 }
 
 // readBlock reads
@@ -177,21 +178,21 @@ func (o *Outbound) readBlock(d *caddyfile.Dispenser) error {
 //	}
 func (i *Identity) readBlock(d *caddyfile.Dispenser, places options.Places) error {
 	start := d.Token()
-	err := options.Block(options.Subdirectives{
-		"person":     {Parse: func(d *caddyfile.Dispenser) error { return i.readPerson(d, places) }, Repeats: true},
-		"partitions": {Parse: i.readPartitions},
-		"session": options.Block(options.Subdirectives{
+	err := options.Block(&reference.Identity, options.Subdirectives{
+		"person":     func(d *caddyfile.Dispenser) error { return i.readPerson(d, places) },
+		"partitions": i.readPartitions,
+		"session": options.Block(&reference.Session, options.Subdirectives{
 			"idle":     options.Value(&i.Session.Idle, options.CheckDuration),
 			"absolute": options.Value(&i.Session.Absolute, options.CheckDuration),
 			"remember": options.Value(&i.Session.Remember, options.CheckDuration),
 
 			"per_person": options.Value(&i.Session.PerPerson, checkPerPerson),
 		}),
-		"lockout": options.Block(options.Subdirectives{
+		"lockout": options.Block(&reference.Lockout, options.Subdirectives{
 			"failures": options.Value(&i.Lockout.Failures, checkFailures),
 			"window":   options.Value(&i.Lockout.Window, options.CheckDuration),
 		}),
-		"password_hash": options.Block(options.Subdirectives{
+		"password_hash": options.Block(&reference.PasswordHash, options.Subdirectives{
 			"memory":      options.Value(&i.PasswordHash.Memory, checkHashMemory),
 			"iterations":  options.Value(&i.PasswordHash.Iterations, checkIterations),
 			"concurrency": options.Value(&i.PasswordHash.Concurrency, checkConcurrency),
@@ -202,14 +203,14 @@ func (i *Identity) readBlock(d *caddyfile.Dispenser, places options.Places) erro
 
 		"credentials_key": options.Value(&i.CredentialsKey, api.CheckCredentialsKey),
 		"passkeys":        options.Value(&i.Passkeys, checkOnOff),
-		"brand": options.Block(options.Subdirectives{
+		"brand": options.Block(&reference.Brand, options.Subdirectives{
 			"name":  options.Text(&i.Brand.Name),
 			"logo":  options.Value(&i.Brand.Logo, nil),
-			"color": {Parse: i.Brand.readColor},
+			"color": i.Brand.readColor,
 			"help":  options.Value(&i.Brand.Help, checkHelp),
 		}),
-		"breach": {Parse: i.Breach.readBlock},
-	}).Parse(d)
+		"breach": i.Breach.readBlock,
+	})(d)
 	if err == nil && i.Partitions == nil && slices.ContainsFunc(i.Persons, func(p Person) bool { return p.Partition != "" }) {
 		err = options.At(start, errors.New("a person has a partition, but identity has no partitions: add them"))
 	}
@@ -230,7 +231,7 @@ func (i *Identity) readPartitions(d *caddyfile.Dispenser) error {
 	if d.CountRemainingArgs() == 0 {
 		return options.NoMore(d, "partitions")
 	}
-	return options.Values(&i.Partitions.Names, checkPartition).Parse(d)
+	return options.Values(&i.Partitions.Names, checkPartition)(d)
 }
 
 // readPerson reads
@@ -254,7 +255,7 @@ func (i *Identity) readPerson(d *caddyfile.Dispenser, places options.Places) err
 		return err
 	}
 	var verified bool
-	err := options.ReadBlock(d, "person "+p.Username, options.Subdirectives{
+	err := options.ReadBlock(d, "person "+p.Username, &reference.Person, options.Subdirectives{
 		"password":       options.Value(&p.Password, checkPassword),
 		"password_hash":  options.Value(&p.PasswordHash, options.CheckPHC),
 		"name":           options.Text(&p.Name),

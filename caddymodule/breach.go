@@ -6,6 +6,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/identity/breach"
 )
 
@@ -40,12 +41,12 @@ type Breach struct {
 //		on_failure open|closed
 //	}
 func (b *Breach) readBlock(d *caddyfile.Dispenser) error {
-	return options.Block(options.Subdirectives{
+	return options.Block(&reference.Breach, options.Subdirectives{
 		"url":        options.Value(&b.URL, breach.CheckURL),
 		"file":       options.Value(&b.File, nil),
 		"timeout":    options.Value(&b.Timeout, options.CheckDuration),
 		"on_failure": options.Value(&b.OnFailure, options.OneOf(breachOpen, breachClosed)),
-	}).Parse(d)
+	})(d)
 }
 
 func (b *Breach) build(r *options.Resolver) breach.Config {

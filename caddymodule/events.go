@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -32,11 +33,11 @@ var eventStorageReopened = event.Type{Type: "storage.StorageReopenedEvent", Name
 //		webhook         <url> { secret <secret> }
 //	}
 func (e *Events) readBlock(d *caddyfile.Dispenser) error {
-	return options.Block(options.Subdirectives{
+	return options.Block(&reference.Events, options.Subdirectives{
 		"retention":       options.Value(&e.Retention, options.CheckDuration),
 		"token_retention": options.Value(&e.TokenRetention, checkTokenRetention),
-		"webhook":         {Parse: e.readWebhook, Repeats: true},
-	}).Parse(d)
+		"webhook":         e.readWebhook,
+	})(d)
 }
 
 const (
@@ -81,7 +82,7 @@ func (e *Events) readWebhook(d *caddyfile.Dispenser) error {
 		}
 	}
 	start := d.Token()
-	if err := options.ReadBlock(d, "webhook", options.Subdirectives{"secret": options.Value(&w.Secret, checkWebhookSecret)}); err != nil {
+	if err := options.ReadBlock(d, "webhook", &reference.EventWebhook, options.Subdirectives{"secret": options.Value(&w.Secret, checkWebhookSecret)}); err != nil {
 		return err
 	}
 	if w.Secret == "" {

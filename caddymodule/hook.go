@@ -9,6 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -24,7 +25,7 @@ type Hook struct {
 }
 
 // readHook reads the URL and the block of a webhook: header, timeout, and the words of more.
-func (h *Hook) readHook(d *caddyfile.Dispenser, of string, more options.Subdirectives) error {
+func (h *Hook) readHook(d *caddyfile.Dispenser, of string, block *reference.Block, more options.Subdirectives) error {
 	if !d.NextArg() {
 		return d.Errf("%s: the URL is missing: add for example `%s https://example.com/send`", of, of)
 	}
@@ -35,9 +36,9 @@ func (h *Hook) readHook(d *caddyfile.Dispenser, of string, more options.Subdirec
 	if d.NextArg() {
 		return d.Errf("%s: unexpected argument, its options stand in a block", of)
 	}
-	known := options.Subdirectives{"header": {Parse: h.readHeader, Repeats: true}, "timeout": options.Value(&h.Timeout, options.CheckDuration)}
+	known := options.Subdirectives{"header": h.readHeader, "timeout": options.Value(&h.Timeout, options.CheckDuration)}
 	maps.Copy(known, more)
-	return options.ReadBlock(d, of, known)
+	return options.ReadBlock(d, of, block, known)
 }
 
 // readHeader reads

@@ -5,6 +5,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/smtp"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -70,7 +71,7 @@ func (m *SMTPMail) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		return d.Errf("mail smtp: unexpected argument %q, its options stand in a block", d.Val())
 	}
-	err := options.ReadBlock(d, "mail smtp", options.Subdirectives{
+	err := options.ReadBlock(d, "mail smtp", &reference.SMTP, options.Subdirectives{
 		"from":     options.Text(&m.From),
 		"username": options.Value(&m.Username, nil),
 		"password": options.Value(&m.Password, nil),

@@ -5,6 +5,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
@@ -47,7 +48,7 @@ func (PushWebhook) CaddyModule() caddy.ModuleInfo {
 func (m *PushWebhook) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	start := d.Token()
-	if err := m.readHook(d, "push webhook", options.Subdirectives{"secret": options.Value(&m.Secret, checkWebhookSecret)}); err != nil {
+	if err := m.readHook(d, "push webhook", &reference.PushWebhook, options.Subdirectives{"secret": options.Value(&m.Secret, checkWebhookSecret)}); err != nil {
 		return err
 	}
 	return options.Adapt(start, m.build)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/command"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
@@ -72,7 +73,7 @@ func (b *BadgerStorage) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		return d.Errf("storage badger: unexpected argument %q", d.Val())
 	}
-	return options.ReadBlock(d, "storage badger", options.Subdirectives{"min_free": options.Value(&b.MinFree, checkSize)})
+	return options.ReadBlock(d, "storage badger", &reference.Badger, options.Subdirectives{"min_free": options.Value(&b.MinFree, checkSize)})
 }
 
 // Provision resolves the options; it opens nothing.

@@ -4,6 +4,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 )
 
@@ -49,7 +50,7 @@ func Read(d *caddyfile.Dispenser, others []Client) (c Client, err error) {
 			return c, d.Errf("client %s is already defined at %s:%d: keep one of them", c.ID, other.token.File, other.token.Line)
 		}
 	}
-	if err := options.ReadBlock(d, "client "+c.ID, c.subdirectives()); err != nil {
+	if err := options.ReadBlock(d, "client "+c.ID, &reference.Client, c.subdirectives()); err != nil {
 		return c, err
 	}
 	// What is wrong with the client as a whole is said here, where the line is known.
@@ -78,19 +79,19 @@ func (c *Client) subdirectives() options.Subdirectives {
 		"default_scopes":            options.Values(&c.DefaultScopes, options.CheckScope),
 		"idps":                      options.Values(&c.IDPs, options.CheckProviderID),
 		"consent":                   options.Value(&c.Consent, checkConsent),
-		"pkce":                      {Parse: c.readPKCE},
+		"pkce":                      c.readPKCE,
 		"password_only":             options.Flag(&c.PasswordOnly),
 		"id_token_alg":              options.Value(&c.IDTokenAlg, checkAlg),
-		"id_token_claims":           {Parse: c.readIDTokenClaims},
+		"id_token_claims":           c.readIDTokenClaims,
 		"token_format":              options.Value(&c.TokenFormat, checkTokenFormat),
 		"subject_type":              options.Value(&c.SubjectType, checkSubjectType),
-		"app":                       {Parse: c.readApp},
+		"app":                       c.readApp,
 		"audiences":                 options.Values(&c.Audiences, options.CheckURI),
 		"origins":                   options.Values(&c.Origins, checkOrigin),
 		"max_sessions":              options.Value(&c.MaxSessions, checkMaxSessions),
 		"disabled":                  options.Flag(&c.Disabled),
 		"logo":                      options.Value(&c.Logo, nil),
-		"lifetimes": options.Block(options.Subdirectives{
+		"lifetimes": options.Block(&reference.Lifetimes, options.Subdirectives{
 			"code":          options.Value(&c.Lifetimes.Code, options.CheckDuration),
 			"access_token":  options.Value(&c.Lifetimes.AccessToken, options.CheckDuration),
 			"refresh_token": options.Value(&c.Lifetimes.RefreshToken, options.CheckDuration),
@@ -155,7 +156,7 @@ func ReadAPIClient(d *caddyfile.Dispenser, others []APIClient) (c APIClient, err
 			return c, d.Errf("api_client %s is already defined at %s:%d: keep one of them", c.ID, other.token.File, other.token.Line)
 		}
 	}
-	err = options.ReadBlock(d, "api_client "+c.ID, options.Subdirectives{
+	err = options.ReadBlock(d, "api_client "+c.ID, &reference.APIClient, options.Subdirectives{
 		"secret":      options.Another(&c.Secrets, options.CheckSecret),
 		"secret_hash": options.Another(&c.SecretHashes, options.CheckPHC),
 		"apis":        options.Values(&c.APIs, checkAPI),

@@ -13,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 )
 
 func init() {
@@ -107,18 +108,18 @@ func (p *Protect) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		}
 		p.Scopes = append(p.Scopes, v)
 	}
-	return options.ReadBlock(d, "protect", known, "introspect")
+	return options.ReadBlock(d, "protect", &reference.Protect, known)
 }
 
 func (p *Protect) subdirectives() options.Subdirectives {
 	return options.Subdirectives{
-		"login":       {Parse: p.readLogin},
-		"scopes":      {Parse: p.readScopes},
+		"login":       p.readLogin,
+		"scopes":      p.readScopes,
 		"groups":      options.Values(&p.Groups, nil),
 		"partition":   options.Values(&p.Partitions, checkPartition),
 		"level":       options.Value(&p.Level, options.CheckLevel),
 		"audience":    options.Values(&p.Audience, options.CheckURI),
-		"headers":     {Parse: p.readHeader, Repeats: true},
+		"headers":     p.readHeader,
 		"public":      options.Values(&p.Public, checkPublic),
 		"preflight":   options.Flag(&p.Preflight),
 		"session":     options.Value(&p.Session, options.CheckDuration),
@@ -131,14 +132,14 @@ func (p *Protect) readLogin(d *caddyfile.Dispenser) error {
 	if d.CountRemainingArgs() == 0 {
 		return options.NoMore(d, "login")
 	}
-	return options.Values(&p.Origins, options.CheckIssuer).Parse(d)
+	return options.Values(&p.Origins, options.CheckIssuer)(d)
 }
 
 func (p *Protect) readScopes(d *caddyfile.Dispenser) error {
 	if len(p.Scopes) > 0 {
 		return d.Errf("protect: scopes are already set: %s: name them all in one place", strings.Join(p.Scopes, " "))
 	}
-	return options.Values(&p.Scopes, options.CheckScope).Parse(d)
+	return options.Values(&p.Scopes, options.CheckScope)(d)
 }
 
 func (p *Protect) readHeader(d *caddyfile.Dispenser) error {

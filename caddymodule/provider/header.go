@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/header"
 )
@@ -70,11 +71,11 @@ func (h *HeaderIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		return d.Errf("idp header: unexpected argument %q, its options stand in a block", d.Val())
 	}
-	err := options.ReadBlock(d, "idp header", h.with(options.Subdirectives{
+	err := options.ReadBlock(d, "idp header", &reference.HeaderIDP, h.with(options.Subdirectives{
 		"trust":      options.Values(&h.Trust, checkNetwork),
 		"user":       options.Value(&h.User, checkHeaderName),
-		"level":      {Parse: h.readLevel, Repeats: true},
-		"attributes": {Parse: h.readAttribute, Repeats: true},
+		"level":      h.readLevel,
+		"attributes": h.readAttribute,
 		"parameters": options.Values(&h.Parameters, nil),
 	}))
 	if err != nil {

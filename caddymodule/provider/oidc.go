@@ -9,6 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/oidc"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -35,7 +36,8 @@ type OIDCIDP struct {
 	Key string `json:"key,omitempty"`
 	// The kid under which the provider knows the key. Default: its thumbprint, as in Gatehouse's own jwks.
 	KeyID string `json:"key_id,omitempty"`
-	// Key pairs that decrypt ID tokens and user info. Default: the key.
+	// Key pairs that decrypt ID tokens and user info. Default: the key, if encryption is required; otherwise encrypted
+	// answers are refused.
 	Decrypt []string `json:"decrypt,omitempty"`
 	// The scopes that are requested; openid always is. Default: openid.
 	Scopes []string `json:"scopes,omitempty"`
@@ -115,7 +117,7 @@ func (o *OIDCIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.Errf("idp oidc: unexpected argument %q, its options stand in a block", d.Val())
 	}
 	m := &OIDCMetadata{}
-	err := options.ReadBlock(d, "idp oidc", o.with(options.Subdirectives{
+	err := options.ReadBlock(d, "idp oidc", &reference.OIDC, o.with(options.Subdirectives{
 		"issuer":        options.Value(&o.Issuer, nil),
 		"client_id":     options.Value(&o.ClientID, nil),
 		"client_secret": options.Value(&o.ClientSecret, nil),
@@ -128,7 +130,7 @@ func (o *OIDCIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"response_mode": options.Value(&o.ResponseMode, nil),
 		"audiences":     options.Values(&o.Audiences, nil),
 		"map_level":     readLevels(&o.Levels),
-		"metadata": options.Block(options.Subdirectives{
+		"metadata": options.Block(&reference.OIDCMetadata, options.Subdirectives{
 			"authorization_url": options.Value(&m.AuthorizationURL, nil),
 			"token_url":         options.Value(&m.TokenURL, nil),
 			"user_info_url":     options.Value(&m.UserInfoURL, nil),

@@ -90,8 +90,8 @@ func (o *RemoteOptions) Source() idp.Provider { return nil }
 
 // with adds the words of these options to those of a provider.
 func (o *RemoteOptions) with(own options.Subdirectives) options.Subdirectives {
-	own["map"] = options.Subdirective{Parse: o.readMap, Repeats: true}
-	own["constant"] = options.Subdirective{Parse: o.readConstant, Repeats: true}
+	own["map"] = o.readMap
+	own["constant"] = o.readConstant
 	own["level"] = options.Value(&o.Level, options.CheckLevel)
 	own["couple"] = options.Value(&o.Couple, checkCouple)
 	own["identify_by"] = options.Value(&o.IdentifyBy, nil)
@@ -124,7 +124,7 @@ func (o *RemoteOptions) readConstant(d *caddyfile.Dispenser) error {
 
 // readSwitch reads on or off. The word alone is on.
 func readSwitch(to *bool) options.Subdirective {
-	return options.Subdirective{Parse: func(d *caddyfile.Dispenser) error {
+	return func(d *caddyfile.Dispenser) error {
 		word := d.Val()
 		*to = true
 		if !d.NextArg() {
@@ -135,12 +135,12 @@ func readSwitch(to *bool) options.Subdirective {
 		}
 		*to = d.Val() == "on"
 		return options.NoMore(d, word)
-	}}
+	}
 }
 
 // readLevels reads a name and the authentication level that it stands for.
 func readLevels(to *map[string]options.Count) options.Subdirective {
-	return options.Subdirective{Repeats: true, Parse: func(d *caddyfile.Dispenser) error {
+	return func(d *caddyfile.Dispenser) error {
 		args, err := options.ReadPair(d, "want what the provider says and the level that it stands for, such as `map_level urn:example:strong 3`")
 		if err != nil {
 			return err
@@ -156,7 +156,7 @@ func readLevels(to *map[string]options.Count) options.Subdirective {
 		}
 		(*to)[args[0]] = options.Count(args[1])
 		return nil
-	}}
+	}
 }
 
 // resolve returns the options' values. Files are read only when the configuration is loaded: a Caddyfile may be adapted

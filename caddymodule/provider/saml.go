@@ -9,6 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/saml"
 )
@@ -89,7 +90,7 @@ func (s *SAMLIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		return d.Errf("idp saml: unexpected argument %q, its options stand in a block", d.Val())
 	}
-	err := options.ReadBlock(d, "idp saml", s.with(options.Subdirectives{
+	err := options.ReadBlock(d, "idp saml", &reference.SAML, s.with(options.Subdirectives{
 		"metadata":             options.Value(&s.Metadata, nil),
 		"metadata_certificate": options.Value(&s.MetadataCertificate, nil),
 		"refresh":              options.Value(&s.Refresh, options.CheckDuration),
@@ -98,7 +99,7 @@ func (s *SAMLIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"decrypt":              options.Values(&s.Decrypt, nil),
 		"name_id":              options.Value(&s.NameID, nil),
 		"subject":              options.Value(&s.Subject, nil),
-		"authn_context":        {Parse: s.readContext},
+		"authn_context":        s.readContext,
 		"map_level":            readLevels(&s.Levels),
 		"provider_name":        options.Text(&s.ProviderName),
 		"artifact":             options.Flag(&s.Artifact),

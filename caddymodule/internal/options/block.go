@@ -10,36 +10,36 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/internal/near"
 )
 
-// Subdirectives are the words of one block of the Caddyfile.
+// Subdirectives read the words of one block of the Caddyfile: those that package reference lists.
 type Subdirectives map[string]Subdirective
 
 // Subdirective reads the arguments of one word; the dispenser stands on the word itself.
-type Subdirective struct {
-	Parse func(d *caddyfile.Dispenser) error
-	// Repeats allows the word more than once.
-	Repeats bool
-}
+type Subdirective func(d *caddyfile.Dispenser) error
 
 // ReadBlock reads the block that opens after the current token. An unknown or repeated word is an error that says where
-// it stands and what to do. later are words that are known and not supported yet.
-func ReadBlock(d *caddyfile.Dispenser, of string, known Subdirectives, later ...string) error {
+// it stands and what to do. of names the block in errors.
+func ReadBlock(d *caddyfile.Dispenser, of string, block *reference.Block, read Subdirectives) error {
+	if words := block.Words(); !slices.Equal(words, slices.Sorted(maps.Keys(read))) {
+		return d.Errf("%s: package reference lists %v, and the parser reads %v", of, words, slices.Sorted(maps.Keys(read)))
+	}
 	seen := map[string]int{}
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
 		word, line := d.Val(), d.Line()
-		sub, ok := known[word]
+		option := block.Option(word)
 		switch {
-		case slices.Contains(later, word):
+		case option == nil:
+			return d.Errf("%s: unrecognized subdirective %q, %s", of, word, unknownWord(word, block.Words()))
+		case option.Later:
 			return d.Errf("%s: %s %w", of, word, ErrNotSupported)
-		case !ok:
-			return d.Errf("%s: unrecognized subdirective %q, %s", of, word, unknownWord(word, known))
-		case seen[word] > 0 && !sub.Repeats:
+		case seen[word] > 0 && !option.Repeats:
 			return d.Errf("%s: %s is already set on line %d: keep one of them", of, word, seen[word])
 		}
 		seen[word] = line
-		if err := sub.Parse(d); err != nil {
+		if err := read[word](d); err != nil {
 			return err
 		}
 	}
@@ -47,19 +47,15 @@ func ReadBlock(d *caddyfile.Dispenser, of string, known Subdirectives, later ...
 }
 
 // unknownWord says what may have been meant by a word that a block does not know.
-func unknownWord(word string, known Subdirectives) string {
-	words := slices.Sorted(maps.Keys(known))
-	if found := near.Word(word, words); found != "" {
+func unknownWord(word string, known []string) string {
+	if found := near.Word(word, known); found != "" {
 		return "did you mean " + found + "?"
 	}
-	if slices.Contains(blocks, word) {
+	if reference.Opens(word) {
 		return "which is an option of gatehouse itself: is a } missing in front of it?"
 	}
-	return "known are: " + strings.Join(words, ", ")
+	return "known are: " + strings.Join(known, ", ")
 }
-
-// blocks are the words of the global block that open blocks, and that no other block has.
-var blocks = []string{"api_client", "client", "events", "identity", "idp", "mail", "outbound", "push", "scope", "sms", "storage"}
 
 // NoMore refuses further arguments and a block, which would be ignored.
 func NoMore(d *caddyfile.Dispenser, word string) error {
@@ -88,7 +84,7 @@ func Check(d *caddyfile.Dispenser, word, v string, fn func(string) error) error 
 
 // Value reads exactly one argument.
 func Value[T ~string](dst *T, fn func(string) error) Subdirective {
-	return Subdirective{Parse: func(d *caddyfile.Dispenser) error { return ReadValue(d, dst, fn) }}
+	return func(d *caddyfile.Dispenser) error { return ReadValue(d, dst, fn) }
 }
 
 // ReadValue reads exactly one argument of the word that the dispenser stands on.
@@ -107,7 +103,7 @@ func ReadValue[T ~string](d *caddyfile.Dispenser, dst *T, fn func(string) error)
 
 // Values reads one argument or more.
 func Values[T ~string](dst *[]T, fn func(string) error) Subdirective {
-	return Subdirective{Parse: func(d *caddyfile.Dispenser) error {
+	return func(d *caddyfile.Dispenser) error {
 		word := d.Val()
 		for d.NextArg() {
 			v := d.Val()
@@ -123,24 +119,24 @@ func Values[T ~string](dst *[]T, fn func(string) error) Subdirective {
 			return missing(d, word, "a value is missing")
 		}
 		return NoMore(d, word)
-	}}
+	}
 }
 
 // Another reads one argument each time the word appears.
 func Another[T ~string](dst *[]T, fn func(string) error) Subdirective {
-	return Subdirective{Repeats: true, Parse: func(d *caddyfile.Dispenser) error {
+	return func(d *caddyfile.Dispenser) error {
 		var v T
 		if err := ReadValue(d, &v, fn); err != nil {
 			return err
 		}
 		*dst = append(*dst, v)
 		return nil
-	}}
+	}
 }
 
 // Text reads one argument, or several as one text with spaces: name Demo Person.
 func Text(dst *string) Subdirective {
-	return Subdirective{Parse: func(d *caddyfile.Dispenser) error {
+	return func(d *caddyfile.Dispenser) error {
 		word := d.Val()
 		args := d.RemainingArgs()
 		if len(args) == 0 {
@@ -148,26 +144,26 @@ func Text(dst *string) Subdirective {
 		}
 		*dst = strings.Join(args, " ")
 		return NoMore(d, word)
-	}}
+	}
 }
 
 // Flag sets dst when the word is present.
 func Flag(dst *bool) Subdirective {
-	return Subdirective{Parse: func(d *caddyfile.Dispenser) error {
+	return func(d *caddyfile.Dispenser) error {
 		*dst = true
 		return NoMore(d, d.Val())
-	}}
+	}
 }
 
 // Block reads a block without arguments.
-func Block(known Subdirectives) Subdirective {
-	return Subdirective{Parse: func(d *caddyfile.Dispenser) error {
+func Block(block *reference.Block, read Subdirectives) Subdirective {
+	return func(d *caddyfile.Dispenser) error {
 		word := d.Val()
 		if d.NextArg() {
 			return d.Errf("%s: unexpected argument %q, its options stand in a block", word, d.Val())
 		}
-		return ReadBlock(d, word, known)
-	}}
+		return ReadBlock(d, word, block, read)
+	}
 }
 
 // At adds the place of an earlier token to an error.

@@ -1,0 +1,126 @@
+package reference
+
+// Client is an OAuth client.
+var Client = Block{
+	Head: "client <id>", Open: "client shop",
+	Text: "An application that signs people in, or a program that gets tokens for itself, by OAuth 2.0 and OpenID Connect. The id is its `client_id`.",
+	Needs: `secret {env.SHOP_SECRET}
+redirect_uris https://shop.example.com/callback
+grants authorization_code refresh_token
+scopes openid profile email`,
+	Options: []Option{
+		{Word: "name", Arguments: "<text>", Default: "the id", Text: "The name that people see.", Example: "name The shop"},
+		{
+			Word: "public", Text: "The client cannot keep a secret: a single-page or mobile application. It has no secret and must use PKCE.",
+			Example: "public\nredirect_uris https://spa.example.com/\ngrants authorization_code\nscopes openid", Instead: "-",
+		},
+		{
+			Word: "secret", Arguments: "<secret>", Repeats: true, Default: "required, unless there is a `secret_hash`, `public` or `private_key_jwt`", Example: "secret {env.SHOP_SECRET}",
+			Text: "A secret of at least 32 characters; `caddy gatehouse secret` prints one. Twice while it is rotated: both are valid.",
+		},
+		{
+			Word: "secret_hash", Arguments: "<PHC string>", Repeats: true, Text: "A secret as an Argon2id or bcrypt hash, in place of `secret`.",
+			Example: "secret_hash $argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$wYxzbMNMhf9rHdLOaa6kjRS2Nw/9EXmeQwhgYoYD2gU",
+		},
+		{
+			Word: "auth_method", Arguments: "basic|post|private_key_jwt", Default: "`post`", Example: "auth_method basic",
+			Text: "How the client authenticates. `post`: with its secret in the form, or as Basic credentials. `basic`: not in the form. `private_key_jwt`: with a key of `jwks`, and without a secret.",
+		},
+		{
+			Word: "jwks", Arguments: "<file or url>", Text: "The public keys of `private_key_jwt`, a JSON Web Key Set. A file is read when the configuration is loaded, a URL when it is needed.",
+			Example: "auth_method private_key_jwt\njwks https://shop.example.com/jwks.json\nredirect_uris https://shop.example.com/callback\ngrants authorization_code\nscopes openid", Instead: "-",
+		},
+		{
+			Word: "redirect_uris", Arguments: "<uri>…", Default: "required for `authorization_code`, `implicit` and `id_token`", Example: "redirect_uris https://shop.example.com/callback",
+			Text: "Where the browser can be sent after a sign-in. They are compared exactly; only a public client can add a port at a loopback host.",
+		},
+		{
+			Word: "post_logout_redirect_uris", Arguments: "<uri>…", Example: "post_logout_redirect_uris https://shop.example.com/",
+			Text: "Where the browser can be sent after a sign-out. They are compared exactly, except that `https://shop.example.com` and `https://shop.example.com/` are the same.",
+		},
+		{Word: "backchannel_logout_uri", Arguments: "<uri>", Text: "Where a logout token is posted to when a session that the client knows has ended.", Example: "backchannel_logout_uri https://shop.example.com/backchannel-logout"},
+		{
+			Word: "frontchannel_logout_uri", Arguments: "<uri>", Example: "frontchannel_logout_uri https://shop.example.com/frontchannel-logout",
+			Text: "What the page after a sign-out loads in a frame. Scheme, host and port are those of a redirect URI.",
+		},
+		{
+			Word: "grants", Arguments: "<grant>…", Default: "required", Example: "grants authorization_code refresh_token",
+			Text: "What the client may do: `authorization_code`, `refresh_token`, `client_credentials`, `id_token` (sign-in by an ID token alone), and the deprecated `implicit`, `password` and `validate_bearer`.",
+		},
+		{Word: "scopes", Arguments: "<scope>…", Text: "The scopes that it can ask for.", Example: "scopes openid profile orders.read"},
+		{Word: "default_scopes", Arguments: "<scope>…", Default: "the only one of a client with one scope", Text: "The scopes that it gets when it asks for none. Each is among `scopes`.", Example: "default_scopes openid"},
+		{
+			Word: "idps", Arguments: "<id>…", Default: "`identity`", Example: "idps corp identity",
+			Beside: "idp corp oidc {\n\tissuer https://login.corp.example\n\tclient_id gatehouse\n\tclient_secret {env.CORP_SECRET}\n}",
+			Text:   "The identity providers that it can use, the default first: the ids of `idp` blocks, and `identity` for the accounts of Gatehouse itself.",
+		},
+		{Word: "consent", Arguments: "on|off|always", Default: "`on`", Text: "Whether people are asked before the client gets anything: `on` once for each scope, `always` at every sign-in.", Example: "consent off"},
+		{Word: "pkce", Arguments: "required", Default: "required of public clients only", Text: "A client with a secret must use PKCE, too.", Example: "pkce required"},
+		{
+			Word: "password_only", Default: "refused", Text: "The grant `password` signs in people who have a second factor without asking for it.",
+			Example: "password_only\nsecret {env.SHOP_SECRET}\ngrants password\nscopes profile", Instead: "-",
+		},
+		{Word: "id_token_alg", Arguments: "RS256|ES256|EdDSA", Default: "`RS256`", Text: "The signature of its ID tokens.", Example: "id_token_alg ES256"},
+		{
+			Word: "id_token_claims", Arguments: "on|off", Default: "`off`", Example: "id_token_claims on",
+			Text: "The claims of the scopes, such as name and groups, are in the ID token, too, for libraries that do not ask the userinfo endpoint.",
+		},
+		{Word: "token_format", Arguments: "opaque|jwt", Default: "`opaque`", Text: "The form of its access tokens. `jwt` is that of RFC 9068, signed like its ID tokens, and lives for a day at most.", Example: "token_format jwt"},
+		{
+			Word: "subject_type", Arguments: "public|pairwise", Default: "`public`", Example: "subject_type pairwise",
+			Text: "The identifier by which the client knows a person (`sub`): the same for all clients, or another one for each host of redirect URIs.",
+		},
+		{
+			Word: "app", Arguments: "<identifier> <platform> <version>", Example: "app com.example.shop android 4.2.0",
+			Text: "The mobile app that the client is an instance of. Introspection returns it.",
+		},
+		{Word: "audiences", Arguments: "<uri>…", Text: "The resources (RFC 8707) that it can ask tokens for.", Example: "audiences https://api.example.com"},
+		{Word: "origins", Arguments: "<origin>…", Default: "those of its redirect URIs", Text: "Further origins of web pages whose scripts can call the token endpoint.", Example: "origins https://www.example.com"},
+		{Word: "max_sessions", Arguments: "<number>", Default: "`25`", Text: "How many sign-ins of one person the client can hold at once: 1 to 1000. The oldest gives way.", Example: "max_sessions 5"},
+		{Word: "disabled", Text: "The client is switched off: nothing of it is valid.", Example: "disabled"},
+		{Word: "logo", Arguments: "<file>", Text: "A PNG, JPEG or GIF picture of at most 64 KiB, shown where people sign in and consent.", Example: "logo /etc/gatehouse/logo.png"},
+		{Word: "lifetimes", Text: "How long what it gets is valid.", Blocks: []*Block{&Lifetimes}},
+	},
+}
+
+// Lifetimes are those of a client.
+var Lifetimes = Block{
+	Head: "lifetimes",
+	Text: "How long codes and tokens of the client are valid.",
+	Options: []Option{
+		{Word: "code", Arguments: "<duration>", Default: "`30s`", Text: "An authorization code: 1s to 10m.", Example: "code 1m"},
+		{Word: "access_token", Arguments: "<duration>", Default: "`15m`", Text: "An access token: 1s to 366d; with `token_format jwt` 24h at most.", Example: "access_token 5m"},
+		{Word: "refresh_token", Arguments: "<duration>", Default: "`30d`", Text: "One refresh token. Each use replaces it.", Example: "refresh_token 7d"},
+		{Word: "refresh_chain", Arguments: "<duration>", Default: "`90d`", Text: "All refresh tokens that follow from one sign-in.", Example: "refresh_chain 30d"},
+		{Word: "refresh_grace", Arguments: "<duration>", Default: "`10s`", Text: "How long a used refresh token is answered with the same successor, for a client whose connection broke: 5m at most.", Example: "refresh_grace 30s"},
+		{Word: "session", Arguments: "<duration>", Default: "any", Text: "The oldest sign-in that the client accepts; for an older one people sign in again.", Example: "session 12h"},
+	},
+}
+
+// APIClient are credentials of the APIs.
+var APIClient = Block{
+	Head: "api_client <id>", Open: "api_client ops",
+	Text:  "Basic credentials for the HTTP APIs. It is not an OAuth client.",
+	Needs: "secret {env.OPS_SECRET}\napis introspection",
+	Options: []Option{
+		{
+			Word: "secret", Arguments: "<secret>", Repeats: true, Default: "required, unless there is a `secret_hash`", Example: "secret {env.OPS_SECRET}",
+			Text: "A secret of at least 32 characters; `caddy gatehouse secret` prints one. Twice while it is rotated: both are valid.",
+		},
+		{
+			Word: "secret_hash", Arguments: "<PHC string>", Repeats: true, Text: "A secret as an Argon2id or bcrypt hash, in place of `secret`.",
+			Example: "secret_hash $argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$wYxzbMNMhf9rHdLOaa6kjRS2Nw/9EXmeQwhgYoYD2gU",
+		},
+		{Word: "apis", Arguments: "<api>…", Default: "required", Text: "The APIs that it can use: `introspection`, `configuration`, `credentials`, `events`, `persons`.", Example: "apis introspection events"},
+		{Word: "audiences", Arguments: "<uri>…", Default: "all", Text: "It introspects only tokens for these resources (RFC 8707).", Example: "audiences https://api.example.com"},
+		{
+			Word: "partitions", Arguments: "<name>…", Default: "all", Text: "It reaches only people of these partitions. It needs `partitions` in `identity`.",
+			Example: "partitions north\napis persons", Beside: "identity {\n\tpartitions north south\n}",
+		},
+		{
+			Word: "max_level", Arguments: "<1 to 4>", Default: "`2`", Text: "The highest authentication level of the LOGIN action tokens that it makes. It needs `persons` among `apis`.",
+			Example: "max_level 3\napis persons",
+		},
+		{Word: "disabled", Text: "The credentials are switched off.", Example: "disabled"},
+	},
+}

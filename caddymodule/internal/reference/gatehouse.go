@@ -1,0 +1,94 @@
+package reference
+
+// Gatehouse is the global option.
+var Gatehouse = Block{
+	Head:  "gatehouse",
+	Text:  "The authorization server and the identity service of this Caddy. The block stands among the global options, once.",
+	Needs: "issuer https://auth.example.com",
+	Options: []Option{
+		{
+			Word: "issuer", Arguments: "<url>", Default: "required",
+			Text:    "The address of every endpoint and page: scheme and host, without a path. A site with the directive `gatehouse` must serve it. http is for loopback hosts only.",
+			Example: "issuer https://auth.example.com",
+		},
+		{
+			Word: "storage", Arguments: "<module> …", Default: "`badger` in Caddy's data directory",
+			Text:   "Where everything is kept that changes while the server runs. One process at a time can use a store.",
+			Blocks: []*Block{&Badger},
+		},
+		{
+			Word: "encryption_key", Arguments: "<key> [<older key>…]", Default: "a key that is made once and kept beside the storage directory (`<directory>.key`, mode 0600)",
+			Text:    "Keys of 32 bytes in Base64 that seal private keys and other secrets at rest: the first one seals, all of them open. A backup contains none of them. `openssl rand -base64 32` makes one.",
+			Example: "encryption_key {env.GATEHOUSE_KEY}",
+		},
+		{Word: "scope", Arguments: "<name>", Repeats: true, Text: "What a scope demands. A scope without a block only needs to be named by clients.", Blocks: []*Block{&Scope}},
+		{Word: "client", Arguments: "<id>", Repeats: true, Text: "An application that gets tokens. `caddy gatehouse client add` adds more without a reload.", Blocks: []*Block{&Client}},
+		{Word: "api_client", Arguments: "<id>", Repeats: true, Text: "Credentials for the HTTP APIs.", Blocks: []*Block{&APIClient}},
+		{
+			Word: "idp", Arguments: "<id> <module>", Repeats: true,
+			Text:   "An identity provider where people sign in. The id has letters, digits, dots, `-` and `_`, appears in addresses, and is what `idps` of a client names. `ldap` and `kerberos` are not supported yet.",
+			Blocks: []*Block{&SAML, &OIDC, &HeaderIDP},
+		},
+		{Word: "identity", Text: "The people, how they sign in, and how the pages look.", Blocks: []*Block{&Identity}},
+		{Word: "events", Text: "How long events are kept, and where they are sent.", Blocks: []*Block{&Events}},
+		{Word: "outbound", Text: "Where the server may connect to.", Blocks: []*Block{&Outbound}},
+		{Word: "mail", Arguments: "<module> …", Text: "What delivers e-mails. Without it people get none, and nothing that needs e-mail is offered.", Blocks: []*Block{&SMTP}},
+		{Word: "sms", Arguments: "<module> …", Text: "What delivers text messages. They are sent while `features.sms_enabled` of the [settings](configuration.md) is on.", Blocks: []*Block{&SMSWebhook}},
+		{Word: "push", Arguments: "<module> …", Text: "What delivers prompts to people's phones.", Blocks: []*Block{&PushWebhook}},
+	},
+}
+
+// Badger is the storage engine in a directory.
+var Badger = Block{
+	Head: "storage badger [<directory>]", Open: "storage badger /var/lib/gatehouse", Bare: true,
+	Text: "Records in a directory of this machine, which is created with mode 0700. A write is durable once it is answered. " +
+		"Default of the directory: `gatehouse` in Caddy's data directory.",
+	Options: []Option{{
+		Word: "min_free", Arguments: "<size>", Default: "`128MiB`", Example: "min_free 512MiB",
+		Text: "The free space below which nothing is written and requests that write are answered 503, because a full disk would end the process. Half as much again is set aside in a file of the directory.",
+	}},
+}
+
+// Scope describes a scope.
+var Scope = Block{
+	Head: "scope <name>", Open: "scope orders.read",
+	Text: "What a scope demands, and what the consent page says about it.",
+	Options: []Option{
+		{Word: "description", Arguments: "<text>", Default: "the name", Text: "The text on the consent page.", Example: `description "Read your orders"`},
+		{Word: "level", Arguments: "<1 to 4>", Default: "any", Text: "The authentication level that people must have reached before they get it. A sign-in below it leads to a second factor.", Example: "level 2"},
+		{Word: "usage_limit", Arguments: "<number>", Default: "`0`: unlimited", Text: "How often an access token with this scope can be used. Of several scopes, the lowest limit counts.", Example: "usage_limit 5"},
+	},
+}
+
+// Outbound is about requests of the server.
+var Outbound = Block{
+	Head: "outbound",
+	Text: "Addresses that stand in the Caddyfile are connected to as written. All others, such as those of the configuration API, of metadata and of clients, must be public ones.",
+	Options: []Option{{
+		Word: "allow", Arguments: "<network>…", Text: "Networks that such addresses can be in, in addition to public ones. A network is written with its first address.", Example: "allow 10.0.0.0/8 fd00::/8",
+	}},
+}
+
+// Events is about what happens to events.
+var Events = Block{
+	Head: "events",
+	Text: "The record of what people, operators and applications did. [events.md](events.md) lists every type.",
+	Options: []Option{
+		{Word: "retention", Arguments: "<duration>", Default: "for ever", Text: "How long events are kept, except those of `token_retention`.", Example: "retention 400d"},
+		{
+			Word: "token_retention", Arguments: "<duration>|forever", Default: "`90d`, or `retention` where that is shorter", Example: "token_retention 30d",
+			Text: "How long events are kept about tokens that clients get for themselves, and about clients that could not authenticate.",
+		},
+		{Word: "webhook", Arguments: "<url>", Repeats: true, Text: "A receiver of each event that is about a person or the configuration. Several receivers have a block each.", Blocks: []*Block{&EventWebhook}},
+	},
+}
+
+// EventWebhook is a receiver of events.
+var EventWebhook = Block{
+	Head: "webhook <url>", Open: "webhook https://siem.example.com/gatehouse",
+	Text:  "A POST of JSON for each event, signed as [Standard Webhooks](https://www.standardwebhooks.com) says, and repeated until the receiver answers with 2xx.",
+	Needs: "secret {env.EVENTS_SECRET}",
+	Options: []Option{{
+		Word: "secret", Arguments: "<secret>", Default: "required", Text: "The key of the signature: at least 32 characters, taken as they are, or `whsec_` and the key in Base64.", Example: "secret {env.EVENTS_SECRET}",
+	}},
+}

@@ -1,0 +1,35 @@
+package reference
+
+// Protect is the directive in front of upstreams.
+var Protect = Block{
+	Head: "protect [<matcher>] [<scope>…]", Open: "protect",
+	Text: "Lets a request pass only with a bearer token of this issuer or, with `login`, the session of a browser. Arguments are scopes that a bearer token must have. " +
+		"A matcher selects the requests that need a credential; all others go on without one, and without the identity headers and cookies that only Gatehouse may set. " +
+		"Upstreams read the headers of `headers`, other directives the placeholders `{http.auth.user.id}` and `{http.auth.user.<claim>}`. " +
+		"Caddy runs it before `request_header`, `handle`, `route` and everything that answers.",
+	Bare: true, Sample: "login\ngroups staff",
+	Options: []Option{
+		{
+			Word: "login", Arguments: "[<origin>…]", Default: "bearer tokens only", Example: "login",
+			Text: "Browsers without a session are sent to sign in and come back. The origins are those under which browsers see the site; by default those of its addresses.",
+		},
+		{Word: "scopes", Arguments: "<scope>…", Text: "Scopes that a bearer token must have, all of them. A browser session has them once it has the level that they need.", Example: "scopes openid orders.read"},
+		{Word: "groups", Arguments: "<group>…", Default: "everybody, and clients with a token of their own", Text: "Groups of which the person must be in at least one.", Example: "login\ngroups staff admins"},
+		{Word: "partition", Arguments: "<name>…|*", Default: "`default`, which is everybody where there are no partitions", Text: "The partitions whose people can pass; `*` stands for all.", Example: "partition north"},
+		{Word: "level", Arguments: "<1 to 4>", Default: "any", Text: "The least authentication level. Clients get the challenge of RFC 9470, browsers are sent to a second factor.", Example: "level 2"},
+		{Word: "audience", Arguments: "<uri>…", Default: "any", Text: "Resources (RFC 8707) of which a bearer token must name at least one.", Example: "audience https://api.example.com"},
+		{
+			Word: "headers", Arguments: "<header> <claim>", Repeats: true, Default: "`Remote-User` username, `Remote-Name` name, `Remote-Email` email, `Remote-Groups` groups", Example: "headers Remote-User sub\nheaders Remote-Email email",
+			Text: "A header that carries a claim to the upstream, instead of the four of the default, which are deleted from requests in any case. " +
+				"Claims are `sub`, `username`, `name`, `email`, `groups`, `client_id`, `scope`, `acr` and those of the profile.",
+		},
+		{
+			Word: "public", Arguments: "<path>…", Example: "public /healthz /assets/*",
+			Text: "Paths that need no credential: exact ones, and with `/*` at the end all below. With this option a request whose path is not canonical is refused.",
+		},
+		{Word: "preflight", Default: "they need a credential, too", Text: "CORS preflights go on without a credential, for APIs that scripts of other origins call.", Example: "preflight"},
+		{Word: "session", Arguments: "<duration>", Default: "any, while the session of the issuer lasts", Text: "The oldest sign-in that the site accepts from a browser.", Example: "login\nsession 12h"},
+		{Word: "strip_token", Default: "it is passed on", Text: "The bearer token is kept from the upstream.", Example: "strip_token"},
+		{Word: "introspect", Arguments: "<url>", Text: "Not supported yet: tokens of another authorization server.", Later: true},
+	},
+}

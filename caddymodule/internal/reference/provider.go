@@ -1,0 +1,163 @@
+package reference
+
+import "slices"
+
+// providerOptions are the options of every identity provider.
+var providerOptions = []Option{
+	{Word: "name", Arguments: "<text>", Default: "the id", Text: "What people and events call the provider.", Example: "name Partner account"},
+	{Word: "disabled", Text: "The provider is switched off and signs in nobody.", Example: "disabled"},
+}
+
+// remoteOptions are the options of the identity providers that the browser is sent to.
+var remoteOptions = append([]Option{
+	{
+		Word: "map", Arguments: "<attribute> <detail>", Repeats: true, Example: "map mail email",
+		Text: "An attribute or claim of the provider that becomes a user detail. The details `email`, `name`, `given_name`, `family_name` and `username` also fill in a new account. " +
+			"Without `username` the account gets a made-up one, unless its address is of one of the `domains`. An attribute of SAML goes by its name, its friendly name or the usual short name " +
+			"of its object identifier, a member of an object in a claim by a name with dots: `address.locality`.",
+	},
+	{Word: "constant", Arguments: "<detail> <value>", Repeats: true, Text: "A user detail with the same value for everybody from this provider.", Example: "constant tenant partner"},
+	{Word: "level", Arguments: "<1 to 4>", Default: "`1`", Text: "The authentication level of a sign-in there, where `map_level` does not say it.", Example: "level 2"},
+	{
+		Word: "couple", Arguments: "email", Default: "the person is asked to sign in", Example: "couple email",
+		Text: "Links by a verified address: somebody whose address an account here has signs in to that account. An account that also signs in at a provider without this option is not linked this way, " +
+			"because that provider could have entered the address. For SAML the provider's `email` counts as verified, unless `email_verified` is mapped and says otherwise; " +
+			"if the provider changes the NameID format, the address also moves a link to the new NameID.",
+	},
+	{
+		Word: "identify_by", Arguments: "<attribute>", Example: "identify_by employee_number",
+		Text: "An attribute or claim that identifies a person in addition to the name that the provider gives them (NameID, `sub`). It is remembered at each sign-in, and finds the account when that name changes. " +
+			"The provider must set it itself and never give its value to anybody else.",
+	},
+	{
+		Word: "domains", Arguments: "<domain>…", Example: "domains partner.example",
+		Text: "E-mail domains whose people are sent to this provider. It vouches for addresses of these domains only, and such an address is the username of a new account.",
+	},
+	{Word: "icon", Arguments: "<file>", Default: "a drawing", Text: "A PNG, JPEG or GIF picture of at most 64 KiB for the sign-in page.", Example: "icon /etc/gatehouse/logo.png"},
+	{Word: "timeout", Arguments: "<duration>", Default: "`5s`", Text: "How long a person waits for the provider: 100ms to 5s.", Example: "timeout 3s"},
+}, providerOptions...)
+
+// SAML is a provider of SAML 2.0.
+var SAML = Block{
+	Head: "idp <id> saml", Open: "idp partner saml",
+	Text:  "Sign-in at a SAML 2.0 identity provider. Gatehouse's metadata for it is at `/saml/<id>/metadata`. [saml.md](saml.md) is a guide.",
+	Needs: "metadata https://idp.partner.example/metadata",
+	Options: slices.Concat([]Option{
+		{
+			Word: "metadata", Arguments: "<file or address>", Default: "required", Example: "metadata https://idp.partner.example/metadata",
+			Text: "The metadata of one provider, 1 MiB at most: an https address (http at this machine only), which is read again, or a file, which is looked at every minute. " +
+				"What cannot be read changes nothing: the last good metadata is used until its `validUntil`.",
+		},
+		{
+			Word: "metadata_certificate", Arguments: "<file>", Default: "unsigned metadata is accepted", Example: "metadata_certificate /etc/gatehouse/federation.pem",
+			Text: "A PEM file: the metadata must be signed by its key. Federations publish one.",
+		},
+		{Word: "refresh", Arguments: "<duration>", Default: "`cacheDuration` of the metadata, or `1h`", Text: "How old metadata behind an address becomes before it is read again; at least 5m.", Example: "refresh 6h"},
+		{Word: "allow_unsolicited", Default: "refused", Text: "Accepts sign-ins that begin at the provider. They can be forced upon a browser, so leave it off unless you need it.", Example: "allow_unsolicited"},
+		{
+			Word: "sign", Arguments: "<key pair>…", Default: "Gatehouse's own", Example: "sign saml-2026 saml-2027",
+			Text: "Key pairs of the [settings](configuration.md) by name, 4 at most. The first one signs, all of them are in Gatehouse's metadata.",
+		},
+		{Word: "decrypt", Arguments: "<key pair>…", Default: "Gatehouse's own", Text: "Key pairs of the settings by name, 4 at most. All of them decrypt and are in Gatehouse's metadata.", Example: "decrypt saml-2027 saml-2026"},
+		{
+			Word: "name_id", Arguments: "persistent|transient|email|unspecified|<urn>", Default: "the provider chooses", Example: "name_id persistent",
+			Text: "The format of the name that is asked for.",
+		},
+		{
+			Word: "subject", Arguments: "<attribute>", Default: "the NameID; if it is transient, the mapped `email`", Example: "subject eduPersonPrincipalName",
+			Text: "The attribute that identifies a person for good.",
+		},
+		{
+			Word: "authn_context", Arguments: "exact|minimum|maximum|better <class>…", Default: "the classes of `map_level` that reach the level which is needed, if it is above 1",
+			Example: "authn_context minimum urn:oasis:names:tc:SAML:2.0:ac:classes:PasswordProtectedTransport",
+			Text:    "The class of sign-in that is asked for. With `exact`, any other class is refused.",
+		},
+		{
+			Word: "map_level", Arguments: "<class> <1 to 4>", Repeats: true, Default: "`level` for all", Example: "map_level urn:oasis:names:tc:SAML:2.0:ac:classes:Smartcard 3",
+			Text: "The authentication level of a sign-in, by the class that the provider names.",
+		},
+		{Word: "provider_name", Arguments: "<text>", Default: "the name of the application", Text: "What the provider shows as the one who asks.", Example: "provider_name The shop"},
+		{Word: "artifact", Default: "answers by POST", Text: "Asks for the answer by artifact. The provider's metadata must name an artifact resolution service.", Example: "artifact"},
+	}, remoteOptions),
+}
+
+// OIDC is a provider of OpenID Connect.
+var OIDC = Block{
+	Head: "idp <id> oidc", Open: "idp corp oidc",
+	Text:  "Sign-in at an OpenID provider. The redirect URI to register there is `/oidc/<id>/callback`. [openid-providers.md](openid-providers.md) is a guide.",
+	Needs: "issuer https://login.corp.example\nclient_id gatehouse\nclient_secret {env.CORP_SECRET}",
+	Options: slices.Concat([]Option{
+		{
+			Word: "issuer", Arguments: "<url>", Default: "required", Example: "issuer https://login.corp.example",
+			Text: "The provider's issuer identifier, exactly as it writes it. Its metadata is below it, at `/.well-known/openid-configuration`.",
+		},
+		{Word: "client_id", Arguments: "<text>", Default: "required", Text: "What the provider calls Gatehouse.", Example: "client_id gatehouse"},
+		{Word: "client_secret", Arguments: "<secret>", Text: "The secret there.", Example: "client_secret {env.CORP_SECRET}"},
+		{
+			Word: "auth_method", Arguments: "basic|post|private_key_jwt|none", Default: "`basic` with a secret, otherwise `none`", Example: "auth_method post",
+			Text: "How Gatehouse authenticates there. `client_secret_basic` and `client_secret_post` are other words for the first two.",
+		},
+		{
+			Word: "key", Arguments: "<key pair>", Default: "Gatehouse's own", Text: "The key pair of the [settings](configuration.md) that signs for `private_key_jwt`.",
+			Example: "issuer https://login.corp.example\nclient_id gatehouse\nauth_method private_key_jwt\nkey corp-2026", Instead: "-",
+		},
+		{
+			Word: "key_id", Arguments: "<text>", Default: "its thumbprint, as in Gatehouse's `jwks`", Text: "The `kid` under which the provider knows that key.",
+			Example: "issuer https://login.corp.example\nclient_id gatehouse\nauth_method private_key_jwt\nkey_id 7f3a", Instead: "-",
+		},
+		{
+			Word: "decrypt", Arguments: "<key pair>…", Default: "`key`, if encryption is required; otherwise encrypted answers are refused", Example: "decrypt corp-2026",
+			Text: "Key pairs that decrypt ID tokens and user info.",
+		},
+		{Word: "scopes", Arguments: "<scope>…", Default: "`openid`", Text: "The scopes that are asked for; `openid` always is.", Example: "scopes openid email profile"},
+		{Word: "claims", Arguments: "<JSON>", Text: "The `claims` parameter (OpenID Connect Core 5.5), a JSON object.", Example: "claims `{\"userinfo\":{\"email\":null}}`"},
+		{Word: "response_mode", Arguments: "query|form_post", Default: "`query`", Text: "How the answer comes back.", Example: "response_mode form_post"},
+		{Word: "audiences", Arguments: "<client id>…", Text: "Other audiences that an ID token can name besides Gatehouse.", Example: "audiences corp-mobile"},
+		{
+			Word: "map_level", Arguments: "<acr> <1 to 4>", Repeats: true, Default: "`level` for all", Example: "map_level urn:example:mfa 3",
+			Text: "The authentication level of a sign-in, by the `acr` that the provider reports. Those that reach the level which is needed are asked for.",
+		},
+		{Word: "metadata", Default: "they are discovered", Text: "The addresses of a provider that publishes no metadata.", Blocks: []*Block{&OIDCMetadata}},
+		{Word: "metadata_expiration", Arguments: "<duration>", Default: "as the provider's answer says, or `1h`", Text: "How long discovered metadata is used before it is fetched again.", Example: "metadata_expiration 6h"},
+		{Word: "id_token_encryption_required", Text: "Refuses ID tokens that are not encrypted.", Example: "id_token_encryption_required"},
+		{Word: "user_info_encryption_required", Text: "Refuses user info that is not encrypted.", Example: "user_info_encryption_required"},
+		{Word: "front_channel_logout", Text: "The provider can sign people out by a frame, at `/oidc/<id>/frontchannel-logout`.", Example: "front_channel_logout"},
+		{
+			Word: "email_verified_strings", Arguments: "[on|off]", Default: "`off`: only the boolean counts", Example: "email_verified_strings",
+			Text: "`email_verified` counts as the string `\"true\"`, too. At some providers people choose the text of claims, so this is for those that write no boolean.",
+		},
+	}, remoteOptions),
+}
+
+// OIDCMetadata are the addresses of a provider.
+var OIDCMetadata = Block{
+	Head: "metadata",
+	Text: "The addresses of a provider that publishes no metadata. They replace discovery.",
+	Needs: `authorization_url https://login.corp.example/authorize
+token_url https://login.corp.example/token
+jwks_url https://login.corp.example/keys`,
+	Options: []Option{
+		{Word: "authorization_url", Arguments: "<url>", Default: "required", Text: "Where browsers are sent to sign in.", Example: "authorization_url https://login.corp.example/authorize"},
+		{Word: "token_url", Arguments: "<url>", Default: "required", Text: "The token endpoint.", Example: "token_url https://login.corp.example/token"},
+		{Word: "jwks_url", Arguments: "<url>", Default: "required", Text: "The keys.", Example: "jwks_url https://login.corp.example/keys"},
+		{Word: "user_info_url", Arguments: "<url>", Text: "The user info endpoint.", Example: "user_info_url https://login.corp.example/userinfo"},
+		{Word: "end_session_url", Arguments: "<url>", Text: "Where browsers are sent to sign out.", Example: "end_session_url https://login.corp.example/logout"},
+	},
+}
+
+// HeaderIDP is a proxy that has established who somebody is.
+var HeaderIDP = Block{
+	Head: "idp <id> header", Open: "idp edge header",
+	Text:  "An identity that a proxy in front has established, in headers of the request. Only the address of the direct peer counts. From every other peer these headers are deleted.",
+	Needs: "trust 10.0.0.0/8\nuser X-Remote-User",
+	Options: slices.Concat([]Option{
+		{Word: "trust", Arguments: "<network>…", Default: "required", Text: "The addresses or networks of the proxies.", Example: "trust 10.0.0.0/8"},
+		{Word: "user", Arguments: "<header>", Default: "required", Text: "The header with the username.", Example: "user X-Remote-User"},
+		{
+			Word: "level", Arguments: "<header>|<1 to 4>", Repeats: true, Default: "`1`", Example: "level X-Remote-Level\nlevel 2",
+			Text: "The header with the authentication level, or the level itself. Both can be set: the number counts where the header is absent.",
+		},
+		{Word: "attributes", Arguments: "<header> <detail>", Repeats: true, Text: "A header that becomes a user detail.", Example: "attributes X-Remote-Email email"},
+		{Word: "parameters", Arguments: "<name>…", Text: "Parameters of the authorization request that become user details.", Example: "parameters branch"},
+	}, providerOptions),
+}
