@@ -94,7 +94,7 @@ func (c *conn) count(busy bool) {
 	case busy && !c.busy:
 		c.place.busy.Add(1)
 	case !busy && c.busy:
-		c.place.busy.Add(-1)
+		c.place.answered()
 	}
 	c.busy = busy
 }

@@ -83,8 +83,9 @@ func InUse() bool {
 // place is one address.
 type place struct {
 	key    string
-	socket net.Listener // shared by all listeners; nil: each has its own
-	busy   atomic.Int64 // connections with a request of which the server does not know yet that it is one, or is answering
+	socket net.Listener  // shared by all listeners; nil: each has its own
+	busy   atomic.Int64  // connections with a request of which the server does not know yet that it is one, or is answering
+	quiet  chan struct{} // holds a token when busy has become 0
 
 	mu        sync.Mutex // guards listeners
 	listeners []*listener
@@ -107,7 +108,7 @@ func (*Wrapper) WrapListener(ln net.Listener) net.Listener {
 	places.Lock()
 	p, running := places.open[key]
 	if !running {
-		p = &place{key: key, socket: pin(ln)}
+		p = &place{key: key, socket: pin(ln), quiet: make(chan struct{}, 1)}
 		places.open[key] = p
 	}
 	l.place = p
@@ -133,8 +134,25 @@ func (*Wrapper) WrapListener(ln net.Listener) net.Listener {
 // settle waits until the requests are answered that the old server has. Later ones are already the new server's, so
 // this is soon, unless one takes long: net/http finishes it.
 func (p *place) settle() {
-	for end := time.Now().Add(settle); p.busy.Load() > 0 && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
+	end := time.NewTimer(settle)
+	defer end.Stop()
+	for p.busy.Load() > 0 {
+		select {
+		case <-p.quiet: // of an earlier time, perhaps
+		case <-end.C:
+			return
+		}
+	}
+}
+
+// answered counts a request less.
+func (p *place) answered() {
+	if p.busy.Add(-1) > 0 {
+		return
+	}
+	select {
+	case p.quiet <- struct{}{}:
+	default:
 	}
 }
 
