@@ -196,9 +196,10 @@ func (l *Lasting) revive(ctx context.Context, cause error) {
 		err := l.reopen(ctx)
 		if err == nil {
 			l.log.Warn("storage failed and was opened again", zap.NamedError("failure", cause))
-			l.mu.RLock()
+			l.mu.Lock()
+			l.past.Reopenings++
 			tell := l.tell
-			l.mu.RUnlock()
+			l.mu.Unlock()
 			if tell != nil {
 				tell(cause)
 			}
@@ -264,6 +265,7 @@ func (s Stats) plus(later Stats) Stats {
 	later.Records += s.Records
 	later.TotalCommits += s.TotalCommits
 	later.Collected += s.Collected
+	later.Reopenings += s.Reopenings
 	return later
 }
 

@@ -74,8 +74,8 @@ func TestStoreComesBackAfterAFailedCommit(t *testing.T) {
 	if err := has(l, "lost"); !errors.Is(err, storage.ErrNotFound) {
 		t.Errorf("Get of what no commit wrote = %v, want %v", err, storage.ErrNotFound)
 	}
-	if st := l.Stats(); st.Updates != 3 {
-		t.Errorf("%d updates are counted, want 3 over both openings", st.Updates)
+	if st := l.Stats(); st.Updates != 3 || st.Reopenings != 1 {
+		t.Errorf("%d updates and %d reopenings are counted, want 3 over both openings, and 1", st.Updates, st.Reopenings)
 	}
 	if pauses.Load() != 0 {
 		t.Errorf("the first opening waited %v", time.Duration(pauses.Load()))

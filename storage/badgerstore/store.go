@@ -120,6 +120,7 @@ type Stats struct {
 	Collected    uint64        // expired records that sweeps removed
 	Seq          uint64        // number of the last durable commit
 	Views        int           // views that are open now
+	Reopenings   uint64        // times that it was opened again after a failed commit
 	Free         uint64        // bytes free when last looked at
 	LSMBytes     int64         // size of the tables on disk, looked at once a minute
 }
