@@ -143,8 +143,8 @@ func TestNotifyIdentityCoupled(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if list := heard(t, "switched on", m, "identity_coupled "+demo); list[0].Data["provider"] != "other" {
-		t.Errorf("notice = %+v, want the provider's name", list[0])
+	if list := heard(t, "switched on", m, "identity_coupled "+demo); list[0].Data["provider"] != "other" || list[0].Data["account"] != "2" {
+		t.Errorf("notice = %+v, want the provider's name and that of the account there", list[0])
 	}
 }
 

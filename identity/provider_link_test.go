@@ -115,8 +115,8 @@ func TestLinkingGivesNoLevelThatWasNotShown(t *testing.T) {
 	if away := b.leave(a.Header().Get("Location")); !strings.Contains(away, "state=") {
 		t.Errorf("a demand of level 3 leads to %q, want to the provider", away)
 	}
-	if e.told(notify.IdentityCoupled) != 1 {
-		t.Error("no mail tells of the link")
+	if list := e.notices.Take(); len(list) != 1 || list[0].Kind != notify.IdentityCoupled || list[0].Data["account"] != "mallory@evil.example" {
+		t.Errorf("%d mails tell of the link, want one that names the account of mallory", len(list))
 	}
 }
 

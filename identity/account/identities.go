@@ -188,7 +188,7 @@ func (s *Service) coupleAnswer(a *front.Visit, n *federation.Answer) error {
 		if err := s.person.CoupleIdentity(tx, n.Provider.ID, n.Identity, personID, now); err != nil || known {
 			return "", err
 		}
-		return "by " + n.Provider.Name, s.person.TellCoupled(tx, personID, &a.SignIn.Person, n.Provider.ID, now)
+		return "by " + n.Provider.Name, s.person.TellCoupled(tx, personID, &a.SignIn.Person, n.Provider.ID, n.Identity, now)
 	})
 }
 

@@ -204,5 +204,5 @@ func (s *Service) Couple(tx storage.Tx, personID, providerID, issuer, subject st
 	if err != nil {
 		return err
 	}
-	return s.person.TellCoupled(tx, personID, &rec, providerID, now)
+	return s.person.TellCoupled(tx, personID, &rec, providerID, id, now)
 }

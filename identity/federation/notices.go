@@ -19,7 +19,7 @@ import (
 func (s *Service) tellPerson(tx storage.Tx, a *Answer, m *Match, now time.Time) error {
 	switch {
 	case m.NewlyOne:
-		return s.person.TellCoupled(tx, m.ID, &m.Person, a.Provider.ID, now)
+		return s.person.TellCoupled(tx, m.ID, &m.Person, a.Provider.ID, a.Identity, now)
 	case m.Created:
 		if err := s.tellUncoupled(tx, a, uncoupled(a, nil), now); err != nil {
 			return err

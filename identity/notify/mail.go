@@ -11,6 +11,7 @@ import (
 	"net/mail"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -174,6 +175,9 @@ func (m *Mail) compose(ctx context.Context, id string, n Notice) (Message, error
 		if part = strings.TrimSpace(part); part != "" {
 			p.Paragraphs = append(p.Paragraphs, part)
 		}
+	}
+	if a := n.Data["account"]; IsAddress(a) || a != "" && oneLine(a) == a && isGreeted(a) {
+		p.Paragraphs = slices.Insert(p.Paragraphs, min(1, len(p.Paragraphs)), words.T(key+".account", pairs...))
 	}
 	if strings.HasPrefix(n.Link, "/") {
 		p.Link, p.Action = m.cfg.Issuer+n.Link, words.T(key+".action", pairs...)

@@ -142,6 +142,9 @@ func TestEveryKindHasWords(t *testing.T) {
 			case notify.Welcome, notify.AttributesUpdated, notify.PhoneNumberUpdated, notify.PasswordUpdated, notify.IdentityCoupled, notify.ResetLink, notify.ResetNoPassword, notify.Activation, notify.SignUpExisting, notify.EmailVerification:
 				n.Link = "/account"
 			}
+			if kind == notify.IdentityCoupled {
+				n.Data["account"] = "ann@partner.example"
+			}
 			m := p.one(n)
 			for what, text := range map[string]string{"subject": m.Subject, "text": m.Text, "HTML": m.HTML} {
 				if text == "" || messageKey.MatchString(text) || strings.ContainsAny(strings.NewReplacer("{{", "").Replace(text), "{}") && what != "HTML" {
@@ -154,6 +157,26 @@ func TestEveryKindHasWords(t *testing.T) {
 			if (n.Link != "") != strings.Contains(m.Text, "https://auth.example.com/account") || (n.Link != "") != strings.Contains(m.HTML, `href="https://auth.example.com/account"`) {
 				t.Errorf("%s %s: the link is not as it should be", lang, kind)
 			}
+		}
+	}
+}
+
+// TestMailNamesTheLinkedAccount: who reads that an account elsewhere was linked can tell whose it is. A name that mail
+// programs would turn into a link, or that spoils the text, is left out.
+func TestMailNamesTheLinkedAccount(t *testing.T) {
+	t.Parallel()
+	p := newPost(t)
+	for account, want := range map[string]bool{
+		"mallory@evil.example": true, "mallory": true, "f3a1-77": true, "": false, "https://evil.example/reset": false, "www.evil": false, "a\nb": false, strings.Repeat("x", 200): false,
+	} {
+		n := sample(notify.IdentityCoupled)
+		n.Data["account"], n.Locales = account, []string{"en"}
+		m := p.one(n)
+		if got := strings.Contains(m.Text, "\n\nThe account at Partner account: "+account+"\n\n"); got != want || account != "" && strings.Contains(m.HTML, account) != want {
+			t.Errorf("the account %q is named: %t, want %t\n%s", account, got, want, m.Text)
+		}
+		if !strings.Contains(m.Text, "your account at Partner account was linked") || !strings.Contains(m.Text, "If you didn’t expect this") {
+			t.Errorf("the account %q: the mail says %s", account, m.Text)
 		}
 	}
 }

@@ -1,11 +1,13 @@
 package person
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -167,8 +169,8 @@ func sameRest(a, b *Profile) bool {
 	return sameProfile(&x, &y)
 }
 
-// TellCoupled sends the notice that an identity at a provider was linked.
-func (s *Service) TellCoupled(tx storage.Tx, id string, rec *Record, providerID string, now time.Time) error {
+// TellCoupled sends the notice that an identity at a provider was linked, by the name that its owner knows it by.
+func (s *Service) TellCoupled(tx storage.Tx, id string, rec *Record, providerID string, of *idp.Identity, now time.Time) error {
 	u, err := s.Switches(tx)
 	if err != nil || !u.IdentityCoupledToAccount {
 		return err
@@ -178,7 +180,10 @@ func (s *Service) TellCoupled(tx storage.Tx, id string, rec *Record, providerID 
 		return err
 	}
 	n := Recipient{ID: id, Record: rec, Profile: &prof.Profile}.Notice(notify.IdentityCoupled, now)
-	n.Data["provider"] = s.nameOfProvider(providerID)
+	n.Data["provider"], n.Data["account"] = s.nameOfProvider(providerID), cmp.Or(of.Username, of.Subject)
+	if email, verified := VerifiedEmail(of); verified {
+		n.Data["account"] = email
+	}
 	return s.SendNotice(tx, n)
 }
 
