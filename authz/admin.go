@@ -132,13 +132,8 @@ func (s *Server) IssueToken(ctx context.Context, q IssueRequest, by event.Actor)
 
 // Held returns what a person holds of a kind: tokens, sessions or consents. The error for an unknown person is an
 // *oauth.Error of 404.
-func (s *Server) Held(ctx context.Context, personID, kind string) (items []Item, err error) {
-	now := s.now()
-	err = s.view(ctx, func(tx storage.Tx) (err error) {
-		items, err = s.listItems(tx, itemKinds[kind], "", personID, now)
-		return err
-	})
-	return items, err
+func (s *Server) Held(tx storage.Tx, personID, kind string, now time.Time) ([]Item, error) {
+	return s.listItems(tx, itemKinds[kind], "", personID, now)
 }
 
 // EndHeld ends one item of what a person holds of a kind, or all when item is empty. See Held.

@@ -2,7 +2,12 @@ package caddymodule_test
 
 import (
 	"bytes"
+	"errors"
+	"image"
+	"image/png"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -61,6 +66,80 @@ func TestPersonAdministration(t *testing.T) {
 	}
 	s.refused("is not a time", "", "events", "list", "--since", "last tuesday")
 	s.refused("no person nobody", "", "events", "list", "--person", "nobody")
+}
+
+// TestPersonShowIsOneRead: what an operator reads of a person is of one moment: the sessions, tokens and consents of a
+// person who signs out meanwhile are there together, or gone together.
+func TestPersonShowIsOneRead(t *testing.T) {
+	s := newServer(t)
+	s.storage, s.key = "storage memory shown", "encryption_key "+testKey
+	s.mustLoad()
+	store := memoryOf(t, "shown")
+	before := store.views.Load()
+	if out := s.run("", "person", "show", "demo@example.com"); !strings.Contains(out, "demo@example.com") {
+		t.Errorf("person show = %s", out)
+	}
+	if n := store.views.Load() - before; n != 1 {
+		t.Errorf("person show reads in %d transactions, want 1", n)
+	}
+}
+
+// TestClientShowLeavesNothingOut: what the Caddyfile says of a client is what an operator reads of it.
+func TestClientShowLeavesNothingOut(t *testing.T) {
+	s := newServer(t)
+	logo := filepath.Join(s.dir, "shop.png")
+	var picture bytes.Buffer
+	if err := errors.Join(png.Encode(&picture, image.NewGray(image.Rect(0, 0, 8, 8))), os.WriteFile(logo, picture.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	keys := filepath.Join(s.dir, "keys.json")
+	const set = `{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"key-of-signer","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`
+	if err := os.WriteFile(keys, []byte(set), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.extra = `client shop {
+		secret ` + testSecret + `
+		redirect_uris https://shop.example.com/callback
+		grants authorization_code
+		scopes openid
+		subject_type pairwise
+		backchannel_logout_uri https://shop.example.com/back
+		frontchannel_logout_uri https://shop.example.com/front
+		logo ` + logo + `
+	}
+	client signer {
+		jwks ` + keys + `
+		auth_method private_key_jwt
+		grants client_credentials
+		scopes orders.read
+	}
+	client remote {
+		jwks https://remote.example.com/keys
+		auth_method private_key_jwt
+		grants client_credentials
+		scopes orders.read
+	}`
+	s.mustLoad()
+	shown := decode[map[string]any](t, s.run("", "client", "show", "shop", "--json"))
+	for member, want := range map[string]string{
+		"subject_type": "pairwise", "backchannel_logout_uri": "https://shop.example.com/back", "frontchannel_logout_uri": "https://shop.example.com/front", "logo": logo,
+	} {
+		if shown[member] != want {
+			t.Errorf("client show shop --json: %s = %v, want %s", member, shown[member], want)
+		}
+	}
+	out := s.run("", "client", "show", "shop")
+	for _, want := range []string{"pairwise", "https://shop.example.com/back", "https://shop.example.com/front", logo} {
+		if !strings.Contains(out, want) {
+			t.Errorf("client show shop = %s, want %s in it", out, want)
+		}
+	}
+	if out := s.run("", "client", "show", "signer"); !strings.Contains(out, keys) || !strings.Contains(out, "key-of-signer") {
+		t.Errorf("client show signer = %s, want the file of its keys and the id of the one in it", out)
+	}
+	if out := s.run("", "client", "show", "remote"); !strings.Contains(out, "https://remote.example.com/keys") {
+		t.Errorf("client show remote = %s, want the address of its keys", out)
+	}
 }
 
 // TestClientAdministration: an operator shows, changes, disables and removes clients by command, and rotates secrets.

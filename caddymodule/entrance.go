@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/command"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
@@ -37,7 +38,7 @@ func (a *App) Instance(ctx context.Context) (*command.Instance, error) {
 	scopes, _ := a.Known()
 	out := &command.Instance{
 		Scopes: scopes,
-		Sites:  a.guardedSites(), PlaceOf: a.Places.Of,
+		Sites:  a.guardedSites(), PlaceOf: a.Places.Of, Written: a.written,
 		Issuer: inst.issuer.String(), Authz: inst.authz, Identity: inst.identity, Config: inst.config, Store: inst.core.Store, Place: inst.core.place, Refusals: inst.core.refused,
 		Check: inst.health, Findings: func(ctx context.Context) ([]finding.Finding, error) { return inst.findings(ctx, a) },
 		Providers: inst.providers.Check, Log: inst.log, Leave: inst.leave,
@@ -55,6 +56,16 @@ func (a *App) Instance(ctx context.Context) (*command.Instance, error) {
 		out.Pushes = inst.pushes
 	}
 	return out, nil
+}
+
+// written returns a client as the configuration says it, or nil.
+func (a *App) written(id string) *client.Client {
+	for i := range a.Clients {
+		if a.authz.Clients[i].ID == id {
+			return &a.Clients[i]
+		}
+	}
+	return nil
 }
 
 // health tells whether the instance can serve and write. why is the part of the error that is safe to show to anyone.

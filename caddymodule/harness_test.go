@@ -240,15 +240,19 @@ type memory struct {
 	fail   atomic.Pointer[error]
 	gate   atomic.Pointer[chan struct{}] // Views of requests wait for it
 	inside chan struct{}                 // told when a View waits
+	views  atomic.Int64                  // of requests
 	closed chan struct{}
 
 	reopened func(failure error)
 }
 
 func (m *memory) View(ctx context.Context, fn func(storage.Tx) error) error {
-	if g := m.gate.Load(); g != nil && ctx.Value(http.ServerContextKey) != nil {
-		m.inside <- struct{}{}
-		<-*g
+	if ctx.Value(http.ServerContextKey) != nil {
+		m.views.Add(1)
+		if g := m.gate.Load(); g != nil {
+			m.inside <- struct{}{}
+			<-*g
+		}
 	}
 	if m.panics.Load() {
 		panic("the store is broken")

@@ -127,6 +127,7 @@ var (
 	descSync     = prometheus.NewDesc("gatehouse_storage_sync_seconds_total", "Time that batches took, sync included.", nil, nil)
 	descLastSync = prometheus.NewDesc("gatehouse_storage_last_sync_seconds", "Time that the last batch took, sync included.", nil, nil)
 	descFree     = prometheus.NewDesc("gatehouse_storage_free_bytes", "Free space when last looked at.", nil, nil)
+	descReopened = prometheus.NewDesc("gatehouse_storage_reopenings_total", "Times that the store was opened again after a failed commit. Anything above zero is a fault of the disk.", nil, nil)
 	descHashed   = prometheus.NewDesc("gatehouse_password_hashes_total", "Slow password hashes computed.", nil, nil)
 	descQueue    = prometheus.NewDesc("gatehouse_password_hash_queue", "Password hashes that wait for their turn.", nil, nil)
 
@@ -153,7 +154,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	m.stepUps.Describe(ch)
 	m.tokenErrors.Describe(ch)
 	m.sites.Describe(ch)
-	for _, d := range []*prometheus.Desc{descUpdates, descCommits, descRecords, descSync, descLastSync, descFree, descHashed, descQueue, descCertificate, descBuild, descWaiting, descSessions, descUnkept, descSealed, descCollected, descGrowth, descBytes, descBehind} {
+	for _, d := range []*prometheus.Desc{descUpdates, descCommits, descRecords, descSync, descLastSync, descFree, descReopened, descHashed, descQueue, descCertificate, descBuild, descWaiting, descSessions, descUnkept, descSealed, descCollected, descGrowth, descBytes, descBehind} {
 		ch <- d
 	}
 }
@@ -192,6 +193,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(descSync, prometheus.CounterValue, st.TotalCommits.Seconds())
 		ch <- prometheus.MustNewConstMetric(descLastSync, prometheus.GaugeValue, st.LastCommit.Seconds())
 		ch <- prometheus.MustNewConstMetric(descFree, prometheus.GaugeValue, float64(st.Free))
+		ch <- prometheus.MustNewConstMetric(descReopened, prometheus.CounterValue, float64(st.Reopenings))
 	}
 	if h := m.hasher.Load(); h != nil {
 		ch <- prometheus.MustNewConstMetric(descHashed, prometheus.CounterValue, float64(h.Computed()))

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"strconv"
@@ -182,8 +183,13 @@ func uris(r *options.Resolver, option string, vs []string) []string {
 	return out
 }
 
-// Of returns a client in the form of the configuration, without its secrets.
-func Of(c *client.Client) Client {
+// Of returns a client in the form of the configuration, without its secrets. written is what the configuration says of
+// it, with its files. nil: it was added by command.
+func Of(c *client.Client, written *Client) Client {
+	keys, logo := c.JWKSURI, ""
+	if written != nil {
+		keys, logo = cmp.Or(keys, written.JWKS), written.Logo
+	}
 	text := func(d time.Duration) options.Duration {
 		if d == 0 {
 			return ""
@@ -192,7 +198,8 @@ func Of(c *client.Client) Client {
 	}
 	l := c.Lifetimes
 	return Client{
-		TokenFormat: c.TokenFormat, App: (*MobileApp)(c.App),
+		TokenFormat: c.TokenFormat, App: (*MobileApp)(c.App), SubjectType: c.SubjectType, JWKS: keys, Logo: logo,
+		BackchannelLogoutURI: c.BackchannelLogoutURI, FrontchannelLogoutURI: c.FrontchannelLogoutURI,
 		ID: c.ID, Name: c.Name, Public: c.Public, AuthMethod: c.AuthMethod, RedirectURIs: c.RedirectURIs, PostLogoutRedirectURIs: c.PostLogoutRedirectURIs,
 		Grants: c.Grants, Scopes: c.Scopes, DefaultScopes: c.DefaultScopes, IDPs: c.IDPs, Consent: c.Consent, PKCERequired: c.PKCERequired, PasswordOnly: c.PasswordOnly,
 		IDTokenAlg: c.IDTokenAlg, IDTokenClaims: c.IDTokenClaims, Audiences: c.Audiences, Origins: c.Origins, MaxSessions: options.Count(strconv.Itoa(c.MaxSessions)), Disabled: c.Disabled,

@@ -53,6 +53,17 @@ func (AdminAPI) CaddyModule() caddy.ModuleInfo {
 // adminCall runs one operation and returns the answer, which is written as JSON. nil: it has written the answer itself.
 type adminCall func(i *Instance, w http.ResponseWriter, r *http.Request) (any, error)
 
+// reading is an operation on the value in the body of a request.
+func reading[T any](call func(i *Instance, r *http.Request, in T) (any, error)) adminCall {
+	return func(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
+		var in T
+		if err := body(r, &in); err != nil {
+			return nil, err
+		}
+		return call(i, r, in)
+	}
+}
+
 // adminHandler serves one operation on the instance that is active now.
 func adminHandler(call adminCall) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {

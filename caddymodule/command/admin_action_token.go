@@ -12,27 +12,22 @@ type actionTokenRequest struct {
 	Make   actiontoken.NewActionToken `json:"make"`
 }
 
-func adminMakeActionToken(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	var in actionTokenRequest
-	if err := body(r, &in); err != nil {
-		return nil, err
-	}
-	person, err := i.Identity.Person.Person(r.Context(), in.Person)
+func adminMakeActionToken(i *Instance, r *http.Request, in actionTokenRequest) (any, error) {
+	person, err := i.person(r, in.Person)
 	if err != nil {
 		return nil, err
 	}
 	return i.Identity.ActionToken.Make(r.Context(), person.ID, in.Make, caller(r))
 }
 
-func adminRevokeActionTokens(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	var in struct {
-		Person string `json:"person"`
-		ID     string `json:"id"` // empty: all
-	}
-	if err := body(r, &in); err != nil {
-		return nil, err
-	}
-	person, err := i.Identity.Person.Person(r.Context(), in.Person)
+// actionTokensRequest names action tokens of a person.
+type actionTokensRequest struct {
+	Person string `json:"person"`
+	ID     string `json:"id"` // empty: all
+}
+
+func adminRevokeActionTokens(i *Instance, r *http.Request, in actionTokensRequest) (any, error) {
+	person, err := i.person(r, in.Person)
 	if err != nil {
 		return nil, err
 	}

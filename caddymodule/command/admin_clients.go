@@ -22,11 +22,7 @@ type clientCredentials struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-func adminAddClient(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	var c client.Client
-	if err := body(r, &c); err != nil {
-		return nil, err
-	}
+func adminAddClient(i *Instance, r *http.Request, c client.Client) (any, error) {
 	// A request holds no placeholders: they would read the server's own environment and files.
 	res := options.NewVerbatimResolver()
 	client := c.Resolve(res) // Add judges the whole, once it has a secret
@@ -49,8 +45,20 @@ type clientInfo struct {
 	client.Client
 
 	// Whether it was added by command. The others are in the configuration.
-	Stored    bool      `json:"stored"`
+	Stored bool `json:"stored"`
+	// The ids of the keys that a file holds.
+	KeyIDs    []string  `json:"key_ids,omitempty"`
 	CreatedAt time.Time `json:"created_at,omitzero"` // of those added by command
+}
+
+func (i *Instance) clientInfo(c *registry.Info) clientInfo {
+	out := clientInfo{Client: client.Of(&c.Client, i.Written(c.ID)), Stored: c.Stored, CreatedAt: c.CreatedAt}
+	if c.JWKS != nil {
+		for _, key := range c.JWKS.Keys {
+			out.KeyIDs = append(out.KeyIDs, key.KeyID)
+		}
+	}
+	return out
 }
 
 // adminListClients answers all clients, or those whose id or name contains the parameter match.
@@ -63,7 +71,7 @@ func adminListClients(i *Instance, _ http.ResponseWriter, r *http.Request) (any,
 	out := make([]clientInfo, 0, len(list))
 	for _, c := range list {
 		if strings.Contains(strings.ToLower(c.ID+"\n"+c.Name), match) {
-			out = append(out, clientInfo{client.Of(&c.Client), c.Stored, c.CreatedAt})
+			out = append(out, i.clientInfo(&c))
 		}
 	}
 	return out, nil
@@ -80,7 +88,7 @@ func adminShowClient(i *Instance, _ http.ResponseWriter, r *http.Request) (any, 
 	if at < 0 {
 		return nil, i.aboutClient(r, id, registry.ErrUnknown)
 	}
-	return clientInfo{client.Of(&list[at].Client), list[at].Stored, list[at].CreatedAt}, nil
+	return i.clientInfo(&list[at]), nil
 }
 
 // clientMembers are the members of a client that `caddy gatehouse client set` changes, by their JSON names.
@@ -106,11 +114,7 @@ type clientChange struct {
 	Members []string      `json:"members"`
 }
 
-func adminChangeClient(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	var in clientChange
-	if err := body(r, &in); err != nil {
-		return nil, err
-	}
+func adminChangeClient(i *Instance, r *http.Request, in clientChange) (any, error) {
 	for _, name := range in.Members {
 		if clientMembers[name] == nil {
 			return nil, badRequestf("the member %q of a client cannot be changed", name)
@@ -137,11 +141,7 @@ type clientRequest struct {
 	End    bool   `json:"end,omitempty"`  // every secret but the newest, without a new one
 }
 
-func adminReplaceSecret(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	var in clientRequest
-	if err := body(r, &in); err != nil {
-		return nil, err
-	}
+func adminReplaceSecret(i *Instance, r *http.Request, in clientRequest) (any, error) {
 	if in.End {
 		err := i.Authz.Clients().EndOldSecrets(r.Context(), in.Client, caller(r))
 		return clientCredentials{ID: in.Client}, i.aboutClient(r, in.Client, inCaddyfile(in.Client, err))
@@ -153,19 +153,11 @@ func adminReplaceSecret(i *Instance, _ http.ResponseWriter, r *http.Request) (an
 	return clientCredentials{ID: in.Client, Secret: text}, nil
 }
 
-func adminRemoveClient(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	var in clientRequest
-	if err := body(r, &in); err != nil {
-		return nil, err
-	}
+func adminRemoveClient(i *Instance, r *http.Request, in clientRequest) (any, error) {
 	return outcome{"removed"}, i.aboutClient(r, in.Client, inCaddyfile(in.Client, i.Authz.Clients().Remove(r.Context(), in.Client, caller(r))))
 }
 
-func adminRevokeClient(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	var in clientRequest
-	if err := body(r, &in); err != nil {
-		return nil, err
-	}
+func adminRevokeClient(i *Instance, r *http.Request, in clientRequest) (any, error) {
 	return outcome{"revoked"}, i.aboutClient(r, in.Client, i.Authz.Clients().Revoke(r.Context(), in.Client, caller(r)))
 }
 

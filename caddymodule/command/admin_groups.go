@@ -50,11 +50,7 @@ type groupRequest struct {
 	Remove      []string  `json:"remove,omitempty"` // usernames or ids
 }
 
-func adminAddGroup(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	var in groupRequest
-	if err := body(r, &in); err != nil {
-		return nil, err
-	}
+func adminAddGroup(i *Instance, r *http.Request, in groupRequest) (any, error) {
 	c := person.GroupChange{}
 	var err error
 	if c.Partition, c.Name, err = i.groupName(&in); err != nil {
@@ -66,11 +62,7 @@ func adminAddGroup(i *Instance, _ http.ResponseWriter, r *http.Request) (any, er
 	return i.Identity.Person.AddGroup(r.Context(), c, caller(r))
 }
 
-func adminChangeGroup(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	var in groupRequest
-	if err := body(r, &in); err != nil {
-		return nil, err
-	}
+func adminChangeGroup(i *Instance, r *http.Request, in groupRequest) (any, error) {
 	g, err := i.group(r.Context(), &in)
 	if err != nil {
 		return nil, i.aboutGroup(r, cmp.Or(in.Partition, event.DefaultPartition), in.Group, err)
@@ -95,11 +87,7 @@ func adminChangeGroup(i *Instance, _ http.ResponseWriter, r *http.Request) (any,
 	})
 }
 
-func adminRemoveGroup(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	var in groupRequest
-	if err := body(r, &in); err != nil {
-		return nil, err
-	}
+func adminRemoveGroup(i *Instance, r *http.Request, in groupRequest) (any, error) {
 	g, err := i.group(r.Context(), &in)
 	if err != nil {
 		return nil, i.aboutGroup(r, cmp.Or(in.Partition, event.DefaultPartition), in.Group, err)

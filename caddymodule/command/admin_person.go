@@ -56,47 +56,45 @@ func (i *Instance) sessionInfo(s session.Session) sessionInfo {
 
 // adminShowPerson answers what is known of the person that the parameter person names.
 func adminShowPerson(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	name := r.URL.Query().Get("person")
-	p, err := i.Identity.Person.Person(r.Context(), name)
-	if err != nil {
-		return nil, i.aboutPerson(r, name, err)
-	}
-	out := personDetails{Person: p}
-	now := time.Now().UTC()
-	err = i.Store.View(r.Context(), func(tx storage.Tx) error {
-		out.Sessions = []sessionInfo{}
-		d, err := i.Identity.Person.Details(tx, p.ID)
-		if err != nil {
-			return err
+	name, now := r.URL.Query().Get("person"), time.Now().UTC()
+	var out personDetails
+	err := i.Store.View(r.Context(), func(tx storage.Tx) error { // one, so that the parts belong together
+		id, rec, err := i.Identity.Person.Find(tx, name)
+		if err == nil {
+			out, err = i.details(tx, rec.Person(id), now)
 		}
-		out.HasPassword, out.Phone = d.HasPassword, ""
-		for _, n := range d.Profile.PhoneNumbers {
-			if n.Primary {
-				out.Phone = n.Value
-			}
-		}
-		if out.StepUp, err = i.Identity.StepUp.SetUpOf(tx, p.ID); err != nil {
-			return err
-		}
-		if out.SignInWaits, err = i.Identity.Proof.Waits(tx, p.ID, now); err != nil {
-			return err
-		}
-		list, err := i.sessionsOf(tx, p, now)
-		out.Sessions = append(out.Sessions, list...)
 		return err
 	})
+	return out, i.aboutPerson(r, name, err)
+}
+
+// details returns what is known of a person.
+func (i *Instance) details(tx storage.Tx, p person.Person, now time.Time) (personDetails, error) {
+	out := personDetails{Person: p, Sessions: []sessionInfo{}}
+	d, err := i.Identity.Person.Details(tx, p.ID)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
-	if p.State == person.Active {
-		if out.Tokens, err = i.Authz.Held(r.Context(), p.ID, "tokens"); err != nil {
-			return nil, err
-		}
-		if out.Consents, err = i.Authz.Held(r.Context(), p.ID, "consents"); err != nil {
-			return nil, err
+	out.HasPassword = d.HasPassword
+	for _, n := range d.Profile.PhoneNumbers {
+		if n.Primary {
+			out.Phone = n.Value
 		}
 	}
-	return out, nil
+	if out.StepUp, err = i.Identity.StepUp.SetUpOf(tx, p.ID); err != nil {
+		return out, err
+	}
+	if out.SignInWaits, err = i.Identity.Proof.Waits(tx, p.ID, now); err != nil {
+		return out, err
+	}
+	list, err := i.sessionsOf(tx, p, now)
+	if out.Sessions = append(out.Sessions, list...); err != nil || p.State != person.Active {
+		return out, err
+	}
+	if out.Tokens, err = i.Authz.Held(tx, p.ID, "tokens", now); err == nil {
+		out.Consents, err = i.Authz.Held(tx, p.ID, "consents", now)
+	}
+	return out, err
 }
 
 // sessionsOf returns the live sessions of a person.
@@ -122,14 +120,10 @@ type personChange struct {
 	Locale        *string `json:"locale,omitempty"`
 }
 
-func adminChangePerson(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	var in personChange
-	if err := body(r, &in); err != nil {
-		return nil, err
-	}
-	p, err := i.Identity.Person.Person(r.Context(), in.Person)
+func adminChangePerson(i *Instance, r *http.Request, in personChange) (any, error) {
+	p, err := i.person(r, in.Person)
 	if err != nil {
-		return nil, i.aboutPerson(r, in.Person, err)
+		return nil, err
 	}
 	_, err = i.Identity.Person.UpdatePerson(r.Context(), p.ID, person.Edit{By: caller(r), Verified: true}, func(_ storage.Tx, d *person.Details) error {
 		in.apply(d)
@@ -179,11 +173,7 @@ type unlocked struct {
 	Counters int `json:"counters"` // how many there were
 }
 
-func adminUnlock(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	var in personRequest
-	if err := body(r, &in); err != nil {
-		return nil, err
-	}
+func adminUnlock(i *Instance, r *http.Request, in personRequest) (any, error) {
 	n, err := i.Identity.Proof.Unlock(r.Context(), in.Person, caller(r))
 	return unlocked{n}, i.aboutPerson(r, in.Person, err)
 }
@@ -193,11 +183,7 @@ type personRequest struct {
 	Person string `json:"person"`
 }
 
-func adminSignOut(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	var in personRequest
-	if err := body(r, &in); err != nil {
-		return nil, err
-	}
+func adminSignOut(i *Instance, r *http.Request, in personRequest) (any, error) {
 	return outcome{"signed out"}, i.aboutPerson(r, in.Person, i.Identity.Person.EndSessions(r.Context(), in.Person, caller(r)))
 }
 
@@ -216,8 +202,8 @@ func adminListSessions(i *Instance, _ http.ResponseWriter, r *http.Request) (any
 	}
 	var of person.Person
 	if name := q.Get("person"); name != "" {
-		if of, err = i.Identity.Person.Person(r.Context(), name); err != nil {
-			return nil, i.aboutPerson(r, name, err)
+		if of, err = i.person(r, name); err != nil {
+			return nil, err
 		}
 	}
 	now := time.Now().UTC()
@@ -252,13 +238,12 @@ func adminListSessions(i *Instance, _ http.ResponseWriter, r *http.Request) (any
 	return out, err
 }
 
-func adminEndSession(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	var in struct {
-		Session string `json:"session"`
-	}
-	if err := body(r, &in); err != nil {
-		return nil, err
-	}
+// sessionRequest names a live session.
+type sessionRequest struct {
+	Session string `json:"session"`
+}
+
+func adminEndSession(i *Instance, r *http.Request, in sessionRequest) (any, error) {
 	var rec session.Record
 	now := time.Now().UTC()
 	err := i.Store.View(r.Context(), func(tx storage.Tx) (err error) {

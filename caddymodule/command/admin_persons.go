@@ -27,11 +27,7 @@ type importAnswer struct {
 	Results []person.Imported `json:"results"`
 }
 
-func adminImport(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	var in importRequest
-	if err := body(r, &in); err != nil {
-		return nil, err
-	}
+func adminImport(i *Instance, r *http.Request, in importRequest) (any, error) {
 	if len(in.Persons) > maxImported {
 		return nil, badRequestf("more than %d persons in one request", maxImported)
 	}
@@ -42,21 +38,11 @@ func adminImport(i *Instance, _ http.ResponseWriter, r *http.Request) (any, erro
 	return importAnswer{results}, nil
 }
 
-func adminInvite(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	var in enrol.NewInvitation
-	if err := body(r, &in); err != nil {
-		return nil, err
-	}
+func adminInvite(i *Instance, r *http.Request, in enrol.NewInvitation) (any, error) {
 	return i.Identity.Enrol.Invite(r.Context(), in, caller(r))
 }
 
-func adminInviteAgain(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	var in struct {
-		Person string `json:"person"`
-	}
-	if err := body(r, &in); err != nil {
-		return nil, err
-	}
+func adminInviteAgain(i *Instance, r *http.Request, in personRequest) (any, error) {
 	out, err := i.Identity.Enrol.InviteAgain(r.Context(), in.Person, caller(r))
 	return out, i.aboutPerson(r, in.Person, err)
 }
@@ -67,20 +53,12 @@ type codeRequest struct {
 	For    string `json:"for"`
 }
 
-func adminMakeCode(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	var in codeRequest
-	if err := body(r, &in); err != nil {
-		return nil, err
-	}
+func adminMakeCode(i *Instance, r *http.Request, in codeRequest) (any, error) {
 	out, err := i.Identity.Proof.MakeDeliveredCode(r.Context(), in.Person, in.For, caller(r))
 	return out, i.aboutPerson(r, in.Person, err)
 }
 
-func adminAddPerson(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	var p person.NewPerson
-	if err := body(r, &p); err != nil {
-		return nil, err
-	}
+func adminAddPerson(i *Instance, r *http.Request, p person.NewPerson) (any, error) {
 	return i.Identity.Person.AddPerson(r.Context(), p, caller(r))
 }
 
@@ -149,36 +127,33 @@ func pageSize(limit string) (int, error) {
 	return n, nil
 }
 
-func adminSetPassword(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	var in struct {
-		Person   string        `json:"person"`
-		Password secret.String `json:"password"`
-	}
-	if err := body(r, &in); err != nil {
-		return nil, err
-	}
+// passwordRequest is a new password of a person.
+type passwordRequest struct {
+	Person   string        `json:"person"`
+	Password secret.String `json:"password"`
+}
+
+func adminSetPassword(i *Instance, r *http.Request, in passwordRequest) (any, error) {
 	return outcome{"changed"}, i.aboutPerson(r, in.Person, i.Identity.Person.SetPassword(r.Context(), in.Person, in.Password, caller(r)))
 }
 
-func adminSetState(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	var in struct {
-		Person string       `json:"person"`
-		State  person.State `json:"state"`
-	}
-	if err := body(r, &in); err != nil {
-		return nil, err
-	}
+// stateRequest blocks, unblocks or removes a person.
+type stateRequest struct {
+	Person string       `json:"person"`
+	State  person.State `json:"state"`
+}
+
+func adminSetState(i *Instance, r *http.Request, in stateRequest) (any, error) {
 	return outcome{string(in.State)}, i.aboutPerson(r, in.Person, i.Identity.Person.SetState(r.Context(), in.Person, in.State, caller(r)))
 }
 
-func adminRemoveStepUp(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	var in struct {
-		Person string `json:"person"`
-		Remove string `json:"remove"`
-	}
-	if err := body(r, &in); err != nil {
-		return nil, err
-	}
+// stepUpRequest names a step-up method of a person, to remove it.
+type stepUpRequest struct {
+	Person string `json:"person"`
+	Remove string `json:"remove"`
+}
+
+func adminRemoveStepUp(i *Instance, r *http.Request, in stepUpRequest) (any, error) {
 	return outcome{"removed"}, i.aboutPerson(r, in.Person, i.Identity.StepUp.RemoveStepUp(r.Context(), in.Person, in.Remove, caller(r)))
 }
 
@@ -187,17 +162,16 @@ type withdrawal struct {
 	Grants int `json:"grants"` // how many of the client's grants ended
 }
 
-func adminWithdrawConsent(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	var in struct {
-		Person string `json:"person"`
-		Client string `json:"client"`
-	}
-	if err := body(r, &in); err != nil {
-		return nil, err
-	}
-	person, err := i.Identity.Person.Person(r.Context(), in.Person)
+// consentRequest names what a person has allowed a client.
+type consentRequest struct {
+	Person string `json:"person"`
+	Client string `json:"client"`
+}
+
+func adminWithdrawConsent(i *Instance, r *http.Request, in consentRequest) (any, error) {
+	person, err := i.person(r, in.Person)
 	if err != nil {
-		return nil, i.aboutPerson(r, in.Person, err)
+		return nil, err
 	}
 	n, err := i.Authz.WithdrawConsent(r.Context(), person.ID, in.Client, caller(r))
 	return withdrawal{n}, err

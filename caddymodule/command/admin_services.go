@@ -68,13 +68,12 @@ type trier interface {
 
 var errNoMail = badRequestf("no mail is configured: add `mail smtp …` to the global option gatehouse")
 
-func adminTestMail(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	var in struct {
-		To string `json:"to"`
-	}
-	if err := body(r, &in); err != nil {
-		return nil, err
-	}
+// mailRequest is where a test message goes.
+type mailRequest struct {
+	To string `json:"to"`
+}
+
+func adminTestMail(i *Instance, r *http.Request, in mailRequest) (any, error) {
 	sender, ok := i.Mail.(trier)
 	if !ok {
 		return nil, errNoMail

@@ -26,11 +26,7 @@ type accessToken struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-func adminIssueToken(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	var in issueRequest
-	if err := body(r, &in); err != nil {
-		return nil, err
-	}
+func adminIssueToken(i *Instance, r *http.Request, in issueRequest) (any, error) {
 	res := options.NewVerbatimResolver()
 	q := authz.IssueRequest{
 		ClientID: in.Client, Scope: res.List("scope", in.Scope, options.CheckScope), Resources: res.List("resources", in.Resources, options.CheckURI),
@@ -83,11 +79,7 @@ type introspection struct {
 	UsageCount int `json:"usage_count,omitempty"`
 }
 
-func adminIntrospect(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	var in tokenRequest
-	if err := body(r, &in); err != nil {
-		return nil, err
-	}
+func adminIntrospect(i *Instance, r *http.Request, in tokenRequest) (any, error) {
 	t, err := i.Authz.Introspect(r.Context(), in.Token.Reveal())
 	if err != nil {
 		return nil, err
@@ -102,10 +94,6 @@ func adminIntrospect(i *Instance, _ http.ResponseWriter, r *http.Request) (any, 
 	return out, nil
 }
 
-func adminRevokeToken(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	var in tokenRequest
-	if err := body(r, &in); err != nil {
-		return nil, err
-	}
+func adminRevokeToken(i *Instance, r *http.Request, in tokenRequest) (any, error) {
 	return outcome{"revoked"}, i.Authz.RevokeToken(r.Context(), in.Token.Reveal(), caller(r))
 }

@@ -116,6 +116,7 @@ type listedClient struct {
 	Grants   []string `json:"grants"`
 	Disabled bool     `json:"disabled"`
 	Stored   bool     `json:"stored"`
+	KeyIDs   []string `json:"key_ids"`
 }
 
 func (c *listedClient) kind() string {
@@ -187,6 +188,11 @@ func showClientCommand() *cobra.Command {
 				f.add(name, "%s", strings.Join(list, " "))
 			}
 			f.add("consent", "%s", c.Consent)
+			f.add("subjects", "%s", c.SubjectType)
+			f.add("keys", "%s", strings.Join(append(in.KeyIDs, c.JWKS), " "))
+			f.add("back-channel logout", "%s", c.BackchannelLogoutURI)
+			f.add("front-channel logout", "%s", c.FrontchannelLogoutURI)
+			f.add("logo", "%s", c.Logo)
 			return printResult(cmd, raw, f.lines()...)
 		},
 	}

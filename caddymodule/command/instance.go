@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/identity"
@@ -34,6 +35,8 @@ type Instance struct {
 	Check func(ctx context.Context) (reason string, err error)
 	// Findings returns what is wrong with the configuration, and with the machine at this moment.
 	Findings func(ctx context.Context) ([]finding.Finding, error)
+	// Written returns a client as the configuration says it, or nil.
+	Written func(id string) *client.Client
 	// PlaceOf returns where an option stands in the Caddyfile, as file:line, or "".
 	PlaceOf func(option string) string
 	// Providers asks the identity providers and returns their answers by their ids: ok, or what is wrong.

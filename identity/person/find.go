@@ -102,7 +102,7 @@ func (s *Service) ManyPersons(tx storage.Tx, ids []string) ([]Person, error) {
 			return nil, err
 		}
 		if rec.State != Removed {
-			out = append(out, rec.person(id))
+			out = append(out, rec.Person(id))
 		}
 	}
 	return out, nil
@@ -118,7 +118,7 @@ func (s *Service) PersonIDs(tx storage.Tx, partition, after string, descending b
 func (s *Service) Person(ctx context.Context, usernameOrID string) (p Person, err error) {
 	err = s.store.View(ctx, func(tx storage.Tx) error {
 		id, rec, err := s.Find(tx, usernameOrID)
-		p = rec.person(id)
+		p = rec.Person(id)
 		return err
 	})
 	return p, err
@@ -144,7 +144,7 @@ func (s *Service) ListPersons(ctx context.Context, after string, limit int) (lis
 		list = nil
 		take := func(id string) error {
 			rec, err := Records.Get(tx, id)
-			list = append(list, rec.person(id))
+			list = append(list, rec.Person(id))
 			return err
 		}
 		r := storage.Range{}
@@ -172,8 +172,8 @@ func (s *Service) ListPersons(ctx context.Context, after string, limit int) (lis
 	return list, err
 }
 
-// person returns what commands and APIs show of a person.
-func (r Record) person(id string) Person {
+// Person returns what commands and APIs show of a person.
+func (r Record) Person(id string) Person {
 	return Person{
 		ID: id, Username: r.Username, State: r.State, Partition: r.Partition, Name: r.Name, GivenName: r.GivenName, FamilyName: r.FamilyName, Email: r.Email,
 		EmailVerified: r.EmailVerified, Groups: r.Groups, Locale: r.Locale, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
