@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,39 +29,45 @@ func TestAPIExamples(t *testing.T) {
 	g := follow(t, "../docs/api.md", map[string]string{
 		"CREDENTIALS_KEY": find("with the key\n`", "`"), "ADA_PASSWORD": find("the password `", "`"),
 	}, nil)
+	if ran := g.curls("docs/api.md"); ran < 30 {
+		t.Errorf("docs/api.md shows %d commands, want more", ran)
+	}
+}
+
+// curls runs the commands of a document that are requests by curl, from top to bottom, and compares the answers with
+// those shown. A block with an authorization request is opened in a browser. It returns the number of requests.
+func (g *guide) curls(document string) (ran int) {
+	t := g.t
+	t.Helper()
 	// curl reads it in the directory of the server
 	if err := os.WriteFile(filepath.Join(g.dir, ".curlrc"), []byte("silent\nshow-error\ninclude\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	a := newAnswers()
-	var ran int
 	for i, b := range g.blocks {
 		var next block
 		if i+1 < len(g.blocks) {
 			next = g.blocks[i+1]
 		}
 		switch {
-		case b.lang == "sh":
+		case b.lang == "sh" && strings.HasPrefix(b.text, "curl "):
 			ran++
-			command := a.here(g.local.Replace(b.text))
 			if next.lang != "http" {
 				next = block{text: "no answer"}
 			}
-			if got, err := g.curl(a, command, g.local.Replace(next.text)); err != nil {
-				t.Errorf("docs/api.md:%d: %v\n%s%s", b.line, err, b.text, got)
+			if got, err := g.curl(a, a.here(g.local.Replace(b.text)), g.local.Replace(next.text)); err != nil {
+				t.Errorf("%s:%d: %v\n%s%s", document, b.line, err, b.text, got)
 			}
 		case b.lang == "text" && strings.Contains(b.text, "/oauth/authorize?"):
 			r := g.visit(t, "ada@example.com", g.value("ADA_PASSWORD")).authorize(strings.TrimSpace(g.local.Replace(b.text)))
 			here := r.address + "?" + r.values.Encode()
-			want := strings.ReplaceAll(strings.TrimSpace(next.text), "https%3A%2F%2Fauth.example.com", strings.ReplaceAll(strings.ReplaceAll(g.Issuer, ":", "%3A"), "/", "%2F"))
+			want := strings.ReplaceAll(strings.TrimSpace(next.text), url.QueryEscape("https://auth.example.com"), url.QueryEscape(g.Issuer))
 			if err := a.text(want, here); err != nil {
-				t.Fatalf("docs/api.md:%d: %v", next.line, err)
+				t.Fatalf("%s:%d: %v", document, next.line, err)
 			}
 		}
 	}
-	if ran < 30 {
-		t.Errorf("docs/api.md shows %d commands, want more", ran)
-	}
+	return ran
 }
 
 // curl runs a command and compares its answer with the one of the document. It returns the answer.

@@ -71,6 +71,11 @@ func TestDocumentedCaddyfiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	guides, err := filepath.Glob("../docs/start/*.md")
+	if err != nil || len(guides) == 0 {
+		t.Fatalf("docs/start has %d guides, %v", len(guides), err)
+	}
+	documents = append(documents, guides...)
 	documents = append(documents, "../README.md", "../ARCHITECTURE.md", "../CONTRIBUTING.md")
 	shown := regexp.MustCompile("(?s)```caddyfile\n(.*?)```")
 	var n int

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests need and this machine lacks: a C compiler (the race detector needs one), Chromium, Node.js
-# with npm, Python's requests-oauthlib, PHP with SimpleSAMLphp, and the npm packages of e2e/node. It installs on Debian and
-# Ubuntu; on other systems it names the missing packages. It needs root or sudo only to install.
+# with npm, Python's requests-oauthlib, Django and Authlib, PHP with SimpleSAMLphp, and the npm packages of e2e/node. It
+# installs on Debian and Ubuntu; on other systems it names the missing packages. It needs root or sudo only to install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,6 +14,7 @@ have chromium || have chromium-browser || have google-chrome || missing+=(chromi
 have node || missing+=(nodejs)
 have npm || missing+=(npm)
 /usr/bin/python3 -c 'import requests_oauthlib' 2>/dev/null || missing+=(python3-requests-oauthlib)
+/usr/bin/python3 -c 'import django, authlib' 2>/dev/null || missing+=(python3-django python3-authlib)
 have curl || missing+=(curl ca-certificates)
 have openssl || missing+=(openssl)
 have php || missing+=(php-cli)

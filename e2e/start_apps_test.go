@@ -1,0 +1,162 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// wantAda is what each application of docs/start shows about the person of its Caddyfile.
+type wantAda struct {
+	Name, Email string
+	Groups      []string
+}
+
+// is reports whether a text of JSON is about Ada.
+func (w *wantAda) is(text string) bool {
+	err := json.Unmarshal([]byte(text), w)
+	return err == nil && w.Name == "Ada Berg" && w.Email == "ada@example.com" && slices.Equal(w.Groups, []string{"staff"})
+}
+
+// signInAda fills the sign-in page, and allows what the application asks for.
+func (g *guide) signInAda(b *tab) {
+	b.t.Helper()
+	if !strings.HasPrefix(b.location(), g.Issuer+"/") {
+		b.t.Fatalf("the application leads to %s, want the sign-in page", b.location())
+	}
+	b.signIn("ada@example.com", g.value("ADA_PASSWORD"))
+	b.click("button[value=allow]")
+}
+
+// TestGoStart builds the application in docs/start/go.md and signs in and out.
+func TestGoStart(t *testing.T) {
+	t.Parallel()
+	g, app := followApp(t, "../docs/start/go.md", "http://localhost:3000")
+	secret := g.register("shop")
+	dir := t.TempDir()
+	g.save(dir)
+	g.launch(app, dir, []string{"ISSUER=" + g.Issuer, "BASE_URL=" + app, "CLIENT_SECRET=" + secret}, g.goBuild(filepath.Join(dir, "main.go")))
+
+	b := g.browse(t)
+	b.open(app + "/")
+	b.click(`a[href="/login"]`)
+	g.signInAda(b)
+	var who wantAda
+	if got := b.text("#who"); !who.is(got) {
+		t.Fatalf("at %s the shop shows %s", b.location(), got)
+	}
+	b.click("form button")
+	b.reaches(app + "/")
+	b.click(`a[href="/login"]`)
+	if !b.has("#password") {
+		t.Errorf("after the sign-out the browser is at %s, want to be asked for the password", b.location())
+	}
+	b.open(app + "/callback?code=stolen&state=unknown")
+	if got := b.text("body"); !strings.Contains(got, "did not begin here") {
+		t.Errorf("an answer to no question says %q", got)
+	}
+}
+
+// modules makes the npm packages of these tests visible to files in a directory.
+func modules(t *testing.T, dir string) {
+	t.Helper()
+	packages, err := filepath.Abs("node/node_modules")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(packages, filepath.Join(dir, "node_modules")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestExpressStart runs the application in docs/start/express.md and signs in and out.
+func TestExpressStart(t *testing.T) {
+	t.Parallel()
+	g, app := followApp(t, "../docs/start/express.md", "http://localhost:3000")
+	if secret := g.register("shop"); secret != "" {
+		t.Error("the client of express-openid-connect has a secret")
+	}
+	if g.register("shop-api") == "" {
+		t.Error("the client for tokens has no secret")
+	}
+	dir := t.TempDir()
+	g.save(dir)
+	modules(t, dir)
+	g.launch(app, dir, []string{"ISSUER=" + g.Issuer, "BASE_URL=" + app, "SESSION_SECRET=" + random(32)}, "node", "app.mjs")
+
+	b := g.browse(t)
+	b.open(app + "/orders")
+	g.signInAda(b)
+	b.reaches(app + "/orders")
+	var who wantAda
+	if got := b.text("body"); !who.is(got) {
+		t.Fatalf("at %s the shop shows %s", b.location(), got)
+	}
+	b.open(app + "/")
+	b.click(`a[href="/logout"]`)
+	b.reaches(app)
+	b.click(`a[href="/login"]`)
+	if !b.has("#password") {
+		t.Errorf("after the sign-out the browser is at %s, want to be asked for the password", b.location())
+	}
+}
+
+// TestNextStart runs the options of docs/start/nextjs.md in next-auth, without Next.js around it, and signs in.
+func TestNextStart(t *testing.T) {
+	t.Parallel()
+	g, app := followApp(t, "../docs/start/nextjs.md", "http://localhost:3000")
+	secret := g.register("shop")
+	dir := t.TempDir()
+	g.save(dir)
+	options := filepath.Join(dir, "lib", "auth.mjs") // outside of Next.js the name says that it is a module
+	if err := os.Rename(filepath.Join(dir, "lib", "auth.js"), options); err != nil {
+		t.Fatal(err)
+	}
+	settings := strings.Split(strings.TrimSpace(strings.ReplaceAll(read(t, filepath.Join(dir, ".env.local")), "CLIENT_SECRET=…", "CLIENT_SECRET="+secret)), "\n")
+	for i, s := range settings {
+		settings[i] = strings.ReplaceAll(s, "=…", "="+random(32))
+	}
+	g.launch(app, ".", append(settings, "OPTIONS="+options), "node", "node/next-auth.mjs")
+
+	b := g.browse(t)
+	b.open(app + "/api/auth/signin")
+	b.click(`form[action$="/signin/gatehouse"] button`)
+	g.signInAda(b)
+	b.reaches(app)
+	b.open(app + "/")
+	var session struct{ User json.RawMessage }
+	var who wantAda
+	if got := b.text("body"); json.Unmarshal([]byte(got), &session) != nil || !who.is(string(session.User)) {
+		t.Fatalf("at %s the session is %s", b.location(), got)
+	}
+}
+
+// TestDjangoStart runs the application in docs/start/django.md and signs in and out.
+func TestDjangoStart(t *testing.T) {
+	t.Parallel()
+	g, app := followApp(t, "../docs/start/django.md", "http://localhost:8000")
+	secret := g.register("shop")
+	dir := t.TempDir()
+	g.save(dir)
+	_, port, _ := strings.Cut(app, "localhost:")
+	g.launch(app, dir, []string{"ISSUER=" + g.Issuer, "CLIENT_SECRET=" + secret}, "/usr/bin/python3", "shop.py", "runserver", "--noreload", "localhost:"+port)
+
+	b := g.browse(t)
+	b.open(app + "/")
+	g.signInAda(b)
+	var who wantAda
+	if got := b.text("body"); !who.is(got) {
+		t.Fatalf("at %s the shop shows %s", b.location(), got)
+	}
+	b.open(app + "/logout")
+	if b.has("main form button:not([type])") {
+		b.click("main form button:not([type])")
+	}
+	b.open(app + "/")
+	if !b.has("#password") {
+		t.Errorf("after the sign-out the browser is at %s, want to be asked for the password", b.location())
+	}
+}
