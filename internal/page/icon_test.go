@@ -96,8 +96,10 @@ func TestWhatIsTakenAwayLooksSo(t *testing.T) {
 	}
 	used := time.Date(2026, 3, 1, 9, 5, 0, 0, time.UTC)
 	body = render(p, page.View{Template: "security", Nav: nav, Data: page.Security{Sections: []page.SecuritySection{
-		{Key: "authenticator", State: "on", Used: used, Actions: []page.SecurityAction{{"security.remove", "/r"}, {"security.set_up", "/s"}}}, {Key: "pin", State: "off"},
-		{Key: "passkey", State: "off"}, {Key: "preferred", State: "last"},
+		{Key: "authenticator", State: "on", Used: used, Actions: []page.SecurityAction{{"security.remove", "/r"}, {"security.set_up", "/s"}}},
+		{Key: "pin", State: "off"},
+		{Key: "passkey", State: "off"},
+		{Key: "preferred", State: "last"},
 	}}}).Body.String()
 	for _, want := range []string{
 		`Authenticator app</h2> <span class="mark good">On</span>`, `<p class="hint">Last used on <time`, `PIN</h2> <span class="mark ">Off</span>`,
