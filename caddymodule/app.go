@@ -110,7 +110,8 @@ type App struct {
 
 	idps      *provider.Set
 	bootstrap []byte        // JSON of configuration units
-	initial   *config.Units // which are in it
+	initial   *config.Units // what an empty storage starts with
+	switches  map[string]bool
 
 	credentials secret.String // key of the credentials API; empty: it takes no passwords
 
@@ -165,6 +166,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	a.events = a.Events.retention(r)
 	a.webhooks = a.Events.buildWebhooks(r)
 	a.breach = a.Identity.Breach.build(r)
+	a.switches = a.Identity.Switches.Resolve(r)
 	if err := r.Err(); err != nil {
 		return fmt.Errorf("gatehouse: %w", err)
 	}
@@ -179,9 +181,6 @@ func (a *App) Provision(ctx caddy.Context) error {
 		}
 		return a.Places.Locate(err)
 	}
-	if err := a.loadBootstrap(); err != nil {
-		return err
-	}
 	for _, guest := range []struct {
 		name string
 		load func() error
@@ -189,6 +188,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 		if err := guest.load(); err != nil {
 			return a.Places.LocateIn(err, guest.name)
 		}
+	}
+	if err := a.loadBootstrap(); err != nil {
+		return err
 	}
 	a.checkNames()
 	if err := a.findEmitter(); err != nil {

@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/caddyserver/caddy/v2"
@@ -175,10 +176,11 @@ func (o *Outbound) readBlock(d *caddyfile.Dispenser) error {
 //		credentials_key <hexadecimal digits>
 //		passkeys      on|off
 //		breach        { url <url>; file <file>; timeout <duration>; on_failure open|closed }
+//		<switch>      on|off
 //	}
 func (i *Identity) readBlock(d *caddyfile.Dispenser, places options.Places) error {
 	start := d.Token()
-	err := options.Block(&reference.Identity, options.Subdirectives{
+	words := options.Subdirectives{
 		"person":     func(d *caddyfile.Dispenser) error { return i.readPerson(d, places) },
 		"partitions": i.readPartitions,
 		"session": options.Block(&reference.Session, options.Subdirectives{
@@ -210,7 +212,9 @@ func (i *Identity) readBlock(d *caddyfile.Dispenser, places options.Places) erro
 			"help":  options.Value(&i.Brand.Help, checkHelp),
 		}),
 		"breach": i.Breach.readBlock,
-	})(d)
+	}
+	maps.Copy(words, i.Switches.Subdirectives())
+	err := options.Block(&reference.Identity, words)(d)
 	if err == nil && i.Partitions == nil && slices.ContainsFunc(i.Persons, func(p Person) bool { return p.Partition != "" }) {
 		err = options.At(start, errors.New("a person has a partition, but identity has no partitions: add them"))
 	}

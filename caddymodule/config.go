@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/switches"
 )
 
 // Every text of the configuration may hold Caddy's global placeholders, such as {env.X} and {file./path}. They are
@@ -49,6 +50,9 @@ type Identity struct {
 	// Whether people can sign in with passkeys: on or off. Default: on where browsers allow them, which is for an https
 	// issuer with a host name of several parts, and for localhost.
 	Passkeys string `json:"passkeys,omitempty"`
+	// Switches of the settings that nobody has set otherwise, by the words of the Caddyfile, such as sign_up: on or off.
+	// docs/configuration.md has the list. Default: as that says.
+	Switches switches.Switches `json:"switches,omitempty"`
 	// Where passwords are looked up that are known from breaches, if the policy wants that. Default: the service of
 	// haveibeenpwned.com.
 	Breach Breach `json:"breach,omitzero"`

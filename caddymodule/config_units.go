@@ -26,14 +26,18 @@ func (a *App) newUnits(c *core, events *event.Recorder) (*config.Service, error)
 }
 
 func (a *App) configOf() config.Config {
-	return config.Config{Fixed: a.fixedMethods(), Bootstrap: a.bootstrap, Verify: provider.Verify}
+	return config.Config{Fixed: a.fixedMethods(), Bootstrap: a.bootstrap, Verify: provider.Verify, Mail: a.mailer != nil, Switches: a.switches}
 }
 
 // loadBootstrap reads and checks the units that an empty storage starts with.
-func (a *App) loadBootstrap() error {
+func (a *App) loadBootstrap() (err error) {
 	r := options.NewResolverAt(a.Places)
 	file, ok := r.Text("identity: bootstrap", a.Identity.Bootstrap, nil)
-	if err := r.Err(); err != nil || !ok {
+	if err := r.Err(); err != nil {
+		return err
+	}
+	if !ok {
+		a.initial, err = a.configOf().Check([]byte("{}"))
 		return err
 	}
 	raw, err := readBootstrap(file)

@@ -73,15 +73,12 @@ func (a *App) checkNames() {
 
 // checkBootstrap looks at the settings that an empty storage would start with.
 func (a *App) checkBootstrap() {
-	if a.initial == nil {
-		return
-	}
 	if kf, ok := a.storage.(KeyFiler); ok {
 		if _, exists := kf.KeyFile(); exists {
 			return // the settings are in the storage
 		}
 	}
-	a.missingSenders(a.initial, "identity: bootstrap", func(option, reason, mend string) {
+	a.missingSenders(a.initial, func(option, reason, mend string) {
 		f := finding.Finding{Severity: finding.Warning, Place: a.Places.Of(option), Reason: reason, Mend: mend}
 		a.firsts = append(a.firsts, f) // not among the findings: from the start on the settings of the storage count
 		finding.Report(f)

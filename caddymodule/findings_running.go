@@ -54,7 +54,8 @@ func (i *instance) examine(ctx context.Context, a *App) ([]finding.Finding, erro
 	if err != nil {
 		return nil, err
 	}
-	a.missingSenders(units, "identity: bootstrap", warn)
+	a.missingSenders(units, warn)
+	a.overruled(i.config.Overruled(units), warn)
 	expiries, err := i.config.KeyPairs().Expiries(ctx)
 	if err != nil {
 		return nil, err
@@ -102,26 +103,38 @@ func (i *instance) examineMachine(a *App, warn func(option, reason, mend string)
 }
 
 // missingSenders warns of what the settings switch on and what nothing sends messages for.
-func (a *App) missingSenders(u *config.Units, option string, warn func(option, reason, mend string)) {
+func (a *App) missingSenders(u *config.Units, warn func(option, reason, mend string)) {
 	f := u.Features
 	mail, sms := a.mailer != nil, a.texter != nil
 	activates := person.ActivatesByEmail(u)
 	const mendMail = "add `mail smtp smtp.example.com:587 { from no-reply@example.com }`, or switch it off"
 	const mendSMS = "add `sms webhook https://sms.example.com/send`, or switch it off"
 	for _, need := range []struct {
-		on, there  bool
-		what, mend string
+		on, there          bool
+		path, reason, mend string
 	}{
-		{f.PasswordResetEnabled, mail, "features.password_reset_enabled is on, and there is no mail to send the link by", mendMail},
-		{f.SignUpEnabled && (u.Attributes.Verification.EmailEnabled || activates), mail, "features.sign_up_enabled is on, and there is no mail to send the link by", mendMail},
-		{activates, mail, "features.person_activation sends links by e-mail, and there is no mail", mendMail},
-		{u.Attributes.Verification.EmailRequired, mail, "attributes.verification.email_required is on, and there is no mail to send codes by", mendMail},
-		{f.SMSEnabled, sms, "features.sms_enabled is on, and there is nothing to send text messages by", mendSMS},
-		{f.UsernameReminderViaSMSEnabled, sms, "features.username_reminder_via_sms_enabled is on, and there is nothing to send text messages by", mendSMS},
+		{f.PasswordResetEnabled, mail, "features.password_reset_enabled", "is on, and there is no mail to send the link by", mendMail},
+		{f.SignUpEnabled && (u.Attributes.Verification.EmailEnabled || activates), mail, "features.sign_up_enabled", "is on, and there is no mail to confirm addresses by, so nobody can sign up", mendMail},
+		{activates, mail, "features.person_activation", "sends links by e-mail, and there is no mail", mendMail},
+		{u.Attributes.Verification.EmailRequired, mail, "attributes.verification.email_required", "is on, and there is no mail to send codes by", mendMail},
+		{f.SMSEnabled, sms, "features.sms_enabled", "is on, and there is nothing to send text messages by", mendSMS},
+		{f.UsernameReminderViaSMSEnabled, sms, "features.username_reminder_via_sms_enabled", "is on, and there is nothing to send text messages by", mendSMS},
 	} {
 		if need.on && !need.there {
-			warn(option, "settings: "+need.what, need.mend)
+			warn(a.Identity.Switches.Option(need.path, "identity: bootstrap"), "settings: "+need.path+" "+need.reason, need.mend)
 		}
+	}
+}
+
+// overruled warns of words of the Caddyfile that have no effect, since the settings say otherwise.
+func (a *App) overruled(paths []string, warn func(option, reason, mend string)) {
+	for _, path := range paths {
+		option, value := a.Identity.Switches.Option(path, "identity"), "on"
+		if a.switches[path] {
+			value = "off"
+		}
+		warn(option, fmt.Sprintf("%s: the settings have %s %s, which counts: it was set by the configuration API or a file", option, path, value),
+			"change it there with `caddy gatehouse config import`, or take the word out of the Caddyfile")
 	}
 }
 

@@ -94,19 +94,6 @@ func TestDocumentedCaddyfiles(t *testing.T) {
 	}
 }
 
-// TestDocumentedUnits imports the configuration units in the guide.
-func TestDocumentedUnits(t *testing.T) {
-	t.Parallel()
-	s := start(t, "")
-	blocks := regexp.MustCompile("(?s)```json\n(.*?)```").FindAllStringSubmatch(read(t, "../docs/guide.md"), -1)
-	if len(blocks) == 0 {
-		t.Fatal("docs/guide.md shows no units")
-	}
-	for _, m := range blocks {
-		s.imports(t, m[1])
-	}
-}
-
 // move returns a function that replaces each port of localhost in a text with a free one, always the same for the same
 // port.
 func move(t *testing.T, example string) func(string) string {

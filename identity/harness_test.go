@@ -130,6 +130,14 @@ func newHarness(t testing.TB, change ...func(*identity.Config)) *harness {
 	return h
 }
 
+// withoutStepUp switches off the one method of step-up that is on by default.
+func (h *harness) withoutStepUp() {
+	u := config.Defaults()
+	u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = false
+	h.units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+	h.start()
+}
+
 // start creates the service again on the same store, as a restart does.
 func (h *harness) start() {
 	h.t.Helper()

@@ -111,6 +111,7 @@ func TestSignInWithoutFlow(t *testing.T) {
 func TestDemands(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
+	h.withoutStepUp()
 	signedIn, nobody := h.browser(), h.browser()
 	signedIn.signIn(demo, demoPassword)
 	h.clock.Advance(10 * time.Minute)

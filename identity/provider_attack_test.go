@@ -203,6 +203,7 @@ func TestProviderAttacks(t *testing.T) {
 	t.Run("attack 122: an old or weak sign-in made good by the page that connects", func(t *testing.T) {
 		t.Parallel()
 		e := newAt(t)
+		e.withoutStepUp()
 		for name, change := range map[string]func(*login.Demand, *idp.Identity){
 			"old": func(d *login.Demand, id *idp.Identity) {
 				d.NotBefore, id.AuthTime = e.clock.Now(), e.clock.Now().Add(-time.Hour)

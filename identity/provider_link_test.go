@@ -21,6 +21,7 @@ import (
 func newLinking(t *testing.T, pin bool) *elsewhere {
 	t.Helper()
 	u := config.Defaults()
+	u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = false
 	u.Features.PINEnabled, u.StepUp.Actions.AllowSetInitialStepUpMethodEnabled = true, true
 	u.EmailNotifications.IdentityCoupledToAccount = true
 	e := newElsewhere(t, func(c *identity.Config) {

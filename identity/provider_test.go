@@ -270,6 +270,7 @@ func TestProviderChoice(t *testing.T) {
 			e := newElsewhere(t, func(c *identity.Config) {
 				c.Providers = append(c.Providers, federation.Provider{ID: "off", Source: idptest.New(), Disabled: true})
 			})
+			e.withoutStepUp()
 			e.asking(tc.demand)
 			b := e.browser()
 			if tc.straight {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 
@@ -35,13 +36,21 @@ func (a *API) postUnit(name string) rest.Handler {
 		if err != nil {
 			return err
 		}
-		return within(a.change(w, r, client, unitView(un), func(u *Units) error { return rest.DecodeBytes(body, un.of(u)) }), un.name)
+		return within(a.changeBy(w, r, unitView(un), edit{
+			by: a.s.by(r, client), sent: map[string]json.RawMessage{un.name: body},
+			apply: func(u *Units) error { return rest.DecodeBytes(body, un.of(u)) },
+		}), un.name)
 	}
 }
 
 // change carries out the edit of a request and answers 204 with the entity tag of the result.
 func (a *API) change(w http.ResponseWriter, r *http.Request, client string, v view, apply func(u *Units) error) error {
-	st, err := a.s.update(r.Context(), edit{by: a.s.by(r, client), match: ifMatch(r, v), apply: apply})
+	return a.changeBy(w, r, v, edit{by: a.s.by(r, client), apply: apply})
+}
+
+func (a *API) changeBy(w http.ResponseWriter, r *http.Request, v view, e edit) error {
+	e.match = ifMatch(r, v)
+	st, err := a.s.update(r.Context(), e)
 	if err != nil {
 		return err
 	}
@@ -83,10 +92,12 @@ func (a *API) getUnits(w http.ResponseWriter, r *http.Request, _ string) error {
 	return nil
 }
 
-// wholeView is the whole configuration: the version stands for everything stored, and the rest comes from the
+// wholeView is the whole configuration: the number of changes stands for everything stored, and the rest comes from the
 // Caddyfile.
 func (a *API) wholeView() view {
-	return func(st *state) (any, uint64) { return a.s.cfg.Fixed, st.version.Version }
+	return func(st *state) (any, uint64) {
+		return []any{a.s.cfg.Fixed, a.s.cfg.Mail, a.s.cfg.Switches}, st.version.Version - st.version.Quiet
+	}
 }
 
 // bundle is several units together: those of CIMConfiguration, and those of version 1, so that every unit can be

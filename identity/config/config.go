@@ -35,6 +35,10 @@ type Config struct {
 	Verify func(LoginMethod) error
 	// Bootstrap is the JSON of units that is applied when storage holds no unit. It may be empty.
 	Bootstrap []byte
+	// Mail tells whether e-mails can be sent: some switches are then on unless somebody switches them off.
+	Mail bool
+	// Switches are the values of switches that nobody sets otherwise, by path: "features.sign_up_enabled".
+	Switches map[string]bool
 }
 
 // Deps is what the service works with. Store and Keyring are required.
@@ -59,6 +63,7 @@ type Service struct {
 	log      *zap.Logger
 	random   io.Reader
 	cfg      Config
+	standard *Units // never changed
 	keyPairs *keypair.Service
 	cache    atomic.Pointer[state]
 	turn     chan struct{} // holds one value while a change is made
@@ -71,6 +76,7 @@ type state struct {
 	version   versionRecord
 	units     *Units
 	revisions map[string]uint64 // of each unit; absent: never changed
+	chosen    chosen
 }
 
 // New returns a service and applies the bootstrap when storage holds no unit.
@@ -99,7 +105,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	cfg.Fixed = fixed.LoginMethods.LoginMethods
 	s := &Service{
 		store: deps.Store, keyring: deps.Keyring, events: deps.Events, origin: deps.Origin, log: deps.Log, random: deps.Random,
-		cfg: cfg, turn: make(chan struct{}, 1),
+		cfg: cfg, standard: cfg.standard(), turn: make(chan struct{}, 1),
 	}
 	s.keyPairs = keypair.New(keypair.Deps(deps), keyPairOwner{s})
 	if err := s.bootstrap(ctx); err != nil {
@@ -169,9 +175,9 @@ func (v versionRecord) is(other versionRecord) bool {
 
 // load reads every unit. Members that a unit does not hold have their defaults.
 func (s *Service) load(tx storage.Tx, v versionRecord) (*state, error) {
-	u := Defaults()
+	u := s.standard.clone()
 	u.LoginMethods.LoginMethods = nil // arrays are replaced, and encoding/json would reuse what is there
-	st := &state{version: v, units: &u, revisions: map[string]uint64{}}
+	st := &state{version: v, units: u, revisions: map[string]uint64{}, chosen: chosen{}}
 	for _, un := range table {
 		rec, stored, err := units.Find(tx, un.name)
 		if err != nil {
@@ -180,16 +186,17 @@ func (s *Service) load(tx storage.Tx, v versionRecord) (*state, error) {
 		if !stored {
 			continue
 		}
-		if err := json.Unmarshal(rec.JSON, un.of(&u)); err != nil {
+		if err := json.Unmarshal(rec.JSON, un.of(u)); err != nil {
 			return nil, fmt.Errorf("%w: unit %s: %w", storage.ErrCorrupt, un.name, err)
 		}
-		s.unseal(&u, rec.Secrets)
+		s.unseal(u, rec.Secrets)
 		st.revisions[un.name] = rec.Revision
+		st.chosen.add(un.name, rec.JSON)
 	}
 	u.Features.withoutAPIs()
-	s.addFixed(&u)
+	s.addFixed(u)
 	u.complete()
-	settleTwins(&u, &u)
+	settleTwins(u, u)
 	return st, nil
 }
 

@@ -7,8 +7,11 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gatehouse-id/gatehouse/internal/alias"
 )
 
 const document = "../../docs/configuration.md"
@@ -151,7 +154,19 @@ reason in this table. Members of arrays have no default of their own; when left 
 
 The names are those on the wire, misspellings included. [] stands for the entries of an array, {} for those of an object
 with free names.
+
+## In the Caddyfile
+
+Some switches have a word in the block ` + "`identity`" + ` of the Caddyfile, with on or off: ` + "`identity { sign_up on }`" + `. That is their
+value until the configuration API, ` + "`caddy gatehouse config import`" + ` or the bootstrap file sets the same switch, which then
+keeps what was set. ` + "`caddy gatehouse check`" + ` names the words that are overruled in this way.
+
+| word | switches |
+|---|---|
 `)
+	for _, a := range alias.Words {
+		fmt.Fprintf(&b, "| `%s` | `%s` |\n", a.Name, strings.Join(a.Paths, "`, `"))
+	}
 	d := Defaults()
 	standard := map[string]string{}
 	for _, un := range table {
@@ -182,6 +197,9 @@ with free names.
 		shownDefault := standard[m.path]
 		if shownDefault != "" {
 			shownDefault = "`" + shownDefault + "`"
+		}
+		if slices.Contains(withMail, m.path) {
+			shownDefault += ", with `mail` in the Caddyfile `true`"
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", path, typeName(m), shownDefault, does)
 	}

@@ -108,6 +108,12 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
+// api is the API over a service.
+func api(s *config.Service) http.Handler {
+	gate := &rest.Gate{Log: zap.NewNop(), Issuer: "https://auth.example.com", Secure: func(*http.Request) bool { return true }, Authorize: authorize}
+	return config.NewAPI(s, gate, func(context.Context) error { return nil })
+}
+
 func authorize(r *http.Request, api string) (string, error) {
 	switch id, _, ok := r.BasicAuth(); {
 	case !ok || id == "":

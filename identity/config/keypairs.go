@@ -23,7 +23,7 @@ func (o keyPairOwner) NewVersion() (write func(tx storage.Tx) error, err error) 
 		return nil, err
 	}
 	return func(tx storage.Tx) error {
-		_, err := writeVersion(tx, nonce)
+		_, err := writeVersion(tx, versionRecord{Nonce: nonce})
 		return err
 	}, nil
 }

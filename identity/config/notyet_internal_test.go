@@ -171,7 +171,7 @@ func TestStoredBefore(t *testing.T) {
 		if err := units.Put(tx, "login_methods", unitRecord{JSON: []byte(old), Revision: 1}, time.Time{}); err != nil {
 			return err
 		}
-		_, err := writeVersion(tx, []byte("n"))
+		_, err := writeVersion(tx, versionRecord{Nonce: []byte("n")})
 		return err
 	})
 	if err != nil {
@@ -219,7 +219,7 @@ func TestInvalidTextStoredBefore(t *testing.T) {
 		if err := units.Put(tx, "custom_messages", unitRecord{JSON: []byte(old), Revision: 1}, time.Time{}); err != nil {
 			return err
 		}
-		_, err := writeVersion(tx, []byte("n"))
+		_, err := writeVersion(tx, versionRecord{Nonce: []byte("n")})
 		return err
 	})
 	if err != nil {
@@ -266,7 +266,7 @@ func TestAPIsThatThereAreNot(t *testing.T) {
 		if err := units.Put(tx, "features", unitRecord{JSON: []byte(stored), Revision: 9}, time.Time{}); err != nil {
 			return err
 		}
-		_, err := writeVersion(tx, []byte("n"))
+		_, err := writeVersion(tx, versionRecord{Nonce: []byte("n")})
 		return err
 	})
 	if err != nil {

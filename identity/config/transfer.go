@@ -27,7 +27,11 @@ func (s *Service) editAll(ctx context.Context, raw []byte, by event.Actor) (edit
 	if err := rest.DecodeBytes(raw, &first); err != nil {
 		return edit{}, err
 	}
-	e := edit{by: by, keepIDs: true, apply: func(u *Units) error {
+	var sent map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &sent); err != nil {
+		return edit{}, err
+	}
+	e := edit{by: by, keepIDs: true, sent: sent, apply: func(u *Units) error {
 		b := bundle{Units: *u}
 		err := rest.DecodeBytes(raw, &b)
 		*u = b.Units
@@ -111,14 +115,13 @@ func (s *Service) apply(ctx context.Context, raw []byte, by event.Actor, dry boo
 // Check returns the units of a JSON object, or what is wrong with them as far as that is possible without a storage:
 // key pairs are not checked.
 func (c Config) Check(raw []byte) (*Units, error) {
-	b := bundle{Units: Defaults()}
+	b := bundle{Units: *c.standard()}
 	if err := rest.DecodeBytes(raw, &b); err != nil {
 		return nil, err
 	}
 	b.Features.withoutAPIs()
-	standard := Defaults()
 	s := &Service{cfg: c, random: new(counter)}
-	_, err := s.settle(&standard, &b.Units, true)
+	_, err := s.settle(c.standard(), &b.Units, true)
 	return &b.Units, err
 }
 

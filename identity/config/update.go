@@ -2,6 +2,7 @@ package config
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -30,6 +31,9 @@ type edit struct {
 	apply func(u *Units) error
 	// with runs in the transaction of the change, before it. It may be nil.
 	with func(tx storage.Tx) error
+	// sent is the JSON that the caller gave, by the names of the units. The switches in it are set from now on, also to
+	// the value that they have.
+	sent map[string]json.RawMessage
 	// keepIDs accepts ids that Gatehouse otherwise chooses, as an export has them.
 	keepIDs bool
 	// report receives the changes. It may be nil.
@@ -38,8 +42,8 @@ type edit struct {
 	dry bool
 }
 
-// update carries out an edit: all of it or nothing, with one event that names the changed members. An edit without
-// changes writes nothing. update returns the state after the edit.
+// update carries out an edit: all of it or nothing, with one event that names the changed members. An edit that
+// sets nothing writes nothing. update returns the state after the edit.
 func (s *Service) update(ctx context.Context, e edit) (*state, error) {
 	select { // changes in this process wait for each other, so only another node can be faster
 	case s.turn <- struct{}{}:
@@ -104,10 +108,11 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 	if e.report != nil {
 		*e.report = changed
 	}
-	if e.dry || len(changed) == 0 && e.with == nil {
+	set := st.chosen.with(e, changed)
+	if e.dry || len(changed) == 0 && len(set) == len(st.chosen) && e.with == nil {
 		return st, nil
 	}
-	records, err := s.records(changed, next)
+	records, err := s.records(changed, st.chosen, set, next)
 	if err != nil {
 		return nil, err
 	}
@@ -119,6 +124,10 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 	nonce, err := s.nonce()
 	if err != nil {
 		return nil, err
+	}
+	var quiet uint64
+	if len(changed) == 0 {
+		quiet = 1
 	}
 	var now versionRecord
 	var revision uint64
@@ -135,9 +144,11 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 			}
 		}
 		if len(records) > 0 {
-			if revision, err = s.put(tx, records, nonce, st.units, next); err != nil {
+			if revision, err = s.put(tx, records, versionRecord{Nonce: nonce, Quiet: quiet}, st.units, next); err != nil {
 				return err
 			}
+		}
+		if len(changed) > 0 {
 			if err := s.events.Append(tx, ev); err != nil {
 				return err
 			}
@@ -149,7 +160,7 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 		return nil, err
 	}
 	// The written units are what a read would return, so they go into the cache.
-	after := &state{version: now, units: next, revisions: maps.Clone(st.revisions)}
+	after := &state{version: now, units: next, revisions: maps.Clone(st.revisions), chosen: set}
 	for name := range records {
 		after.revisions[name] = revision
 	}
@@ -158,11 +169,11 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 }
 
 // put writes units under the next version, which it returns.
-func (s *Service) put(tx storage.Tx, records map[string]unitRecord, nonce []byte, from, next *Units) (uint64, error) {
+func (s *Service) put(tx storage.Tx, records map[string]unitRecord, by versionRecord, from, next *Units) (uint64, error) {
 	if err := s.checkKeyPairs(tx, from, next); err != nil {
 		return 0, err
 	}
-	n, err := writeVersion(tx, nonce)
+	n, err := writeVersion(tx, by)
 	if err != nil {
 		return 0, err
 	}
@@ -175,13 +186,13 @@ func (s *Service) put(tx storage.Tx, records map[string]unitRecord, nonce []byte
 	return n, nil
 }
 
-// writeVersion makes a new version, so that caches are read again.
-func writeVersion(tx storage.Tx, nonce []byte) (uint64, error) {
+// writeVersion makes a new version, so that caches are read again. by has what it differs by, besides the number.
+func writeVersion(tx storage.Tx, by versionRecord) (uint64, error) {
 	v, err := version(tx)
 	if err != nil {
 		return 0, err
 	}
-	v = versionRecord{Version: v.Version + 1, Nonce: nonce}
+	v = versionRecord{Version: v.Version + 1, Nonce: by.Nonce, Quiet: v.Quiet + by.Quiet}
 	return v.Version, versions.Put(tx, versionKey, v, time.Time{})
 }
 
@@ -192,17 +203,18 @@ func (s *Service) nonce() ([]byte, error) {
 	return b, err
 }
 
-// records returns the changed units as they are stored.
-func (s *Service) records(changed []Change, u *Units) (map[string]unitRecord, error) {
+// records returns the units as they are stored that have changed, or have a switch that was not set before.
+func (s *Service) records(changed []Change, before, set chosen, u *Units) (map[string]unitRecord, error) {
 	out := map[string]unitRecord{}
 	for _, un := range table {
-		if !slices.ContainsFunc(changed, func(c Change) bool { return c.unit == un.name }) {
+		if !set.differs(before, un.name) && !slices.ContainsFunc(changed, func(c Change) bool { return c.unit == un.name }) {
 			continue
 		}
 		rec, err := s.record(un, u)
 		if err != nil {
 			return nil, err
 		}
+		rec.JSON = set.only(un.name, rec.JSON)
 		out[un.name] = rec
 	}
 	return out, nil

@@ -31,6 +31,8 @@ func ReadBlock(d *caddyfile.Dispenser, of string, block *reference.Block, read S
 		word, line := d.Val(), d.Line()
 		option := block.Option(word)
 		switch {
+		case option == nil && block.Instead[word] != "":
+			return d.Errf("%s: %s %s", of, word, block.Instead[word])
 		case option == nil:
 			return d.Errf("%s: unrecognized subdirective %q, %s", of, word, unknownWord(word, block.Words()))
 		case option.Later:

@@ -16,8 +16,8 @@ import (
 // still be said with its line.
 type Places map[string]string
 
-// named are the words whose first argument names their block. The arguments of others are no part of a key: they can be
-// secret.
+// named are the words of the global block, and person, whose first argument names their block. The arguments of others
+// are no part of a key: they can be secret.
 var named = map[string]bool{
 	"scope": true, "client": true, "api_client": true, "idp": true, "person": true, "storage": true, "mail": true, "sms": true, "push": true,
 }
@@ -49,7 +49,7 @@ func (p Places) read(d *caddyfile.Dispenser, of string) {
 		args := d.RemainingArgs()
 		key := word
 		switch {
-		case named[word] && len(args) > 0:
+		case named[word] && len(args) > 0 && (of == "" || word == "person"):
 			key = word + " " + args[0]
 		case strings.Contains(of, ": "):
 			key = of + " " + word

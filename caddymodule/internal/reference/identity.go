@@ -2,8 +2,9 @@ package reference
 
 // Identity is the identity service.
 var Identity = Block{
-	Head: "identity",
-	Text: "The people, how they sign in, and how the pages look. Switches for self-service and most other settings are [settings](configuration.md), which change without a reload.",
+	Head:    "identity",
+	Text:    "The people, how they sign in, and how the pages look. An option with on and off is the default of a switch of the [settings](configuration.md), which change without a reload: what has been set there wins.",
+	Instead: noSwitch,
 	Sample: `locales en nl de fr
 bootstrap /etc/gatehouse/settings.json
 person ada@example.com {

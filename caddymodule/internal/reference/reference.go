@@ -20,6 +20,8 @@ type Block struct {
 	// Bare is set if the block can stand without braces and options.
 	Bare    bool
 	Options []Option
+	// Instead says of words that the block does not have, and that operators look for, what to write.
+	Instead map[string]string
 }
 
 // Option is one word of a block.
