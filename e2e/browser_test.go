@@ -30,6 +30,12 @@ const step = 30 * time.Second
 // browse opens a browser. Its cookies are recorded as secrets of the server.
 func (s *server) browse(t *testing.T) *tab {
 	t.Helper()
+	return s.browseWith(t)
+}
+
+// browseWith is browse with further options of the browser.
+func (s *server) browseWith(t *testing.T, more ...chromedp.ExecAllocatorOption) *tab {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "gatehouse-chromium-")
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +47,7 @@ func (s *server) browse(t *testing.T) *tab {
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
 		chromedp.Flag("disable-dev-shm-usage", true),
 	}
-	alloc, stop := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), opts...)
+	alloc, stop := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), append(opts, more...)...)
 	ctx, cancel := chromedp.NewContext(alloc)
 	t.Cleanup(func() {
 		defer stop()

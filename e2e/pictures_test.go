@@ -1,0 +1,75 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"flag"
+	"fmt"
+	"image/png"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+var newPictures = flag.Bool("pictures", false, "rewrite the pictures in docs/images")
+
+// TestPictures runs the Caddyfile of the README and takes the pictures of the README: the sign-in page of its wiki and
+// the account page. With -pictures they are written to docs/images; without, those there must be such pictures.
+func TestPictures(t *testing.T) {
+	t.Parallel()
+	g := &guide{server: &server{t: t, dir: t.TempDir(), secrets: map[string]string{}}, blocks: blocksOf(read(t, "../README.md"))}
+	ports := freePorts(t, 3)
+	g.Admin, g.Issuer, g.Wiki, g.Password = fmt.Sprintf("localhost:%d", ports[0]), "https://auth.example.com", "https://wiki.example.com", random(12)
+	g.secret("password", g.Password)
+	options := fmt.Sprintf("{\n\tadmin %s\n\tpersist_config off\n\tskip_install_trust\n\tlocal_certs\n\tdefault_bind 127.0.0.1\n\thttps_port %d\n\thttp_port %d\n", g.Admin, ports[1], ports[2])
+	g.write(strings.Replace(strings.Replace(g.first("caddyfile"), "{\n", options, 1), "localhost:9001", echo(t), 1))
+	g.run(filepath.Join(g.dir, "Caddyfile"), g.dir, "ADA_PASSWORD="+g.Password)
+	here := fmt.Sprintf("127.0.0.1:%d", ports[1])
+	g.until(t, &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, here)
+		},
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // Caddy's own authority, made a moment ago
+	}}, g.Issuer+"/healthz")
+
+	b := g.browseWith(t, chromedp.Flag("host-resolver-rules", "MAP *.example.com "+here), chromedp.Flag("ignore-certificate-errors", true))
+	call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 390, Height: 700, DeviceScaleFactor: 2, Mobile: true})
+	b.open(g.Wiki + "/")
+	if !b.has("#password") {
+		t.Fatalf("the wiki leads to %s", b.location())
+	}
+	b.picture("sign-in")
+	b.signIn("ada@example.com", g.Password)
+	b.reaches(g.Wiki + "/")
+	b.open(g.Issuer + "/account")
+	b.reaches(g.Issuer + "/account")
+	b.picture("account")
+}
+
+// picture takes a picture of what the window shows, or holds the one in docs/images against its limits.
+func (b *tab) picture(name string) {
+	b.t.Helper()
+	file := filepath.Join("..", "docs", "images", name+".png")
+	taken := get(b, chromedp.CaptureScreenshot())
+	if *newPictures {
+		if err := os.WriteFile(file, taken, 0o644); err != nil { //nolint:gosec // a document
+			b.t.Fatal(err)
+		}
+	}
+	kept := []byte(read(b.t, file))
+	now, err := png.DecodeConfig(bytes.NewReader(taken))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	then, err := png.DecodeConfig(bytes.NewReader(kept))
+	if err != nil || then.Width != now.Width || then.Height != now.Height || len(kept) > 100<<10 {
+		b.t.Errorf("%s: %dx%d, %d bytes, %v; want %dx%d in at most 100 KB: go test -run TestPictures -pictures", file, then.Width, then.Height, len(kept), err, now.Width, now.Height)
+	}
+}
