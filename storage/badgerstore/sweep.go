@@ -112,7 +112,7 @@ func (s *Store) removeExpired(ctx context.Context, keys [][]byte, now time.Time)
 	err = s.Update(ctx, func(t storage.Tx) error {
 		removed = 0
 		for _, key := range keys {
-			stored, err := t.(*tx).stored(key)
+			stored, _, err := t.(*tx).stored(key)
 			if errors.Is(err, storage.ErrNotFound) {
 				continue
 			}

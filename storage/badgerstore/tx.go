@@ -51,11 +51,14 @@ func (t *tx) snapshot() *badger.Txn {
 
 // Get implements storage.Tx.
 func (t *tx) Get(key []byte) ([]byte, error) {
-	stored, err := t.stored(key)
+	stored, shared, err := t.stored(key)
 	if err != nil {
 		return nil, err
 	}
-	return slices.Clone(stored[recordHead:]), nil
+	if shared {
+		stored = slices.Clone(stored)
+	}
+	return stored[recordHead:], nil
 }
 
 // GetMany implements storage.Tx.
@@ -71,10 +74,10 @@ func (t *tx) GetMany(keys ...[]byte) ([][]byte, error) {
 	return values, nil
 }
 
-// stored returns the checked record of key. It may be shared: callers copy it.
-func (t *tx) stored(key []byte) ([]byte, error) {
+// stored returns the checked record of key. If it is shared it must not be changed.
+func (t *tx) stored(key []byte) (stored []byte, shared bool, err error) {
 	if t.ended {
-		return nil, errEnded
+		return nil, false, errEnded
 	}
 	for _, o := range [...]*overlay{t.own, t.batch} {
 		if o == nil {
@@ -82,31 +85,30 @@ func (t *tx) stored(key []byte) ([]byte, error) {
 		}
 		if e, ok := o.get(key); ok {
 			if e.stored == nil {
-				return nil, storage.ErrNotFound
+				return nil, false, storage.ErrNotFound
 			}
-			return e.stored, nil
+			return e.stored, true, nil
 		}
 	}
 	if len(key) > storage.MaxKey {
-		return nil, storage.ErrNotFound // too long to have been written
+		return nil, false, storage.ErrNotFound // too long to have been written
 	}
 	t.key = append(append(t.key[:0], recordSpace), key...)
 	item, err := t.item()
 	if errors.Is(err, badger.ErrKeyNotFound) {
-		return nil, storage.ErrNotFound
+		return nil, false, storage.ErrNotFound
 	}
 	if err != nil {
-		return nil, readError(err)
+		return nil, false, readError(err)
 	}
-	var stored []byte
 	err = item.Value(func(v []byte) error {
-		stored = v // a copy for this item alone; every caller copies it once more
+		stored = v // a copy for this item alone
 		return checkRecord(key, v)
 	})
 	if err != nil {
-		return nil, readError(err)
+		return nil, false, readError(err)
 	}
-	return stored, nil
+	return stored, false, nil
 }
 
 // item looks t.key up. Badger is left without a table in memory when it could not begin a log, and panics: the store is
@@ -122,7 +124,7 @@ func (t *tx) item() (item *badger.Item, err error) {
 
 // Create implements storage.Tx.
 func (t *tx) Create(key, value []byte, expires time.Time) error {
-	switch _, err := t.stored(key); {
+	switch _, _, err := t.stored(key); {
 	case err == nil:
 		return storage.ErrExists
 	case !errors.Is(err, storage.ErrNotFound):
