@@ -59,20 +59,20 @@ func verdictContext(req *http.Request) (context.Context, context.CancelFunc) {
 
 // Authenticate returns the client that sent the request. (RFC 6749 2.3, 3.2.1; token server document, "Authentication")
 func (r *Registry) Authenticate(req *http.Request, f oauth.Form) (*client.Client, error) {
-	ctx, cancel := verdictContext(req)
-	defer cancel()
 	readings, err := readCredentials(req.Header, f)
 	if err != nil {
-		return nil, r.refuseClient(ctx, req, readings[0].id, err)
+		return nil, r.refuseClient(req, readings[0].id, err)
 	}
 	if p := readings[0]; p.method == client.MethodPrivateKey {
+		ctx, cancel := verdictContext(req)
+		defer cancel()
 		c, err := r.authenticateByKey(ctx, p)
-		return c, r.refuseClient(ctx, req, p.id, err)
+		return c, r.refuseClient(req, p.id, err)
 	}
 	var refused error
 	id := readings[0].id
 	for _, p := range readings {
-		c, why, err := r.authenticateBySecret(ctx, req, p)
+		c, why, err := r.authenticateBySecret(req, p)
 		if err != nil {
 			return nil, err
 		}
@@ -83,15 +83,19 @@ func (r *Registry) Authenticate(req *http.Request, f oauth.Form) (*client.Client
 			refused, id = why, p.id
 		}
 	}
-	return nil, r.refuseClient(ctx, req, id, oauth.InvalidClient(refused))
+	return nil, r.refuseClient(req, id, oauth.InvalidClient(refused))
 }
 
 // authenticateBySecret returns a client by its secret, or a public one by its id, or why it is refused. An error is a
 // failure, not a verdict. No slow hash is computed for a caller that has gone.
-func (r *Registry) authenticateBySecret(ctx context.Context, req *http.Request, p identification) (c *client.Client, refused, err error) {
-	reg, err := r.lookup(ctx, p.id)
-	if err != nil {
-		return nil, nil, err
+func (r *Registry) authenticateBySecret(req *http.Request, p identification) (c *client.Client, refused, err error) {
+	reg := r.fixed[p.id] // without a context: it costs no View
+	if reg == nil {
+		ctx, cancel := verdictContext(req)
+		defer cancel()
+		if reg, err = r.lookup(ctx, p.id); err != nil {
+			return nil, nil, err
+		}
 	}
 	known, against := reg != nil, r.checks.decoy
 	if known {
@@ -100,7 +104,7 @@ func (r *Registry) authenticateBySecret(ctx context.Context, req *http.Request, 
 	// An unknown client is compared too, so that timing does not reveal which clients exist.
 	right, err := r.checks.check(req.Context(), against, "client", p.id, p.secret)
 	if err == nil && !right && r.fixed[p.id] != nil {
-		err = r.costLookup(ctx)
+		err = r.costLookup(req)
 	}
 	if err != nil {
 		return nil, nil, cannotCheck(err)
@@ -136,7 +140,9 @@ func (r *Registry) lookup(ctx context.Context, id string) (reg *entry[client.Cli
 
 // costLookup makes a wrong secret of a client of the configuration as expensive as an unknown client, which was looked
 // up in storage.
-func (r *Registry) costLookup(ctx context.Context) error {
+func (r *Registry) costLookup(req *http.Request) error {
+	ctx, cancel := verdictContext(req)
+	defer cancel()
 	return r.view(ctx, func(tx storage.Tx) error {
 		_, err := clients.Has(tx, "")
 		return err
@@ -195,12 +201,19 @@ func readCredentials(h http.Header, f oauth.Form) ([]identification, error) {
 // bytes as they are, which curl and many libraries send. Either way they must be the secret of that very client, so no
 // client becomes another.
 func basicReadings(header string) ([]identification, error) {
+	text, err := basicText(header)
+	if err != nil {
+		return nil, err
+	}
+	decoded, err := basicCredentials(text, true)
+	if !hasFormEncoding(text) { // the other reading is the same
+		return []identification{decoded}, err
+	}
 	var out []identification
-	decoded, err := basicCredentials(header, true)
 	if err == nil {
 		out = append(out, decoded)
 	}
-	if raw, failed := basicCredentials(header, false); failed == nil && raw != decoded {
+	if raw, failed := basicCredentials(text, false); failed == nil && raw != decoded {
 		out = append(out, raw)
 	}
 	if len(out) == 0 {
@@ -209,25 +222,37 @@ func basicReadings(header string) ([]identification, error) {
 	return out, nil
 }
 
-// basicCredentials reads HTTP Basic (RFC 7617), with id and password as form values or as they are.
-func basicCredentials(header string, formEncoded bool) (identification, error) {
+// hasFormEncoding tells whether text can mean something else as a form value.
+func hasFormEncoding(text string) bool { return strings.ContainsAny(text, "%+") }
+
+var strictBase64 = base64.StdEncoding.Strict()
+
+// basicText returns what the header of HTTP Basic (RFC 7617) encodes.
+func basicText(header string) (string, error) {
 	scheme, encoded, _ := strings.Cut(header, " ")
 	if !strings.EqualFold(scheme, "Basic") {
-		return identification{}, oauth.InvalidClient(errNoCredentials)
+		return "", oauth.InvalidClient(errNoCredentials)
 	}
 	if strings.Contains(encoded, ",") {
 		// Two headers that a proxy has joined.
-		return identification{}, oauth.InvalidRequest(nil, "more than one way of client authentication")
+		return "", oauth.InvalidRequest(nil, "more than one way of client authentication")
 	}
-	raw, err := base64.StdEncoding.Strict().DecodeString(strings.TrimLeft(encoded, " "))
+	var room [256]byte
+	raw, err := strictBase64.AppendDecode(room[:0], []byte(strings.TrimLeft(encoded, " ")))
 	if err != nil || strings.ContainsAny(encoded, "\r\n") {
-		return identification{}, oauth.InvalidClient(errNoCredentials)
+		return "", oauth.InvalidClient(errNoCredentials)
 	}
-	id, password, ok := strings.Cut(string(raw), ":")
+	return string(raw), nil
+}
+
+// basicCredentials reads id and password, as form values or as they are.
+func basicCredentials(text string, formEncoded bool) (identification, error) {
+	id, password, ok := strings.Cut(text, ":")
 	if !ok || id == "" || password == "" {
 		return identification{}, oauth.InvalidClient(errNoCredentials)
 	}
 	if formEncoded {
+		var err error
 		if id, err = url.QueryUnescape(id); err != nil {
 			return identification{}, oauth.InvalidClient(errNoCredentials)
 		}
@@ -244,8 +269,6 @@ func basicCredentials(header string, formEncoded bool) (identification, error) {
 // AuthenticateAPI returns the API client of HTTP Basic credentials, if it is allowed this API. The credentials of OAuth
 // clients are wrong here. (token server document, "Authentication")
 func (r *Registry) AuthenticateAPI(req *http.Request, api string) (*client.APIClient, error) {
-	ctx, cancel := verdictContext(req)
-	defer cancel()
 	headers := req.Header.Values("Authorization")
 	if len(headers) > 1 {
 		return nil, oauth.InvalidRequest(nil, "more than one Authorization header")
@@ -253,16 +276,20 @@ func (r *Registry) AuthenticateAPI(req *http.Request, api string) (*client.APICl
 	if len(headers) == 0 {
 		return nil, oauth.InvalidClient(errNoCredentials)
 	}
-	p, err := basicCredentials(headers[0], false)
+	text, err := basicText(headers[0])
 	if err != nil {
-		return nil, r.refuseClient(ctx, req, "", err)
+		return nil, r.refuseClient(req, "", err)
+	}
+	p, err := basicCredentials(text, false)
+	if err != nil {
+		return nil, r.refuseClient(req, "", err)
 	}
 	reg, right, err := r.checkAPI(req.Context(), p)
-	if err == nil && !right {
+	if err == nil && !right && hasFormEncoding(text) {
 		// The document says only HTTP Basic. Libraries for OAuth clients encode id and secret as form values all the
 		// same (RFC 6749 2.3.1), so credentials that are wrong as they stand are decoded and checked again. Either way
 		// they must be the secret of that API client.
-		if q, encoded := basicCredentials(headers[0], true); encoded == nil && q != p {
+		if q, encoded := basicCredentials(text, true); encoded == nil && q != p {
 			p = q
 			reg, right, err = r.checkAPI(req.Context(), p)
 		}
@@ -282,7 +309,7 @@ func (r *Registry) AuthenticateAPI(req *http.Request, api string) (*client.APICl
 	default:
 		return reg.client, nil
 	}
-	return nil, r.refuseClient(ctx, req, p.id, oauth.InvalidClient(err))
+	return nil, r.refuseClient(req, p.id, oauth.InvalidClient(err))
 }
 
 // AuthorizeAPI returns the id of the API client whose Basic credentials a request to an API of another package carries,
@@ -339,7 +366,7 @@ func (r *Registry) checkAPI(ctx context.Context, p identification) (reg *entry[c
 }
 
 // refuseClient writes the event of a failed authentication, as far as the rate allows, and returns err.
-func (r *Registry) refuseClient(ctx context.Context, req *http.Request, id string, err error) error {
+func (r *Registry) refuseClient(req *http.Request, id string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -355,6 +382,8 @@ func (r *Registry) refuseClient(ctx context.Context, req *http.Request, id strin
 			e.ClientID, e.Actor = id, id
 		}
 		e.Reason, e.Ref = reasonOf(err), refusal.RefOf(req.Context())
+		ctx, cancel := verdictContext(req)
+		defer cancel()
 		failed = r.deps.Store.Update(ctx, func(tx storage.Tx) error { return r.deps.Events.Append(tx, e) })
 	}
 	if failed != nil {

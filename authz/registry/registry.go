@@ -315,7 +315,7 @@ type credential struct {
 // secretChecks compares secrets. They are random, so a keyed hash is sufficient and costs microseconds. An imported
 // hash in PHC form is slow once; then its keyed hash is remembered.
 type secretChecks struct {
-	keys   [][]byte // of each encryption key, the newest first
+	keys   []*secret.MACKey // of each encryption key, the newest first
 	hasher *secret.Hasher
 	decoy  credential
 	// slow is held while a slow hash is computed: one at a time, so that strangers do not use up the capacity for
@@ -329,7 +329,10 @@ type secretChecks struct {
 const maxKnown = 4096 // remembered successes
 
 func newSecretChecks(k *secret.Keyring, h *secret.Hasher) *secretChecks {
-	c := &secretChecks{keys: k.DeriveAll("gatehouse client secret v1"), hasher: h, slow: make(chan struct{}, 1), known: map[string]struct{}{}}
+	c := &secretChecks{hasher: h, slow: make(chan struct{}, 1), known: map[string]struct{}{}}
+	for _, key := range k.DeriveAll("gatehouse client secret v1") {
+		c.keys = append(c.keys, secret.NewMACKey(key))
+	}
 	c.decoy = credential{sums: [][]byte{make([]byte, client.KeyedHashSize)}}
 	return c
 }
@@ -338,7 +341,8 @@ func newSecretChecks(k *secret.Keyring, h *secret.Hasher) *secretChecks {
 func (s *secretChecks) credential(kind, id string, secrets []secret.String, hashes []string) credential {
 	c := credential{kind: kind, id: id}
 	for _, text := range secrets {
-		c.sums = append(c.sums, secret.MAC(s.keys[0], kind, id, text.Reveal()))
+		sum := s.keys[0].MAC(kind, id, text.Reveal())
+		c.sums = append(c.sums, sum[:])
 	}
 	for _, h := range hashes {
 		if sum, ok := keyedHash(h); ok {
@@ -355,9 +359,9 @@ func (s *secretChecks) credential(kind, id string, secrets []secret.String, hash
 func (s *secretChecks) check(ctx context.Context, c credential, kind, id, text string) (bool, error) {
 	ok := 0
 	for _, key := range s.keys {
-		sum := secret.MAC(key, kind, id, text)
+		sum := key.MAC(kind, id, text)
 		for _, want := range c.sums {
-			ok |= compare(sum, want)
+			ok |= compare(sum[:], want)
 		}
 	}
 	if ok == 1 || len(c.phcs) == 0 {
@@ -367,7 +371,8 @@ func (s *secretChecks) check(ctx context.Context, c credential, kind, id, text s
 		return false, errors.New("no hasher for secrets in PHC form")
 	}
 	for _, phc := range c.phcs {
-		if good, err := s.checkSlow(ctx, phc, text, string(secret.MAC(s.keys[0], kind, id, text, phc))); err != nil || good {
+		memory := s.keys[0].MAC(kind, id, text, phc)
+		if good, err := s.checkSlow(ctx, phc, text, string(memory[:])); err != nil || good {
 			return good, err
 		}
 	}

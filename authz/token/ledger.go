@@ -25,7 +25,7 @@ type Ledger struct {
 	issuer string
 	global *globalState
 	// pairwise is the key of pairwise subjects.
-	pairwise []byte
+	pairwise *secret.MACKey
 	pace     pace
 }
 
@@ -56,7 +56,8 @@ func New(ctx context.Context, issuer string, deps Deps) (*Ledger, error) {
 	if l.global, err = loadGlobalState(ctx, deps.Store); err != nil {
 		return nil, err
 	}
-	l.pairwise, err = loadPairwise(ctx, deps.Store, deps.Keyring, deps.Random)
+	key, err := loadPairwise(ctx, deps.Store, deps.Keyring, deps.Random)
+	l.pairwise = secret.NewMACKey(key)
 	return l, err
 }
 

@@ -2,6 +2,7 @@ package token
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -27,7 +28,7 @@ func (l *Ledger) SubjectIn(sector, person string) string {
 	if sector == "" || person == "" {
 		return person
 	}
-	return base64.RawURLEncoding.EncodeToString(secret.MAC(l.pairwise, pairwiseKey, sector, person))
+	return encodeMAC(l.pairwise.MAC(pairwiseKey, sector, person), sha256.Size)
 }
 
 // SubjectOf returns the subject for answers to or about the token's client.
@@ -43,7 +44,12 @@ func (l *Ledger) ProfileID(c *client.Client, person string) string {
 	if c.App == nil {
 		return profileStatic
 	}
-	return base64.RawURLEncoding.EncodeToString(secret.MAC(l.pairwise, "profile", c.ID, person)[:16])
+	return encodeMAC(l.pairwise.MAC("profile", c.ID, person), 16)
+}
+
+// encodeMAC returns the first n bytes of a MAC as text.
+func encodeMAC(sum [sha256.Size]byte, n int) string {
+	return base64.RawURLEncoding.EncodeToString(sum[:n])
 }
 
 // maxSeals is how many encryption keys have a secret sealed.

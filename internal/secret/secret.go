@@ -8,10 +8,13 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
+	"hash"
 	"hash/crc32"
 	"io"
 	"math/big"
+	"slices"
 	"strings"
+	"sync"
 )
 
 // Redacted is the text that a String shows.
@@ -75,8 +78,10 @@ func NewToken(random io.Reader, kind Kind) (string, error) {
 	if _, err := io.ReadFull(random, b[:]); err != nil {
 		return "", err
 	}
-	body := string(kind) + base64.RawURLEncoding.EncodeToString(b[:])
-	return body + checksum(body), nil
+	var room [64]byte
+	text := base64.RawURLEncoding.AppendEncode(append(room[:0], kind...), b[:])
+	sum := checksum(text)
+	return string(append(text, sum[:]...)), nil
 }
 
 // IsToken tells whether s has the form of a token of this kind: prefix, length, alphabet and checksum are right. It
@@ -85,23 +90,34 @@ func IsToken(kind Kind, s string) bool {
 	if len(s) != len(kind)+bodyLen+sumLen || !strings.HasPrefix(s, string(kind)) {
 		return false
 	}
-	body := s[:len(kind)+bodyLen]
-	if checksum(body) != s[len(body):] {
+	var room [64]byte
+	body := append(room[:0], s[:len(kind)+bodyLen]...)
+	if sum := checksum(body); string(sum[:]) != s[len(body):] {
 		return false
 	}
 	// The last character of the body carries two unused bits. They must be zero, so that each token has one spelling.
-	_, err := base64.RawURLEncoding.Strict().DecodeString(body[len(kind):])
+	var b [tokenBytes + 1]byte
+	_, err := strictURL.Decode(b[:], body[len(kind):])
 	return err == nil
 }
 
-func checksum(body string) string {
-	sum := crc32.ChecksumIEEE([]byte(body))
-	return base64.RawURLEncoding.EncodeToString([]byte{byte(sum >> 24), byte(sum >> 16), byte(sum >> 8), byte(sum)})
+var strictURL = base64.RawURLEncoding.Strict()
+
+// checksum is CRC-32 in base64url. crc32.ChecksumIEEE would move its argument to the heap.
+func checksum(body []byte) (text [sumLen]byte) {
+	sum := ^uint32(0)
+	for _, b := range body {
+		sum = crc32.IEEETable[byte(sum)^b] ^ sum>>8
+	}
+	sum = ^sum
+	base64.RawURLEncoding.Encode(text[:], []byte{byte(sum >> 24), byte(sum >> 16), byte(sum >> 8), byte(sum)})
+	return text
 }
 
 // Hash returns SHA-256 of a token as a storage key: 32 bytes. Tokens are random, so a fast hash is enough.
 func Hash(token string) string {
-	h := sha256.Sum256([]byte(token))
+	var room [128]byte // longer than any token
+	h := sha256.Sum256(append(room[:0], token...))
 	return string(h[:])
 }
 
@@ -128,16 +144,49 @@ func Text(random io.Reader, alphabet string, n int) (string, error) {
 	return string(out), nil
 }
 
-// MAC returns HMAC-SHA256 of the parts under key, each part bound by its length.
+// MAC returns HMAC-SHA256 of the parts under key, each part bound by its length. A key that is used often is a MACKey.
 func MAC(key []byte, parts ...string) []byte {
-	m := hmac.New(sha256.New, key)
-	var n [4]byte
+	m := newMAC(key)
+	return slices.Clone(m.sum(parts))
+}
+
+// MACKey is a key that is prepared for many MACs. It is safe for concurrent use.
+type MACKey struct{ idle sync.Pool }
+
+// NewMACKey prepares a key.
+func NewMACKey(key []byte) *MACKey {
+	key = slices.Clone(key)
+	return &MACKey{sync.Pool{New: func() any { return newMAC(key) }}}
+}
+
+// MAC is the function MAC under this key.
+func (k *MACKey) MAC(parts ...string) (sum [sha256.Size]byte) {
+	m := k.idle.Get().(*mac) //nolint:errcheck,forcetypeassert // New makes no other
+	copy(sum[:], m.sum(parts))
+	k.idle.Put(m)
+	return sum
+}
+
+// mac computes MACs one after the other.
+type mac struct {
+	hash hash.Hash
+	text []byte // what is hashed
+	out  [sha256.Size]byte
+}
+
+func newMAC(key []byte) *mac { return &mac{hash: hmac.New(sha256.New, key)} }
+
+// sum returns a MAC that is valid until the next call. It keeps nothing of the parts, which can be secrets.
+func (m *mac) sum(parts []string) []byte {
+	m.text = m.text[:0]
 	for _, p := range parts {
-		n = [4]byte{byte(len(p) >> 24), byte(len(p) >> 16), byte(len(p) >> 8), byte(len(p))}
-		m.Write(n[:])
-		io.WriteString(m, p) //nolint:errcheck // a hash never fails
+		m.text = append(m.text, byte(len(p)>>24), byte(len(p)>>16), byte(len(p)>>8), byte(len(p)))
+		m.text = append(m.text, p...)
 	}
-	return m.Sum(nil)
+	m.hash.Reset()
+	m.hash.Write(m.text)
+	clear(m.text)
+	return m.hash.Sum(m.out[:0])
 }
 
 // ErrBusy says that the machine cannot take more slow hashes now. Answer 503 with Retry-After.

@@ -2,11 +2,17 @@ package secret_test
 
 import (
 	"bytes"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"strings"
+	"sync"
 	"testing"
 
 	"go.uber.org/zap"
@@ -210,4 +216,48 @@ func FuzzIsToken(f *testing.F) {
 			t.Errorf("IsToken(%q) with %d bytes", s, len(s))
 		}
 	})
+}
+
+// TestMACKey: a prepared key gives the MAC of RFC 2104 however often and by however many it is used.
+func TestMACKey(t *testing.T) {
+	t.Parallel()
+	key := []byte("a key of a test, long enough for one")
+	prepared := secret.NewMACKey(key)
+	parts := []string{"kind", "", "id\x00", strings.Repeat("x", 300)}
+	reference := hmac.New(sha256.New, key)
+	for _, p := range parts {
+		reference.Write([]byte{0, 0, byte(len(p) >> 8), byte(len(p))})
+		reference.Write([]byte(p))
+	}
+	want := reference.Sum(nil)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 50 {
+				if got := prepared.MAC(parts...); !bytes.Equal(got[:], want) {
+					t.Errorf("MAC = %x, want %x", got, want)
+				}
+				if other := prepared.MAC("kind", "id"); bytes.Equal(other[:], want) {
+					t.Error("other parts have the same MAC")
+				}
+			}
+		})
+	}
+	all.Wait()
+	if got := secret.MAC(key, parts...); !bytes.Equal(got, want) {
+		t.Errorf("the function MAC = %x, want %x", got, want)
+	}
+}
+
+// TestChecksum: tokens end with the CRC-32 of IEEE, as secret scanners know it.
+func TestChecksum(t *testing.T) {
+	t.Parallel()
+	token, err := secret.NewToken(rand.Reader, secret.AccessToken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, sum := token[:len(token)-6], token[len(token)-6:]
+	if want := base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE([]byte(body)))); sum != want {
+		t.Errorf("token %s ends with %s, want %s", token, sum, want)
+	}
 }
