@@ -3,7 +3,9 @@ package caddymodule
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -21,8 +23,10 @@ import (
 // registry.
 type metrics struct {
 	requests       *prometheus.CounterVec // by endpoint and outcome
+	resolved       map[string]*resolved   // those of requests, by endpoint
 	tokens         prometheus.Counter
-	introspections *prometheus.CounterVec // by who asked: endpoint or protect
+	introspections *prometheus.CounterVec // by who asked
+	asked          prometheus.Counter     // introspections at the endpoint
 	panics         prometheus.Counter
 	webhooks       *prometheus.CounterVec // by outcome
 	mails          *prometheus.CounterVec // by outcome
@@ -100,8 +104,11 @@ func newMetrics(s storage.Store, k *event.Keeper) *metrics {
 	if k, ok := s.(statsKeeper); ok {
 		m.stats = k.Stats
 	}
-	for _, by := range []string{"endpoint", "protect"} {
-		m.introspections.WithLabelValues(by)
+	m.asked = m.introspections.WithLabelValues("endpoint")
+	m.introspections.WithLabelValues("protect")
+	m.resolved = map[string]*resolved{}
+	for _, name := range slices.Concat(slices.Collect(maps.Values(endpoints)), []string{"assets", "scim", "provider", "configuration", "other"}) {
+		m.resolved[name] = new(resolved)
 	}
 	return m
 }
@@ -257,27 +264,54 @@ func (m *metrics) request(path string, status int) {
 	default:
 		endpoint = "other"
 	}
-	outcome := "ok"
+	outcome := answered
 	switch {
 	case status == 0:
-		outcome = "none"
+		outcome = unanswered
 	case status >= http.StatusInternalServerError:
-		outcome = "failed"
+		outcome = failed
 	case status >= http.StatusBadRequest:
-		outcome = "refused"
+		outcome = refused
 	case status >= http.StatusMultipleChoices:
-		outcome = "redirect"
+		outcome = redirected
 	}
-	m.requests.WithLabelValues(endpoint, outcome).Inc()
-	if outcome != "ok" {
+	m.resolved[endpoint].counter(m.requests, endpoint, outcome).Inc()
+	if outcome != answered {
 		return
 	}
 	switch endpoint {
 	case "token":
 		m.tokens.Inc()
 	case "introspect":
-		m.CountIntrospection("endpoint")
+		m.asked.Inc()
 	}
+}
+
+// outcome is how a request ended.
+type outcome int
+
+const (
+	answered outcome = iota
+	redirected
+	refused
+	failed
+	unanswered
+	outcomes = iota
+)
+
+var outcomeLabels = [outcomes]string{answered: "ok", redirected: "redirect", refused: "refused", failed: "failed", unanswered: "none"}
+
+// resolved are the counters of an endpoint that have been looked up.
+type resolved [outcomes]atomic.Pointer[prometheus.Counter]
+
+// counter looks a counter up once. It exists from its first use on.
+func (r *resolved) counter(of *prometheus.CounterVec, endpoint string, o outcome) prometheus.Counter {
+	if c := r[o].Load(); c != nil {
+		return *c
+	}
+	c := of.WithLabelValues(endpoint, outcomeLabels[o])
+	r[o].Store(&c)
+	return c
 }
 
 // CountIntrospection counts a token lookup, by caller.

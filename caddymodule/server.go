@@ -34,8 +34,9 @@ func init() {
 // Handler serves every endpoint and page of the issuer, and /healthz. Other paths are not found. A Host other than the
 // issuer's is answered with 421, also by the server around the site if no other site has it.
 type Handler struct {
-	app *App
-	log *zap.Logger
+	app    *App
+	log    *zap.Logger
+	origin string // of the issuer
 }
 
 // CaddyModule implements caddy.Module.
@@ -78,18 +79,20 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	if h.app, err = options.App[*App](ctx, "gatehouse"); err != nil {
 		return err
 	}
+	h.origin = h.app.issuer.Scheme + "://" + h.app.issuer.Host
 	h.app.served.Store(true)
 	return nil
 }
 
 // ServeHTTP implements caddyhttp.MiddlewareHandler.
 func (h *Handler) ServeHTTP(answer http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
-	w := &statusWriter{ResponseWriterWrapper: &caddyhttp.ResponseWriterWrapper{ResponseWriter: answer}}
+	w := &statusWriter{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: answer}}
 	defer h.keepFromAccessLog(w, r)
-	page.HoldToHTTPS(w.Header(), h.app.issuer.Scheme+"://"+h.app.issuer.Host)
-	defer hurry(w, r, formTime)()
+	page.HoldToHTTPS(w.Header(), h.origin)
+	body := hurry(w, r, formTime)
+	defer body.stop()
 	if len(r.Header["Expect"]) > 0 {
-		w.held, _ = r.Body.(*timedBody)
+		w.held = body
 	}
 	if r.URL.Path == "/healthz" && isHost(r, h.app.issuer) {
 		h.serveHealth(w, r)
@@ -121,7 +124,9 @@ func (i *instance) serve(out *statusWriter, r *http.Request) {
 			i.countPanics()
 		}
 	}()
-	i.identity.Federation.Cleanse(r)
+	if !browserless[endpoints[r.URL.Path]] {
+		i.identity.Federation.Cleanse(r)
+	}
 	switch path := r.URL.Path; {
 	case under(path, i.authz.Paths()):
 		i.authz.ServeHTTP(out, r)
@@ -164,6 +169,10 @@ func (i *instance) countPanics() {
 		}
 	}
 }
+
+// browserless are endpoints that programs call with credentials of their own. Nobody signs in there, so nothing reads
+// what a proxy says of a person.
+var browserless = map[string]bool{"token": true, "revoke": true, "introspect": true, "jwks": true, "discovery": true}
 
 // under tells whether a path is one of the paths, or below one that ends with a slash.
 func under(path string, paths []string) bool {
@@ -269,7 +278,7 @@ func plain(w http.ResponseWriter, status int, text string) {
 
 // statusWriter remembers the status of an answer. 0: nothing has been written.
 type statusWriter struct {
-	*caddyhttp.ResponseWriterWrapper
+	caddyhttp.ResponseWriterWrapper
 	status int
 	held   *timedBody // a body that the client holds back until it is asked for. nil: none
 }

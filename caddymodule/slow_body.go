@@ -11,16 +11,24 @@ import (
 const formTime = 30 * time.Second
 
 // hurry bounds the time in which the body of a request arrives. The caller calls stop once it is done with the request.
-func hurry(w http.ResponseWriter, r *http.Request, most time.Duration) (stop func()) {
+// nil: there is no body.
+func hurry(w http.ResponseWriter, r *http.Request, most time.Duration) *timedBody {
 	if r.Body == nil || r.Body == http.NoBody {
-		return func() {}
+		return nil
 	}
 	b := &timedBody{ReadCloser: r.Body, until: time.Now().Add(most)}
 	// Caddy sets a new deadline with each read. This one ends a read that waits; later reads are refused by the body
 	// itself.
 	b.timer = time.AfterFunc(most, func() { http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) }) //nolint:errcheck // then Caddy's own deadline ends it
 	r.Body = b
-	return func() { b.timer.Stop() }
+	return b
+}
+
+// stop ends the bound.
+func (b *timedBody) stop() {
+	if b != nil {
+		b.timer.Stop()
+	}
 }
 
 type timedBody struct {

@@ -25,8 +25,7 @@ func TestHurry(t *testing.T) {
 			t.Parallel()
 			result := make(chan error, 1)
 			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				stop := hurry(w, r, most)
-				defer stop()
+				defer hurry(w, r, most).stop()
 				_, err := io.ReadAll(r.Body)
 				result <- err
 			}))

@@ -163,6 +163,9 @@ func cut(s string) string {
 // Clean makes text from outside fit on one line of a log or record: control characters become spaces, invalid UTF-8
 // becomes replacement characters, and the text is cut after 512 characters.
 func Clean(s string) string {
+	if isPlain(s) {
+		return s
+	}
 	out := make([]rune, 0, min(len(s), maxText))
 	for _, c := range s {
 		if len(out) == maxText {
@@ -174,4 +177,14 @@ func Clean(s string) string {
 		out = append(out, c)
 	}
 	return string(out)
+}
+
+// isPlain tells whether s is short and printable ASCII.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return len(s) <= maxText
 }

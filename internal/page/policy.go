@@ -48,10 +48,15 @@ const permissions = "publickey-credentials-create=(self), publickey-credentials-
 // value. Browsers would apply it to every port of localhost, so loopback hosts do not get it. (RFC 6797 7.1)
 func HoldToHTTPS(h http.Header, origin string) {
 	host, ok := strings.CutPrefix(origin, "https://")
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
+	if !ok || len(h["Strict-Transport-Security"]) > 0 {
+		return
 	}
-	if ok && !loopback.Is(host) && len(h["Strict-Transport-Security"]) == 0 {
+	if strings.Contains(host, ":") {
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+	}
+	if !loopback.Is(host) {
 		h.Set("Strict-Transport-Security", "max-age=31536000")
 	}
 }

@@ -10,9 +10,18 @@ import (
 // A slip is the room that a request has for its one refusal: the reference that the answer shows, and what is known of
 // the request before anybody knows whether it will be refused. It is used by the goroutine of the request alone.
 type slip struct {
-	about Refusal
-	from  string // address of the client
-	told  bool
+	about    Refusal // without a reference until somebody asks for it
+	from     string  // address of the client
+	told     bool
+	recorder *Recorder
+}
+
+// ref returns the reference. Nearly no request needs one.
+func (s *slip) ref() string {
+	if s.about.Ref == "" {
+		s.about.Ref = s.recorder.Ref()
+	}
+	return s.about.Ref
 }
 
 type slipKey struct{}
@@ -23,8 +32,8 @@ func (r *Recorder) Begin(req *http.Request, from string, about Refusal) *http.Re
 	if slipOf(req.Context()) != nil {
 		return req
 	}
-	about.Ref, about.Method, about.Site, about.Path = r.Ref(), req.Method, req.Host, req.URL.Path
-	return req.WithContext(context.WithValue(req.Context(), slipKey{}, &slip{about: about, from: from}))
+	about.Method, about.Site, about.Path = req.Method, req.Host, req.URL.Path
+	return req.WithContext(context.WithValue(req.Context(), slipKey{}, &slip{about: about, from: from, recorder: r}))
 }
 
 func slipOf(ctx context.Context) *slip {
@@ -42,7 +51,7 @@ func Learn(ctx context.Context, add func(*Refusal)) {
 // RefOf returns the reference that a refusal of this request has, for its event. Empty: there is no slip.
 func RefOf(ctx context.Context) string {
 	if s := slipOf(ctx); s != nil {
-		return s.about.Ref
+		return s.ref()
 	}
 	return ""
 }
@@ -50,7 +59,7 @@ func RefOf(ctx context.Context) string {
 // Told returns the reference of the refusal of this request, for its answer. Empty: it is not refused, or has no slip.
 func Told(ctx context.Context) string {
 	if s := slipOf(ctx); s != nil && s.told {
-		return s.about.Ref
+		return s.ref()
 	}
 	return ""
 }
@@ -70,7 +79,7 @@ func (f *Refusal) fill(ctx context.Context) (from string, first bool) {
 		to   *string
 		from string
 	}{
-		{&f.Ref, s.about.Ref},
+		{&f.Ref, s.ref()},
 		{&f.Where, s.about.Where},
 		{&f.Site, s.about.Site},
 		{&f.Method, s.about.Method},

@@ -1,0 +1,125 @@
+//go:build unix
+
+package caddymodule_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+)
+
+// BenchmarkMachine measures the endpoints that machines call, through Caddy and with records on disk, but without a
+// network: a client gets a token, an API client asks about it and about one of a person, and the client revokes it.
+func BenchmarkMachine(b *testing.B) {
+	config := fmt.Sprintf(`{
+	admin off
+	persist_config off
+	log {
+		output discard
+	}
+	gatehouse {
+		issuer http://localhost:1
+		storage badger %s
+		client bench {
+			secret %s
+			grants client_credentials password
+			password_only
+			scopes a
+			default_scopes a
+		}
+		api_client api {
+			secret %[2]s
+			apis introspection
+		}
+		identity {
+			person demo@example.com {
+				password "%[3]s"
+				name Demo Person
+				groups staff
+			}
+		}
+	}
+}
+http://localhost:0 {
+	gatehouse
+}
+`, filepath.Join(b.TempDir(), "store"), testSecret, testPassword)
+	server := benchServer(b, config)
+	post := func(b *testing.B, path, form, client string, w http.ResponseWriter) {
+		b.Helper()
+		r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "http://localhost:1"+path, strings.NewReader(form))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.SetBasicAuth(client, testSecret)
+		server.ServeHTTP(w, r)
+	}
+	issue := func(b *testing.B, f url.Values) string {
+		b.Helper()
+		rec := httptest.NewRecorder()
+		post(b, "/oauth/token", f.Encode(), "bench", rec)
+		var answer struct {
+			AccessToken string `json:"access_token"`
+		}
+		if err := json.Unmarshal(rec.Body.Bytes(), &answer); err != nil || answer.AccessToken == "" {
+			b.Fatalf("token: %d %s", rec.Code, rec.Body)
+		}
+		return answer.AccessToken
+	}
+	own := url.Values{"grant_type": {"client_credentials"}}
+	ofClient := issue(b, own)
+	ofPerson := issue(b, url.Values{"grant_type": {"password"}, "username": {"demo@example.com"}, "password": {testPassword}})
+	const introspect = "/oauth/api/v2/token/introspect"
+	for _, bb := range []struct{ name, path, client, form string }{
+		{"token", "/oauth/token", "bench", own.Encode()},
+		{"introspect client", introspect, "api", "token=" + ofClient},
+		{"introspect person", introspect, "api", "token=" + ofPerson},
+		{"introspect unknown", introspect, "api", "token=" + ofClient[:53] + "x"},
+		{"revoke unknown", "/oauth/revoke", "bench", "token=" + ofClient[:53] + "x"},
+	} {
+		b.Run(bb.name, func(b *testing.B) {
+			b.ReportAllocs()
+			before := cpuTime(b)
+			for b.Loop() {
+				w := &sink{header: http.Header{}}
+				if post(b, bb.path, bb.form, bb.client, w); w.status != http.StatusOK {
+					b.Fatalf("status = %d, want 200", w.status)
+				}
+			}
+			b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N), "cpu-ns/op")
+		})
+	}
+}
+
+// benchServer starts Caddy and returns its one server.
+func benchServer(b *testing.B, config string) *caddyhttp.Server {
+	b.Helper()
+	raw, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(config), map[string]any{"filename": "Caddyfile"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := caddy.Load(raw, true); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := caddy.Stop(); err != nil {
+			b.Error(err)
+		}
+	})
+	app, err := caddy.ActiveContext().App("http")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, s := range app.(*caddyhttp.App).Servers { //nolint:forcetypeassert // it is Caddy's own
+		return s
+	}
+	b.Fatal("no server")
+	return nil
+}
