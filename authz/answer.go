@@ -4,43 +4,23 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/internal/pace"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// apiHeaders sets what every answer of the endpoints for machines carries. (token server document, "Token response";
-// RFC 6749 5.1)
-func apiHeaders(w http.ResponseWriter) {
-	h := w.Header()
-	h.Set("Content-Type", "application/json;charset=UTF-8")
-	h.Set("Cache-Control", "no-store")
-	h.Set("Pragma", "no-cache")
-	h.Set("X-Content-Type-Options", "nosniff")
-}
-
-// json writes v with the headers of apiHeaders.
+// json writes v with the headers of answers for machines.
 func (s *Server) json(w http.ResponseWriter, r *http.Request, status int, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
 		s.fail(w, r, oauth.ServerError(err))
 		return
 	}
-	apiHeaders(w)
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(status)
-	w.Write(body) //nolint:errcheck // the client has gone
-}
-
-// errorBody is the OAuth error of the endpoints for machines. (RFC 6749 5.2)
-type errorBody struct {
-	Error       string `json:"error"`
-	Description string `json:"error_description,omitempty"`
-	Ref         string `json:"ref,omitempty"` // docs/decisions.md#refusals
+	reply.WriteJSON(w, status, body)
 }
 
 // fail writes err as an OAuth error and logs it, once.
@@ -56,7 +36,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case e.Status == http.StatusServiceUnavailable:
 		pace.RetryAfter(w, pace.Soon)
 	}
-	s.json(w, r, e.Status, errorBody{errorCode(r, e.Code), e.Description, ref})
+	reply.Write(w, e.Status, reply.Error{Error: errorCode(r, e.Code), Description: e.Description, Ref: ref})
 }
 
 // record writes the one log line of a refusal (info) or failure (error) and keeps why. It returns the reference.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -84,7 +85,7 @@ func (s *Server) handleAuthorize(w http.ResponseWriter, r *http.Request) error {
 
 // headOnly answers a HEAD request that would lead on. (RFC 9110 9.3.2)
 func headOnly(w http.ResponseWriter) error {
-	apiHeaders(w)
+	reply.Headers(w.Header(), -1)
 	w.Header().Del("Content-Type")
 	w.WriteHeader(http.StatusOK)
 	return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -15,7 +16,7 @@ import (
 
 // grantClientCredentials gives a client a token of its own. (RFC 6749 4.4) There is no refresh token: the client can
 // ask again.
-func (s *Server) grantClientCredentials(ctx context.Context, q *tokenRequest) (*tokenResponse, error) {
+func (s *Server) grantClientCredentials(ctx context.Context, q *tokenRequest) (*reply.Token, error) {
 	scope, err := s.clients.ScopesFor(q.client, q.form)
 	if err != nil {
 		return nil, err

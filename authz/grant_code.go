@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
@@ -61,7 +62,7 @@ type codeGrant struct {
 }
 
 // grantAuthorizationCode redeems a code. (RFC 6749 4.1.3; RFC 7636 4.6; token server document, "Token endpoint")
-func (s *Server) grantAuthorizationCode(ctx context.Context, q *tokenRequest) (*tokenResponse, error) {
+func (s *Server) grantAuthorizationCode(ctx context.Context, q *tokenRequest) (*reply.Token, error) {
 	code := q.form.Get("code")
 	if code == "" {
 		return nil, oauth.InvalidRequest(nil, "code is missing")
@@ -95,7 +96,7 @@ func (s *Server) grantAuthorizationCode(ctx context.Context, q *tokenRequest) (*
 	if err := s.prepareRefusal(g, &rec, v); err != nil {
 		return nil, err
 	}
-	var answer *tokenResponse
+	var answer *reply.Token
 	if v == codeGood {
 		if answer, err = s.codeAnswer(ctx, g, st); err != nil {
 			return nil, err
@@ -258,7 +259,7 @@ func (s *Server) prepareRefusal(g *codeGrant, rec *codeRecord, v codeVerdict) er
 	return nil
 }
 
-func (s *Server) codeAnswer(ctx context.Context, g *codeGrant, st token.Standing) (*tokenResponse, error) {
+func (s *Server) codeAnswer(ctx context.Context, g *codeGrant, st token.Standing) (*reply.Token, error) {
 	answer := s.respond(g.client, g.access, g.now)
 	if g.refresh != nil {
 		answer.RefreshToken = g.refresh.token

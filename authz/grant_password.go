@@ -8,6 +8,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -15,7 +16,7 @@ import (
 
 // grantPassword gives a client a token of the person whose password it sends. (RFC 6749 4.3;
 // docs/decisions.md#password-grant) There is no consent: a person who hands over the password has no say any more.
-func (s *Server) grantPassword(ctx context.Context, q *tokenRequest) (*tokenResponse, error) {
+func (s *Server) grantPassword(ctx context.Context, q *tokenRequest) (*reply.Token, error) {
 	username, password := q.form.Get("username"), q.form.Get("password")
 	if username == "" || password == "" {
 		return nil, oauth.InvalidRequest(nil, "username or password is missing")
@@ -66,7 +67,7 @@ func passwordError(err error) error {
 
 // issueGrant stores a new grant of a person who has signed in without a browser session, and its tokens. epoch is the
 // person's when the sign-in was checked.
-func (s *Server) issueGrant(ctx context.Context, q *tokenRequest, g *token.Grant, epoch int64) (*tokenResponse, error) {
+func (s *Server) issueGrant(ctx context.Context, q *tokenRequest, g *token.Grant, epoch int64) (*reply.Token, error) {
 	id, err := s.tokens.NewGrantID(q.now)
 	if err != nil {
 		return nil, err

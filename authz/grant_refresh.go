@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
@@ -123,7 +124,7 @@ type outcome struct {
 
 // grantRefresh rotates a refresh token. (RFC 6749 6; RFC 9700 4.14.2; docs/decisions.md#refresh) A lost answer or a
 // second tab gets the same successor again within the grace period; any other second use ends the grant.
-func (s *Server) grantRefresh(ctx context.Context, q *tokenRequest) (*tokenResponse, error) {
+func (s *Server) grantRefresh(ctx context.Context, q *tokenRequest) (*reply.Token, error) {
 	g := &rotation{tokenRequest: q, token: q.form.Get("refresh_token"), resources: q.client.OwnResources(q.form.All("resource"))}
 	if g.token == "" {
 		return nil, oauth.InvalidRequest(nil, "refresh_token is missing")
@@ -204,7 +205,7 @@ func (s *Server) judgeRefresh(tx storage.Tx, g *rotation) (chain, outcome, error
 }
 
 // prepareRotation makes the successor, the access token, the answer and the event of a reuse.
-func (s *Server) prepareRotation(ctx context.Context, g *rotation, ch *chain) (*tokenResponse, error) {
+func (s *Server) prepareRotation(ctx context.Context, g *rotation, ch *chain) (*reply.Token, error) {
 	e, err := s.deps.Events.New(eventRefreshReused, g.from)
 	if err != nil {
 		return nil, oauth.ServerError(err)
@@ -254,7 +255,7 @@ func (s *Server) prepareRotation(ctx context.Context, g *rotation, ch *chain) (*
 	return answer, g.seal(answer)
 }
 
-func (g *rotation) seal(answer *tokenResponse) error {
+func (g *rotation) seal(answer *reply.Token) error {
 	body, err := json.Marshal(answer)
 	if err == nil {
 		g.sealed, err = secret.SealWithToken(g.token, answerPurpose, body)
@@ -266,7 +267,7 @@ func (g *rotation) seal(answer *tokenResponse) error {
 }
 
 // open reads the answer of the earlier rotation, which is at most as old as the grace period.
-func (g *rotation) open(out outcome) (*tokenResponse, error) {
+func (g *rotation) open(out outcome) (*reply.Token, error) {
 	if !client.IsSubset(g.asked, out.scope) {
 		return nil, oauth.InvalidScope(nil, "scope is more than was granted")
 	}
@@ -274,7 +275,7 @@ func (g *rotation) open(out outcome) (*tokenResponse, error) {
 	if err != nil {
 		return nil, oauth.ServerError(err)
 	}
-	answer := new(tokenResponse)
+	answer := new(reply.Token)
 	if err := json.Unmarshal(body, answer); err != nil {
 		return nil, oauth.ServerError(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -24,26 +25,11 @@ func errorCode(r *http.Request, code string) string {
 	return code
 }
 
-// validation is the answer for a token that is valid. (token server document, "Custom validation response")
-type validation struct {
-	TokenType      string            `json:"token_type"`
-	ClientID       string            `json:"client_id"`
-	ExpiresIn      int64             `json:"expires_in"` // seconds
-	Scope          string            `json:"scope"`
-	UsageLimit     int               `json:"usage_limit,omitempty"` // absent: unlimited
-	UsageCount     int               `json:"usage_count,omitempty"`
-	ReferenceID    string            `json:"reference_id,omitempty"` // absent: the client's own token
-	AppIdentifier  string            `json:"app_identifier"`         // empty: no mobile app instance
-	AppVersion     string            `json:"app_version"`
-	AppPlatform    string            `json:"app_platform"`
-	UserAttributes map[string]string `json:"user_attributes,omitzero"` // absent: the client's own token
-}
-
 var errInvalidAccessToken = errors.New("the access token is unknown, expired, revoked or used up")
 
 // validateBearer tells a resource server what an access token says, and counts it as a use. (token server document,
 // "Custom token validation") It is deprecated there in favour of introspection.
-func (s *Server) validateBearer(ctx context.Context, q *tokenRequest) (*validation, error) {
+func (s *Server) validateBearer(ctx context.Context, q *tokenRequest) (*reply.Validation, error) {
 	text := q.form.Get("token")
 	if text == "" {
 		return nil, oauth.InvalidRequest(nil, "token is missing")
@@ -65,7 +51,7 @@ func (s *Server) validateBearer(ctx context.Context, q *tokenRequest) (*validati
 	if !in.Active {
 		return nil, oauth.InvalidGrant(errInvalidAccessToken, "access token is invalid or expired")
 	}
-	v := &validation{
+	v := &reply.Validation{
 		TokenType: token.TypeBearer, ClientID: in.ClientID, ExpiresIn: seconds(in.ExpiresAt.Sub(q.now)), Scope: strings.Join(in.Scope, " "),
 		UsageLimit: in.UsageLimit, UsageCount: in.UsageCount,
 	}

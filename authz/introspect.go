@@ -5,50 +5,16 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
-
-// inactiveBody is the whole answer for any token that is not active: nothing must distinguish one reason from another.
-// (RFC 7662 2.2)
-var inactiveBody = []byte(`{"active":false}`)
-
-// introspectionBody is the answer for an active token. (RFC 7662 2.2; token server document, "Introspection response")
-type introspectionBody struct {
-	Active           bool                `json:"active"`
-	Scope            string              `json:"scope"`
-	ClientID         string              `json:"client_id"`
-	TokenType        string              `json:"token_type"`
-	Expires          int64               `json:"exp"` // seconds since 1970, as all times here
-	IssuedAt         int64               `json:"iat"`
-	NotBefore        int64               `json:"nbf"`
-	Subject          string              `json:"sub"`
-	Audience         []string            `json:"aud,omitempty"`
-	Issuer           string              `json:"iss"`
-	Username         string              `json:"username,omitempty"`
-	Partition        string              `json:"partition,omitempty"` // absent: there are no partitions
-	AMR              []string            `json:"amr,omitempty"`
-	ACR              string              `json:"acr,omitempty"`       // RFC 9470 6.2
-	AuthTime         int64               `json:"auth_time,omitempty"` // RFC 9470 6.2
-	AppIdentifier    string              `json:"app_identifier"`      // empty: no mobile app instance
-	AppPlatform      string              `json:"app_platform"`
-	AppVersion       string              `json:"app_version"`
-	UsageLimit       int                 `json:"usage_limit,omitempty"` // absent: unlimited
-	UsageCount       int                 `json:"usage_count,omitempty"`
-	UserDetails      map[string]any      `json:"user_details,omitempty"`
-	GroupPermissions map[string][]string `json:"group_permissions,omitempty"` // group to its permissions
-	// The claims of the scopes of these names.
-	Groups      []string `json:"groups,omitempty"`
-	Roles       []string `json:"roles,omitempty"`
-	Permissions []string `json:"permissions,omitempty"`
-}
 
 // Introspect tells what an access token says. See token.Ledger.Introspect.
 func (s *Server) Introspect(ctx context.Context, text string) (*token.Introspection, error) {
@@ -100,10 +66,7 @@ func (s *Server) handleIntrospect(w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 	if !i.Active || !concerns(asker, i) {
-		apiHeaders(w)
-		w.Header().Set("Content-Length", strconv.Itoa(len(inactiveBody)))
-		w.WriteHeader(http.StatusOK)
-		w.Write(inactiveBody) //nolint:errcheck // the caller has gone
+		reply.Write(w, http.StatusOK, reply.Inactive{})
 		return nil
 	}
 	if refresh {
@@ -118,9 +81,9 @@ func (s *Server) handleIntrospect(w http.ResponseWriter, r *http.Request) error 
 		if err != nil {
 			return err
 		}
-		body.nameGroups(i)
+		nameGroups(body, i)
 	}
-	s.json(w, r, http.StatusOK, body)
+	reply.Write(w, http.StatusOK, body)
 	return nil
 }
 
@@ -161,8 +124,8 @@ func concerns(c *client.APIClient, i *token.Introspection) bool {
 	return len(c.Audiences) == 0 || slices.ContainsFunc(i.Audience, func(a string) bool { return client.HasResource(c.Audiences, a) })
 }
 
-func (s *Server) introspectionBody(i *token.Introspection) *introspectionBody {
-	b := &introspectionBody{
+func (s *Server) introspectionBody(i *token.Introspection) *reply.Introspection {
+	b := &reply.Introspection{
 		Active: true, Scope: strings.Join(i.Scope, " "), ClientID: i.ClientID, TokenType: i.TokenType, Expires: i.ExpiresAt.Unix(),
 		IssuedAt: i.IssuedAt.Unix(), NotBefore: i.IssuedAt.Unix(), Subject: s.tokens.SubjectOf(i), Audience: i.Audience, Issuer: s.cfg.Issuer,
 		AMR: i.AMR, ACR: token.ACR(i.Level), UsageLimit: i.UsageLimit, UsageCount: i.UsageCount,
@@ -175,13 +138,13 @@ func (s *Server) introspectionBody(i *token.Introspection) *introspectionBody {
 	}
 	if p := i.Person; p != nil {
 		b.Username, b.Partition = p.Username, p.Profile["partition"]
-		b.UserDetails = detailsBody(p.Details)
+		b.UserDetails = p.Details
 	}
 	return b
 }
 
 // nameGroups adds what the scopes of the token give about the groups of its person.
-func (b *introspectionBody) nameGroups(i *token.Introspection) {
+func nameGroups(b *reply.Introspection, i *token.Introspection) {
 	for _, scope := range i.Scope {
 		switch scope {
 		case client.ScopeGroups:
@@ -192,20 +155,4 @@ func (b *introspectionBody) nameGroups(i *token.Introspection) {
 			b.Permissions = token.PermissionsOf(b.GroupPermissions)
 		}
 	}
-}
-
-// detailsBody writes an attribute of one value as that value, one of several as a list.
-func detailsBody(of map[string][]string) map[string]any {
-	if len(of) == 0 {
-		return nil
-	}
-	out := make(map[string]any, len(of))
-	for name, values := range of {
-		if len(values) == 1 {
-			out[name] = values[0]
-		} else {
-			out[name] = values
-		}
-	}
-	return out
 }

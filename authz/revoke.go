@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -30,9 +31,7 @@ func (s *Server) handleRevoke(w http.ResponseWriter, r *http.Request) error {
 	if err := s.revoke(r.Context(), token, c.ID, event.Actor{ID: c.ID, Origin: s.deps.Origin(r)}); err != nil {
 		return err
 	}
-	apiHeaders(w)
-	w.Header().Set("Content-Length", "0")
-	w.WriteHeader(http.StatusOK)
+	reply.WriteJSON(w, http.StatusOK, nil)
 	return nil
 }
 

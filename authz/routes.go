@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 )
@@ -121,7 +122,9 @@ func (s *Server) recovered(w *page.Begun, r *http.Request, rt route) {
 	s.deps.Log.Error("panic", zap.String("path", r.URL.Path), zap.String("ref", reference), zap.Any("panic", cause), zap.ByteString("stack", debug.Stack()))
 	w.AbortBegun()
 	if rt.machine {
-		s.json(w, r, http.StatusInternalServerError, errorBody{errorCode(r, "server_error"), "internal error, reference " + reference, reference})
+		reply.Write(w, http.StatusInternalServerError, reply.Error{
+			Error: errorCode(r, "server_error"), Description: "internal error, reference " + reference, Ref: reference,
+		})
 	} else {
 		s.deps.Pages.Fail(w, r, http.StatusInternalServerError, page.Failure{Key: "error.internal", Ref: reference})
 	}

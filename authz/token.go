@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
@@ -24,24 +25,13 @@ type tokenRequest struct {
 	now    time.Time // of the whole request
 }
 
-// tokenResponse is the answer. (RFC 6749 5.1; token server document, "Token response")
-type tokenResponse struct {
-	TokenType    string `json:"token_type"`
-	AccessToken  string `json:"access_token"`
-	RefreshToken string `json:"refresh_token,omitempty"`
-	ExpiresIn    int64  `json:"expires_in"` // seconds
-	Scope        string `json:"scope,omitempty"`
-	IDToken      string `json:"id_token,omitempty"`
-	ProfileID    string `json:"profile_id,omitempty"`
-}
-
 // grantHandler returns the answer to a request whose client is allowed the grant.
-type grantHandler[T any] func(*Server, context.Context, *tokenRequest) (*T, error)
+type grantHandler[B reply.Body] func(*Server, context.Context, *tokenRequest) (B, error)
 
 // tokenGrants is every grant_type that is served, with the grant that the client must have and what answers.
 var tokenGrants = map[string]struct {
 	grant  string
-	answer func(*Server, context.Context, *tokenRequest) (any, error)
+	answer grantHandler[reply.Body]
 }{
 	client.GrantCode:              {client.GrantCode, ofPerson((*Server).grantAuthorizationCode)},
 	client.GrantRefreshToken:      {client.GrantRefreshToken, ofPerson((*Server).grantRefresh)},
@@ -51,13 +41,13 @@ var tokenGrants = map[string]struct {
 }
 
 // ofClient is for a grant that concerns the client alone.
-func ofClient[T any](grant grantHandler[T]) func(*Server, context.Context, *tokenRequest) (any, error) {
-	return func(s *Server, ctx context.Context, q *tokenRequest) (any, error) { return grant(s, ctx, q) }
+func ofClient[B reply.Body](grant grantHandler[B]) grantHandler[reply.Body] {
+	return func(s *Server, ctx context.Context, q *tokenRequest) (reply.Body, error) { return grant(s, ctx, q) }
 }
 
 // ofPerson is for a grant that concerns a person, so a provider that has gone since must be known.
-func ofPerson[T any](grant grantHandler[T]) func(*Server, context.Context, *tokenRequest) (any, error) {
-	return func(s *Server, ctx context.Context, q *tokenRequest) (any, error) {
+func ofPerson[B reply.Body](grant grantHandler[B]) grantHandler[reply.Body] {
+	return func(s *Server, ctx context.Context, q *tokenRequest) (reply.Body, error) {
 		if err := s.clients.RefreshProviders(ctx); err != nil {
 			return nil, err
 		}
@@ -106,13 +96,13 @@ func (s *Server) handleToken(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.json(w, r, http.StatusOK, answer)
+	reply.Write(w, http.StatusOK, answer)
 	return nil
 }
 
 // respond makes the answer for an access token.
-func (s *Server) respond(c *client.Client, i *token.Draft, now time.Time) *tokenResponse {
-	t := &tokenResponse{
+func (s *Server) respond(c *client.Client, i *token.Draft, now time.Time) *reply.Token {
+	t := &reply.Token{
 		TokenType: token.TypeBearer, AccessToken: i.Token, ExpiresIn: seconds(i.Rec.ExpiresAt.Sub(now)), Scope: strings.Join(i.Rec.Scope, " "),
 	}
 	if i.Rec.Subject != "" {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -85,7 +86,7 @@ func (s *Server) handleUsers(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	s.visits.Wake() // clients hear of ended sessions
-	apiHeaders(w)
+	reply.Headers(w.Header(), -1)
 	w.Header().Del("Content-Type")
 	w.WriteHeader(http.StatusNoContent)
 	return nil

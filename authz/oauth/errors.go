@@ -124,6 +124,9 @@ func isUnavailable(err error) bool {
 
 // StorageError turns failures of storage into a 503 and leaves verdicts as they are.
 func StorageError(err error) error {
+	if err == nil {
+		return nil
+	}
 	if errors.As(err, new(*Error)) || errors.As(err, new(*login.Refusal)) || errors.Is(err, login.ErrResponded) {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -61,13 +62,15 @@ var bodyOnly = []string{
 // ParseForm reads the form of an endpoint that machines call. A body that could be read in two ways is invalid_request.
 // (RFC 6749 3.2: "MUST NOT be included more than once"; appendix B: UTF-8)
 func ParseForm(r *http.Request) (Form, error) {
-	query, err := ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return Form{}, err
-	}
-	for _, name := range bodyOnly {
-		if len(query.Values[name]) > 0 {
-			return Form{}, InvalidRequest(nil, "parameters belong in the body")
+	if r.URL.RawQuery != "" {
+		query, err := ParseQuery(r.URL.RawQuery)
+		if err != nil {
+			return Form{}, err
+		}
+		for _, name := range bodyOnly {
+			if len(query.Values[name]) > 0 {
+				return Form{}, InvalidRequest(nil, "parameters belong in the body")
+			}
 		}
 	}
 	f, err := ReadForm(r)
@@ -92,7 +95,7 @@ func ReadForm(r *http.Request) (Form, error) {
 	if err := checkFormType(r.Header); err != nil {
 		return Form{}, InvalidRequest(err, "content type must be application/x-www-form-urlencoded")
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxForm+1))
+	body, err := readBody(r)
 	if err != nil {
 		return Form{}, InvalidRequest(err, "the body cannot be read")
 	}
@@ -100,6 +103,27 @@ func ReadForm(r *http.Request) (Form, error) {
 		return Form{}, InvalidRequest(nil, "the body is too large")
 	}
 	return ParseQuery(string(body))
+}
+
+// readBody reads a body, or its beginning if it is longer than maxForm. A usual one is read into one piece of memory,
+// while nobody gets much for a length that is only announced.
+func readBody(r *http.Request) ([]byte, error) {
+	const usual = 4 << 10
+	body := make([]byte, 0, min(max(r.ContentLength, 0)+1, usual))
+	for len(body) <= maxForm {
+		n, err := r.Body.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		if errors.Is(err, io.EOF) {
+			return body, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(body) == cap(body) {
+			body = slices.Grow(body, max(len(body), 512))
+		}
+	}
+	return body, nil
 }
 
 // FormType is the media type of form bodies.
@@ -140,7 +164,9 @@ func ParseQuery(raw string) (Form, error) {
 // ParseBrowserQuery is ParseQuery for addresses that people open: a semicolon is data there, as browsers have it (URL
 // Standard, application/x-www-form-urlencoded parsing).
 func ParseBrowserQuery(raw string) (Form, error) {
-	f := Form{Values: map[string][]string{}}
+	pairs := min(strings.Count(raw, "&")+1, maxParameters)
+	f := Form{Values: make(map[string][]string, min(pairs, 8))}
+	first := make([]string, 0, pairs) // the first value of each name
 	n := 0
 	for pair := range strings.SplitSeq(raw, "&") {
 		if pair == "" {
@@ -161,7 +187,12 @@ func ParseBrowserQuery(raw string) (Form, error) {
 		if !utf8.ValidString(name) || !utf8.ValidString(value) || HasControl(name) || strings.HasPrefix(name, "\ufeff") {
 			return Form{}, InvalidRequest(nil, "malformed parameters")
 		}
-		f.Values[name] = append(f.Values[name], value)
+		if have := f.Values[name]; have != nil {
+			f.Values[name] = append(have, value)
+			continue
+		}
+		first = append(first, value)
+		f.Values[name] = first[len(first)-1 : len(first) : len(first)]
 	}
 	return f, nil
 }

@@ -69,6 +69,9 @@ func (e *Error) reason() refusal.Reason {
 func Learn(ctx context.Context, clientID, redirectURI, scope string) {
 	refusal.Learn(ctx, func(f *refusal.Refusal) {
 		f.ClientID, f.WantedScopes = clientID, strings.Fields(scope)
+		if redirectURI == "" {
+			return
+		}
 		if u, err := url.Parse(redirectURI); err == nil {
 			f.RedirectHost = cmp.Or(u.Host, u.Scheme)
 		}

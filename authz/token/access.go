@@ -1,6 +1,7 @@
 package token
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -164,21 +165,22 @@ type Draft struct {
 	Token, key string
 	Rec        Access
 	event      event.Event
-	counted    bool // together with others, without an event of its own
+	counted    bool // together with others, without the event
 }
 
 // DraftAccess makes an access token for a client. Issue stores it, in the transaction of its cause.
 func (l *Ledger) DraftAccess(c *client.Client, rec Access, kind event.Type, from event.Origin) (*Draft, error) {
-	e, err := l.deps.Events.New(kind, from)
-	if err != nil {
-		return nil, oauth.ServerError(err)
-	}
 	rec.UsageLimit = l.deps.Clients.UsageLimit(rec.Scope)
-	e.PersonID, e.ClientID, e.SessionID, e.Actor = rec.Subject, rec.ClientID, rec.SessionID, rec.Subject
-	if rec.Subject == "" {
-		e.Actor = rec.ClientID
+	i := &Draft{Rec: rec, counted: l.counts(c, &rec)}
+	if !i.counted {
+		e, err := l.deps.Events.New(kind, from)
+		if err != nil {
+			return nil, oauth.ServerError(err)
+		}
+		e.PersonID, e.ClientID, e.SessionID, e.Actor = rec.Subject, rec.ClientID, rec.SessionID, cmp.Or(rec.Subject, rec.ClientID)
+		i.event = e
 	}
-	i := &Draft{Rec: rec, event: e, counted: l.counts(c, &rec)}
+	var err error
 	if c.TokenFormat == client.FormatJWT {
 		i.Token, i.key, err = l.signAccess(c, &rec)
 	} else if i.Token, err = secret.NewToken(l.deps.Random, secret.AccessToken); err == nil {

@@ -3,6 +3,7 @@ package token
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -39,9 +40,13 @@ func (p *pace) isBusy(clientID string, now time.Time) bool {
 	return p.tokens[clientID] > tallyAfter
 }
 
+// tallyZeros are as many zeros as a time has digits.
+const tallyZeros = "000000000000"
+
 // tallyKey begins with the time, so that the oldest count is the first.
 func tallyKey(minute time.Time, clientID string) string {
-	return storage.Key(fmt.Sprintf("%012x", max(minute.UnixMilli(), 0)), clientID)
+	digits := strconv.FormatInt(max(minute.UnixMilli(), 0), 16)
+	return storage.Key(tallyZeros[min(len(digits), len(tallyZeros)):]+digits, clientID)
 }
 
 // tally counts a token of a client in place of its event.
