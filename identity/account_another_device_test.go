@@ -25,7 +25,7 @@ const (
 	linkMade      = "person.SignInLinkCreatedEvent"
 )
 
-var carriedLink = regexp.MustCompile(`<p class="secret"><code>(https://[^<]+)</code>`)
+var carriedLink = regexp.MustCompile(`<p class="secret" id="link"><code>(https://[^<]+)</code>`)
 
 // carrying is a dashboard whose users can make links for other devices.
 func carrying(t *testing.T) (*harness, *browser, *config.Units) {

@@ -19,7 +19,7 @@ import (
 const pushPage = "/account/security/push"
 
 var (
-	shownLink   = regexp.MustCompile(`<p class="secret"><code>([^<]+)</code>`)
+	shownLink   = regexp.MustCompile(`<p class="secret" id="link"><code>([^<]+)</code>`)
 	shownNumber = regexp.MustCompile(`<p class="number"><b>([0-9]{2})</b>`)
 )
 

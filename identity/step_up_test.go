@@ -36,7 +36,7 @@ func stepping(t *testing.T, level int, change ...func(*identity.Config)) (*harne
 }
 
 var (
-	shownSecret = regexp.MustCompile(`<p class="secret"><code>([A-Z2-7 ]+)</code>`)
+	shownSecret = regexp.MustCompile(`<p class="secret" id="secret"><code>([A-Z2-7 ]+)</code>`)
 	shownCode   = regexp.MustCompile(`<li><code>([a-z2-7-]+)</code>`)
 )
 
@@ -292,7 +292,7 @@ func TestRecoveryCodes(t *testing.T) {
 	if a := use(again, codes[3]); a.Code != http.StatusUnprocessableEntity {
 		t.Errorf("a recovery code a second time = %d", a.Code)
 	}
-	if a := b.get("/account/security"); !strings.Contains(a.Body.String(), "lose your phone: 9") {
+	if a := b.get("/account/security"); !strings.Contains(a.Body.String(), "lose your phone or passkey: 9") {
 		t.Errorf("the security page does not tell what is left:\n%s", a.Body)
 	}
 	a := b.post(b.get("/account/security/recovery"))

@@ -189,13 +189,7 @@ func (s *Service) showDownload(q *front.Request) error {
 	case err != nil:
 		return err
 	}
-	h := q.W.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Disposition", `attachment; filename="account-`+now.UTC().Format(time.DateOnly)+`.json"`)
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; sandbox")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	front.Attach(q.W.Header(), "account-"+now.UTC().Format(time.DateOnly)+".json", "application/json")
 	if _, err := q.W.Write(append(body, '\n')); err != nil {
 		s.log.Debug("download not sent")
 	}

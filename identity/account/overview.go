@@ -84,7 +84,7 @@ func (s *Service) reminders(a *front.Visit, st *stepup.Standing) (rows []page.Ro
 	if len(st.Has) == 0 && len(st.Settable(session.PasswordLevel)) > 0 {
 		add("lock", "attention.second_missing", "attention.set_up", front.SecurityPath)
 	}
-	if stepup.Pick(st.Has, stepup.TOTPMethod.Name) != nil && len(st.Own.Recovery) < fewRecoveryCodes {
+	if st.Recovers() && len(st.Own.Recovery) < fewRecoveryCodes {
 		add("key", "attention.recovery", "security.recovery.new", stepup.RecoveryPath, "n", len(st.Own.Recovery))
 	}
 	return rows

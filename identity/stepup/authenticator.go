@@ -148,7 +148,8 @@ func (s *Service) showAuthenticator(q *front.Request) error {
 
 func (s *Service) authenticatorPage(q *front.Request, x totpSetUp, status int, problem string) error {
 	in := page.Authenticator{Action: x.self, Cancel: x.next, Problem: problem, Secret: codes.Encode(x.key)}
-	code, err := qr.Encode(codes.URI(x.key, s.pages.Name(), q.SignIn.Person.Username), qr.M)
+	in.URI = codes.URI(x.key, s.pages.Name(), q.SignIn.Person.Username)
+	code, err := qr.Encode(in.URI, qr.M)
 	if err == nil {
 		in.CSRF, err = s.front.FormToken(q, front.SessionForm(authenticatorForm, q.SignIn))
 	}
@@ -183,12 +184,14 @@ func (s *Service) handleAuthenticator(q *front.Request) error {
 	case err != nil:
 		return err
 	}
-	s.pages.Render(q.W, q.Request, page.View{Template: "recovery", Data: page.Recovery{Codes: fresh, New: true, Next: x.next}})
-	return nil
+	if len(fresh) == 0 {
+		return q.Redirect(x.next)
+	}
+	return s.recoveryPage(q, page.Recovery{Codes: fresh, Added: TOTPMethod.Name, Next: x.next})
 }
 
 // addTOTP stores a secret whose code the person has shown, and raises the session to the level of such a code. It
-// returns recovery codes.
+// returns recovery codes, unless the person has some.
 func (s *Service) addTOTP(q *front.Request, key []byte, step int64) (fresh []string, err error) {
 	personID := q.SignIn.Session.PersonID
 	sealed, err := s.keyring.Seal(totpPurpose(personID), key)
@@ -204,7 +207,8 @@ func (s *Service) addTOTP(q *front.Request, key []byte, step int64) (fresh []str
 		return nil, err
 	}
 	now := s.now()
-	return fresh, s.raise(q, gain{method: &TOTPMethod, setUp: true, spend: func(tx storage.Tx, own *Record) (bool, error) {
+	made := false
+	err = s.raise(q, gain{method: &TOTPMethod, setUp: true, spend: func(tx storage.Tx, own *Record) (bool, error) {
 		// Checked again here: of two pages that add the first method at once, the later one needs the level of the earlier.
 		st, err := s.CheckSetUp(tx, q.SignIn, now)
 		if err != nil {
@@ -213,13 +217,20 @@ func (s *Service) addTOTP(q *front.Request, key []byte, step int64) (fresh []str
 		if st.Own.TOTP != nil || TOTPMethod.Level(st.Units) == 0 {
 			return false, nil
 		}
-		own.TOTP, own.Recovery = &totpRecord{Sealed: sealed, LastStep: step, Since: now}, hashes
+		own.TOTP = &totpRecord{Sealed: sealed, LastStep: step, Since: now}
+		if made = len(own.Recovery) == 0; made {
+			own.Recovery = hashes
+		}
 		if err := totpSetUps.Delete(tx, q.SignIn.ID); err != nil {
 			return false, err
 		}
-		if err := s.events.Append(tx, q.SignIn.OwnEvent(ev[0], TOTPMethod.Name)); err != nil {
-			return false, err
+		if err := s.events.Append(tx, q.SignIn.OwnEvent(ev[0], TOTPMethod.Name)); err != nil || !made {
+			return true, err
 		}
 		return true, s.events.Append(tx, q.SignIn.OwnEvent(ev[1], ""))
 	}})
+	if !made {
+		fresh = nil
+	}
+	return fresh, err
 }

@@ -99,6 +99,9 @@ func methodURL(flow string, m *Method) string { return URL(flow) + "&method=" + 
 // have one sign in with it directly.
 func (s *Service) Reachable(u *config.Units) (reach, byPassword int) {
 	for _, m := range s.methods() {
+		if m == &recoveryMethod {
+			continue // it gives what an app or a passkey gives
+		}
 		reach = max(reach, m.Level(u))
 		if m != &passkeyMethod || u.StepUp.Actions.AllowSetInitialStepUpMethodEnabled {
 			byPassword = max(byPassword, m.Level(u))

@@ -11,6 +11,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/stepup/codes"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
@@ -113,9 +115,10 @@ func (s *Service) handleAddPasskey(q *front.Request) error {
 	if challenge == nil {
 		return s.addPasskeyPage(q, x, http.StatusUnprocessableEntity, "problem.passkey_late")
 	}
+	var fresh []string
 	key, err := s.readAttestation(&x.set, challenge, q.PostForm.Get("credential"))
 	if err == nil {
-		key, err = s.addPasskey(q, key)
+		key, fresh, err = s.addPasskey(q, key)
 	}
 	switch {
 	case errors.Is(err, errKnownPasskey):
@@ -125,27 +128,38 @@ func (s *Service) handleAddPasskey(q *front.Request) error {
 		return s.addPasskeyPage(q, x, http.StatusUnprocessableEntity, "problem.passkey_failed")
 	case err != nil:
 		return err
-	case x.next != front.SecurityPath:
-		return q.Redirect(x.next) // the step-up goes on
 	}
-	return q.Redirect(passkeyNamePath + "?" + url.Values{"id": {key.ID}}.Encode())
+	next := x.next
+	if next == front.SecurityPath { // otherwise the step-up goes on
+		next = passkeyNamePath + "?" + url.Values{"id": {key.ID}}.Encode()
+	}
+	if len(fresh) == 0 {
+		return q.Redirect(next)
+	}
+	return s.recoveryPage(q, page.Recovery{Codes: fresh, Added: passkeyMethod.Name, Next: next})
 }
 
-// addPasskey stores a passkey that was verified, and raises the session to its level.
-func (s *Service) addPasskey(q *front.Request, key Passkey) (Passkey, error) {
+// addPasskey stores a passkey that was verified, and raises the session to its level. With the first one it returns
+// recovery codes, unless the person has some.
+func (s *Service) addPasskey(q *front.Request, key Passkey) (_ Passkey, fresh []string, err error) {
 	personID := q.SignIn.Session.PersonID
-	var err error
 	if key.ID, err = secret.ID(s.random, 16); err != nil {
-		return key, err
+		return key, nil, err
 	}
-	ev, err := s.person.NewEvents(s.origin(q.Request), passkeyAdded)
+	fresh, hashes, err := codes.NewRecovery(s.random, personID)
 	if err != nil {
-		return key, err
+		return key, nil, err
 	}
-	now := s.now()
+	ev, err := s.person.NewEvents(s.origin(q.Request), passkeyAdded, recoveryMade)
+	if err != nil {
+		return key, nil, err
+	}
+	now, made := s.now(), false
 	key.Since = now.Truncate(time.Second)
-	return key, s.raise(q, gain{method: &passkeyMethod, passkey: key.ID, setUp: true, spend: func(tx storage.Tx, _ *Record) (bool, error) {
-		if _, err := s.CheckSetUp(tx, q.SignIn, now); err != nil {
+	err = s.raise(q, gain{method: &passkeyMethod, passkey: key.ID, setUp: true, spend: func(tx storage.Tx, own *Record) (bool, error) {
+		made = false
+		st, err := s.CheckSetUp(tx, q.SignIn, now)
+		if err != nil {
 			return false, err
 		}
 		set, err := ReadPasskeys(tx, personID)
@@ -170,8 +184,17 @@ func (s *Service) addPasskey(q *front.Request, key Passkey) (Passkey, error) {
 		if err := s.notifyPasskey(tx, personID, &q.SignIn.Person, passkeyAdded, now); err != nil {
 			return false, err
 		}
-		return true, s.events.Append(tx, q.SignIn.OwnEvent(ev[0], ""))
+		err = s.events.Append(tx, q.SignIn.OwnEvent(ev[0], ""))
+		if made = len(set.Keys) == 1 && len(own.Recovery) == 0 && recoveryMethod.Level(st.Units) <= session.PasskeyLevel; err != nil || !made {
+			return true, err
+		}
+		own.Recovery = hashes
+		return true, s.events.Append(tx, q.SignIn.OwnEvent(ev[1], ""))
 	}})
+	if !made {
+		fresh = nil
+	}
+	return key, fresh, err
 }
 
 // notifyPasskey tells a person that a passkey was added, was removed, or is suspected to have a copy. No setting

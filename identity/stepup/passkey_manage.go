@@ -227,6 +227,13 @@ func (s *Service) handleRemovePasskey(q *front.Request) error {
 		if _, err := dropPasskeys(tx, personID, x.key.ID); err != nil {
 			return err
 		}
+		own, err := readRecord(tx, personID)
+		if err == nil {
+			err = removeIdleRecovery(tx, personID, &own)
+		}
+		if err != nil {
+			return err
+		}
 		if err := s.session.LowerSessions(tx, personID, passkeyMethod.Name, x.key.ID); err != nil {
 			return err
 		}

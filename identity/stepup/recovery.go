@@ -1,9 +1,12 @@
 package stepup
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"io"
 	"slices"
+	"strings"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/front"
@@ -17,12 +20,18 @@ import (
 // RecoveryPath is the page that makes new recovery codes.
 const RecoveryPath = front.SecurityPath + "/recovery"
 
-const recoveryForm = "recovery"
+const (
+	recoveryFilePath = RecoveryPath + "/file"
 
-// recoveryMethod is a code that the person wrote down, for the time when the authenticator app is lost.
+	recoveryForm     = "recovery"
+	recoveryFileForm = "recovery file"
+)
+
+// recoveryMethod is a code that the person wrote down, for the time when the app or the passkeys are lost. StandingIn
+// takes it away from a person who has neither.
 var recoveryMethod = Method{
 	Name:  session.MethodRecovery,
-	Level: func(u *config.Units) int { return TOTPMethod.Level(u) },
+	Level: func(u *config.Units) int { return cmp.Or(TOTPMethod.Level(u), session.PasskeyLevel) },
 	has:   func(_ storage.Tx, _ *session.Current, own *Record) (bool, error) { return len(own.Recovery) > 0, nil },
 	check: func(_ context.Context, _ *Service, a *answer) (spender, error) {
 		hash := codes.Hash(a.signIn.Session.PersonID, a.code)
@@ -40,9 +49,15 @@ var recoveryMethod = Method{
 	},
 }
 
+// Recovers tells whether the person can have recovery codes: they stand in for an app, or for passkeys if they give no
+// higher level than one.
+func (st *Standing) Recovers() bool {
+	return Pick(st.Has, TOTPMethod.Name) != nil || Pick(st.Has, passkeyMethod.Name) != nil && recoveryMethod.Level(st.Units) <= session.PasskeyLevel
+}
+
 func recoverySection(_ storage.Tx, _ *session.Current, st *Standing) (*page.SecuritySection, error) {
-	if Pick(st.Has, TOTPMethod.Name) == nil {
-		return nil, nil //nolint:nilnil // they replace the app
+	if !st.Recovers() {
+		return nil, nil //nolint:nilnil // there is nothing that they could replace
 	}
 	out := &page.SecuritySection{
 		Key: recoveryMethod.Name, State: "off", Count: len(st.Own.Recovery),
@@ -54,18 +69,18 @@ func recoverySection(_ storage.Tx, _ *session.Current, st *Standing) (*page.Secu
 	return out, nil
 }
 
-// needRecovery returns nil when the person may make recovery codes: they need an authenticator app.
-func (s *Service) needRecovery(q *front.Request) error {
-	st, err := s.needSetUp(q, RecoveryPath)
-	if err == nil && Pick(st.Has, TOTPMethod.Name) == nil {
+// needRecovery returns how the person can step up, if they may make recovery codes.
+func (s *Service) needRecovery(q *front.Request) (st *Standing, err error) {
+	st, err = s.needSetUp(q, RecoveryPath)
+	if err == nil && !st.Recovers() {
 		err = redirectInstead(q, front.SecurityPath)
 	}
-	return err
+	return st, err
 }
 
 // showRecovery serves GET /account/security/recovery: a question; it changes nothing.
 func (s *Service) showRecovery(q *front.Request) error {
-	if err := s.needRecovery(q); err != nil {
+	if _, err := s.needRecovery(q); err != nil {
 		return err
 	}
 	csrf, err := s.front.FormToken(q, front.SessionForm(recoveryForm, q.SignIn))
@@ -80,7 +95,7 @@ func (s *Service) showRecovery(q *front.Request) error {
 
 // handleRecovery serves POST /account/security/recovery: new codes replace the old ones.
 func (s *Service) handleRecovery(q *front.Request) error {
-	err := s.needRecovery(q)
+	_, err := s.needRecovery(q)
 	if err == nil {
 		err = s.front.CheckForm(q, front.SessionForm(recoveryForm, q.SignIn), RecoveryPath)
 	}
@@ -101,7 +116,7 @@ func (s *Service) handleRecovery(q *front.Request) error {
 		if err != nil {
 			return err
 		}
-		if st.Own.TOTP == nil {
+		if !st.Recovers() {
 			return person.ErrMismatch
 		}
 		own := st.Own
@@ -117,6 +132,50 @@ func (s *Service) handleRecovery(q *front.Request) error {
 	case err != nil:
 		return err
 	}
-	s.pages.Render(q.W, q.Request, page.View{Template: "recovery", Data: page.Recovery{Codes: fresh, Next: front.SecurityPath}})
+	return s.recoveryPage(q, page.Recovery{Codes: fresh, Next: front.SecurityPath})
+}
+
+// recoveryPage shows new codes, the only time.
+func (s *Service) recoveryPage(q *front.Request, in page.Recovery) (err error) {
+	// The session has a new cookie by now, and the codes themselves say whose they are: the form belongs to the browser.
+	if in.CSRF, err = s.front.FormToken(q, recoveryFileForm); err != nil {
+		return err
+	}
+	in.Action = recoveryFilePath
+	s.pages.Render(q.W, q.Request, page.View{Template: "recovery", Locales: q.SignIn.Locales(), Data: in})
 	return nil
+}
+
+// handleRecoveryFile serves POST /account/security/recovery/file: the codes that a page shows, as a file. Only their
+// hashes are stored, so the page sends the codes, and nothing else than the person's own codes comes back.
+func (s *Service) handleRecoveryFile(q *front.Request) error {
+	st, err := s.needRecovery(q)
+	if err == nil {
+		err = s.front.CheckForm(q, recoveryFileForm, RecoveryPath)
+	}
+	if err != nil {
+		return err
+	}
+	shown := strings.Fields(q.PostForm.Get("codes"))
+	for _, code := range shown {
+		if !slices.Contains(st.Own.Recovery, codes.Hash(q.SignIn.Session.PersonID, code)) {
+			return q.Redirect(RecoveryPath)
+		}
+	}
+	front.Attach(q.W.Header(), "recovery-codes.txt", "text/plain; charset=utf-8")
+	text := s.pages.Name() + ": " + q.SignIn.Person.Username + "\r\n" + s.pages.AccountURL() + "\r\n\r\n" + strings.Join(shown, "\r\n") + "\r\n"
+	if _, err := io.WriteString(q.W, text); err != nil {
+		s.log.Debug("recovery codes not sent")
+	}
+	return nil
+}
+
+// removeIdleRecovery removes the recovery codes of a person who has lost the last thing that they stood in for.
+func removeIdleRecovery(tx storage.Tx, personID string, own *Record) error {
+	set, err := ReadPasskeys(tx, personID)
+	if err != nil || own.TOTP != nil || len(set.Keys) > 0 || len(own.Recovery) == 0 {
+		return err
+	}
+	own.Recovery = nil
+	return putRecord(tx, personID, *own)
 }

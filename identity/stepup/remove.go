@@ -119,6 +119,9 @@ func (s *Service) RemoveStepUp(ctx context.Context, usernameOrID, method string,
 			if err != nil {
 				return err
 			}
+			if err := removeIdleRecovery(tx, id, &own); err != nil {
+				return err
+			}
 			if err := s.notifyPasskey(tx, id, &rec, passkeyRemoved, now); err != nil {
 				return err
 			}

@@ -14,6 +14,7 @@ func (s *Service) Routes(mux front.Router) {
 	mux.Handle(passkeyRemovePath, s.front.Pages(s.showRemovePasskey, s.handleRemovePasskey))
 	mux.Handle(TOTPMethod.setUp, s.front.Pages(s.showAuthenticator, s.handleAuthenticator))
 	mux.Handle(RecoveryPath, s.front.Pages(s.showRecovery, s.handleRecovery))
+	mux.Handle(recoveryFilePath, s.front.Pages(nil, s.handleRecoveryFile))
 	mux.Handle(pinMethod.setUp, s.front.Pages(s.showPIN, s.handlePIN))
 	mux.Handle(pinForgotPath, s.front.Pages(s.showPINForgot, s.handlePINForgot))
 	mux.Handle(PINResetPath, s.front.Pages(s.showPINReset, s.handlePINReset))

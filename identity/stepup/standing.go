@@ -21,7 +21,7 @@ type Standing struct {
 	Units *config.Units
 	Own   Record
 	All   []*Method // that the service has what they need for
-	Has   []*Method // switched on and set up, the strongest first
+	Has   []*Method // switched on and set up, the strongest first, recovery codes last
 	// resetPIN says that a link for a new PIN can be sent.
 	resetPIN bool
 	// suspect says that the person has no passkey that is still accepted.
@@ -65,6 +65,8 @@ func (s *Service) StandingIn(tx storage.Tx, si *session.Current, u *config.Units
 			st.Has = append(st.Has, m)
 		}
 	}
+	recovery := st.Recovers() && slices.Contains(st.Has, &recoveryMethod)
+	st.Has = slices.DeleteFunc(st.Has, func(m *Method) bool { return m == &recoveryMethod })
 	to, err := s.pinResetAddress(tx, si, st)
 	if err != nil {
 		return nil, err
@@ -76,6 +78,9 @@ func (s *Service) StandingIn(tx storage.Tx, si *session.Current, u *config.Units
 	}
 	st.suspect = len(keys.Usable()) == 0
 	slices.SortStableFunc(st.Has, func(a, b *Method) int { return cmp.Compare(b.Level(u), a.Level(u)) })
+	if recovery {
+		st.Has = append(st.Has, &recoveryMethod)
+	}
 	return st, nil
 }
 
@@ -89,8 +94,17 @@ func putRecord(tx storage.Tx, personID string, own Record) error {
 	return records.Put(tx, personID, own, time.Time{})
 }
 
-// reach returns the highest level that the person can step up to.
-func (st *Standing) reach() int { return st.strongest(st.usable()) }
+// reach returns the highest level that the person can step up to. Recovery codes count only if nothing else does: they
+// must not make other methods count as weak where their passkey is no longer accepted.
+func (st *Standing) reach() int { return st.strongest(besidesRecovery(st.usable())) }
+
+// besidesRecovery returns the methods of a list without recovery codes, or the list if it has nothing else.
+func besidesRecovery(list []*Method) []*Method {
+	if n := len(list) - 1; n > 0 && list[n] == &recoveryMethod {
+		return list[:n]
+	}
+	return list
+}
 
 // usable returns the methods that are not locked.
 func (st *Standing) usable() []*Method {

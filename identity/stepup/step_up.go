@@ -137,7 +137,7 @@ func (x *stepUp) choice(query url.Values) *Method {
 	if m != nil || query.Get("choose") != "" {
 		return m
 	}
-	if m = Pick(x.offered, x.standing.Own.Preferred); m == nil && len(x.offered) == 1 && len(x.initial()) == 0 {
+	if m = Pick(x.offered, x.standing.Own.Preferred); m == nil && len(besidesRecovery(x.offered)) == 1 && len(x.initial()) == 0 {
 		m = x.offered[0]
 	}
 	return m

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"html/template"
 	"slices"
 	"strconv"
 	"strings"
@@ -102,9 +103,18 @@ func (a SecurityAction) Danger() bool { return a.Label == "security.remove" }
 type Authenticator struct {
 	Action, CSRF string
 	QR           QR
+	URI          string // that an app on the same device opens: otpauth
 	Secret       string // Base32
 	Problem      string // as in SignIn
 	Cancel       string
+}
+
+// Open is the link to an app on the same device. Browsers know no such scheme, so templates would not let it pass.
+func (a Authenticator) Open() template.URL {
+	if !strings.HasPrefix(a.URI, "otpauth://") {
+		return ""
+	}
+	return template.URL(a.URI) //nolint:gosec // G203: of that scheme alone
 }
 
 // Groups returns the secret in groups of four, which are easier to type.
@@ -119,12 +129,16 @@ func (a Authenticator) Groups() string {
 // PIN is the data of pin: a new PIN. Its form sends csrf, pin and again.
 type PIN struct{ Action, CSRF, Problem, Cancel string }
 
-// Recovery is the data of recovery: codes that are shown once. New says that an app was just set up.
+// Recovery is the data of recovery: codes that are shown once. Its form sends csrf and codes back for a file.
 type Recovery struct {
-	Codes []string
-	New   bool
-	Next  string
+	Action, CSRF string
+	Codes        []string
+	Added        string // authenticator or passkey: what was just set up. Empty: nothing
+	Next         string
 }
+
+// All returns the codes as the form sends them.
+func (r Recovery) All() string { return strings.Join(r.Codes, " ") }
 
 // Confirm is the data of confirm: the messages <Key>.title, <Key>.text, with {name} for Name, and <Key>.submit. Its
 // form sends csrf.

@@ -1,0 +1,166 @@
+package identity_test
+
+import (
+	"html"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+)
+
+// recoveryCodesOf returns the codes that a page shows.
+func recoveryCodesOf(a *answer) (out []string) {
+	for _, c := range shownCode.FindAllStringSubmatch(a.Body.String(), -1) {
+		out = append(out, c[1])
+	}
+	return out
+}
+
+// level3 makes what the harness leads to demand level 3.
+func (h *harness) level3() {
+	before := h.demand
+	h.demand = func(r *http.Request) login.Demand {
+		d := before(r)
+		d.Level = 3
+		return d
+	}
+}
+
+// TestLostPasskey: the first passkey comes with recovery codes. A person who has lost it says that they cannot use it,
+// and gets on with the password and a code.
+func TestLostPasskey(t *testing.T) {
+	t.Parallel()
+	h, k := newHarness(t, passkeysOn), newToken(t)
+	b := h.browser()
+	b.signIn(demo, demoPassword)
+	f := b.passkeyForm(b.get(addPasskeyPage))
+	shown := b.answer(f, k.create(f.options))
+	codes := recoveryCodesOf(shown)
+	if shown.Code != http.StatusOK || len(codes) != 10 || !strings.HasPrefix(shown.next(), "/account/security/passkeys/name?id=") {
+		t.Fatalf("after the first passkey: %d, %d codes, next %q:\n%s", shown.Code, len(codes), shown.next(), shown.Body)
+	}
+	if got := b.get("/account/security").Body.String(); !strings.Contains(got, "lose your phone or passkey: 10") {
+		t.Errorf("the page about signing in does not count the codes:\n%s", got)
+	}
+	second := newToken(t)
+	f = b.passkeyForm(b.get(addPasskeyPage))
+	if a := b.answer(f, second.create(f.options)); a.Code != http.StatusSeeOther {
+		t.Errorf("the second passkey = %d, want no new codes:\n%s", a.Code, a.Body)
+	}
+	if n := h.events()["person.RecoveryCodesMadeEvent"]; n != 1 {
+		t.Errorf("%d events of new codes, want 1", n)
+	}
+	lost := h.browser()
+	lost.signIn(demo, demoPassword)
+	h.level3()
+	page := lost.get("/next")
+	way := regexp.MustCompile(`<a href="([^"]+)">I can’t use my passkey</a>`).FindStringSubmatch(page.Body.String())
+	if way == nil {
+		t.Fatalf("the step-up has no way without the passkey:\n%s", page.Body)
+	}
+	choose := lost.get(html.UnescapeString(way[1]))
+	link := regexp.MustCompile(`href="([^"]+method=recovery)"`).FindStringSubmatch(choose.Body.String())
+	if link == nil {
+		t.Fatalf("no recovery code to choose:\n%s", choose.Body)
+	}
+	if a := lost.post(lost.get(html.UnescapeString(link[1])), "code", codes[0]); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" {
+		t.Fatalf("a recovery code = %d:\n%s", a.Code, a.Body)
+	}
+	if s, err := h.session(lost); err != nil || s.Level != 3 {
+		t.Errorf("the session is %+v, %v, want level 3", s, err)
+	}
+	h.checkInvariants()
+}
+
+// TestCodesEndWithTheLastPasskey: codes that stand in for nothing are invalid, also for passkeys to come.
+func TestCodesEndWithTheLastPasskey(t *testing.T) {
+	t.Parallel()
+	for name, remove := range map[string]func(t *testing.T, h *harness, b *browser){
+		"by the person": func(t *testing.T, _ *harness, b *browser) {
+			page := b.get("/account/security")
+			b.post(b.get(linkTo(t, page, "/account/security/passkeys/remove?id=")))
+		},
+		"by an administrator": func(t *testing.T, h *harness, _ *browser) {
+			if err := h.StepUp.RemoveStepUp(t.Context(), demo, "passkey", event.Actor{ID: "admin"}); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, k := newHarness(t, passkeysOn), newToken(t)
+			b := h.browser()
+			b.signIn(demo, demoPassword)
+			f := b.passkeyForm(b.get(addPasskeyPage))
+			codes := recoveryCodesOf(b.answer(f, k.create(f.options)))
+			remove(t, h, b)
+			again := h.browser()
+			again.signIn(demo, demoPassword)
+			again.addPasskey(newToken(t))
+			lost := h.browser()
+			lost.signIn(demo, demoPassword)
+			h.level3()
+			page := lost.get("/next")
+			if a := lost.post(lost.get(strings.Replace(page.url, "/step-up/passkey?", "/step-up?", 1)+"&method=recovery"), "code", codes[0]); a.Code != http.StatusUnprocessableEntity {
+				t.Errorf("a code of the passkey before = %d, want 422:\n%s", a.Code, a.Body)
+			}
+		})
+	}
+}
+
+// TestNobodyToAskNothingToUse: a person whose only way is a lost passkey is told whom to ask.
+func TestNobodyToAskNothingToUse(t *testing.T) {
+	t.Parallel()
+	h, u := stepping(t, 3, passkeysOn)
+	u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = true
+	u.StepUp.AuthenticationMethods.GoogleAuthenticatorAuthenticationLevel = 4
+	b := h.plain()
+	f := b.passkeyForm(b.get(addPasskeyPage))
+	if a := b.answer(f, newToken(t).create(f.options)); a.Code != http.StatusSeeOther {
+		t.Fatalf("a passkey where codes give more than it = %d, want no codes:\n%s", a.Code, a.Body)
+	}
+	lost := h.plain()
+	if a := lost.get("/next"); !strings.Contains(a.Body.String(), "<summary>I can’t use my passkey</summary>") || !strings.Contains(a.Body.String(), "contact your Gatehouse administrator") {
+		t.Errorf("the step-up does not say whom to ask:\n%s", a.Body)
+	}
+}
+
+// TestRecoveryFile: the codes can be kept as a file without a script. The form gives back nothing but the person's own
+// codes.
+func TestRecoveryFile(t *testing.T) {
+	t.Parallel()
+	h, _ := stepping(t, 2)
+	b := h.plain()
+	a := b.get(authenticatorPage)
+	if !strings.Contains(a.Body.String(), `href="otpauth://totp/Gatehouse:demo@example.com?`) {
+		t.Errorf("the page has no link for an app on the same phone:\n%s", a.Body)
+	}
+	secret := strings.ReplaceAll(shownSecret.FindStringSubmatch(a.Body.String())[1], " ", "")
+	shown := b.post(a, "code", h.code(secret))
+	codes := recoveryCodesOf(shown)
+	const file = "/account/security/recovery/file"
+	kept := b.fill(shown, file, "codes", strings.Join(codes, " "))
+	if kept.Code != http.StatusOK || !strings.HasPrefix(kept.Header().Get("Content-Disposition"), `attachment; filename="recovery-codes.txt"`) || kept.Header().Get("Cache-Control") != "no-store" {
+		t.Fatalf("the file = %d %v:\n%s", kept.Code, kept.Header(), kept.Body)
+	}
+	for _, want := range append(codes, demo, "https://auth.example.com/account") {
+		if !strings.Contains(kept.Body.String(), want) {
+			t.Errorf("the file does not have %q:\n%s", want, kept.Body)
+		}
+	}
+	for name, text := range map[string]string{"attack 276: text of another": "<script>alert(1)</script>", "attack 276: one code and more": codes[0] + " call-0900-1234"} {
+		if a := b.fill(shown, file, "codes", text); a.Code != http.StatusSeeOther {
+			t.Errorf("%s = %d, want a redirect:\n%s", name, a.Code, a.Body)
+		}
+	}
+	if a := b.do(http.MethodPost, file, "codes="+codes[0]); a.Code != http.StatusForbidden {
+		t.Errorf("a form of another site = %d, want 403", a.Code)
+	}
+	other := h.plain()
+	if a := other.do(http.MethodPost, file, "codes="+codes[0]); a.Code == http.StatusOK {
+		t.Errorf("a session with the password alone got the file: %s", a.Body)
+	}
+}
