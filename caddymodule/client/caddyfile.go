@@ -38,6 +38,7 @@ import (
 //		origins                   <origin>...
 //		max_sessions              <number>
 //		disabled
+//		logo                      <file>
 //		lifetimes { code|access_token|refresh_token|refresh_chain|refresh_grace|session <duration> }
 //	}
 func Read(d *caddyfile.Dispenser, others []Client) (c Client, err error) {
