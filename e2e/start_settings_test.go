@@ -165,8 +165,12 @@ func TestStartPrograms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	tested := []string{"django.md", "express.md", "go.md", "nextjs.md", "protected-api.md", "spring.md", "wiki.md"}
 	var n int
 	for _, guide := range guides {
+		if !slices.Contains(tested, filepath.Base(guide)) {
+			t.Errorf("no test follows %s", guide)
+		}
 		for _, b := range blocksOf(read(t, guide)) {
 			var cmd *exec.Cmd
 			switch b.lang {
