@@ -33,7 +33,7 @@ var Gatehouse = Block{
 		{Word: "events", Text: "How long events are kept, and where they are sent.", Blocks: []*Block{&Events}},
 		{Word: "outbound", Text: "Where the server may connect to.", Blocks: []*Block{&Outbound}},
 		{Word: "mail", Arguments: "<module> …", Text: "What delivers e-mails. Without it people get none, and nothing that needs e-mail is offered.", Blocks: []*Block{&SMTP}},
-		{Word: "sms", Arguments: "<module> …", Text: "What delivers text messages. They are sent while `features.sms_enabled` of the [settings](configuration.md) is on.", Blocks: []*Block{&SMSWebhook}},
+		{Word: "sms", Arguments: "<module> …", Text: "What delivers text messages. They are sent while [`sms on`](#identity) stands in `identity`.", Blocks: []*Block{&SMSWebhook}},
 		{Word: "push", Arguments: "<module> …", Text: "What delivers prompts to people's phones.", Blocks: []*Block{&PushWebhook}},
 	},
 }

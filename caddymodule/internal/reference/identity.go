@@ -45,7 +45,7 @@ session {
 			Text: "Whether people can sign in with passkeys.",
 		},
 		{
-			Word: "breach", Text: "Where passwords are looked up that are known from breaches, once `breached_password_blocked` of the [password policy](configuration.md#password_policy) is on.",
+			Word: "breach", Text: "Where passwords are looked up that are known from breaches, while `breach_check` is on.",
 			Blocks: []*Block{&Breach},
 		},
 	},
