@@ -2,6 +2,7 @@ package badgerstore_test
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -28,6 +29,7 @@ func writers(b *testing.B, n int, write func(i int64) error) {
 	b.Helper()
 	var next atomic.Int64
 	var wg sync.WaitGroup
+	took := make([]time.Duration, b.N)
 	b.ResetTimer()
 	for range n {
 		wg.Go(func() {
@@ -36,16 +38,20 @@ func writers(b *testing.B, n int, write func(i int64) error) {
 				if i > int64(b.N) {
 					return
 				}
+				begin := time.Now()
 				if err := write(i); err != nil {
 					b.Error(err)
 					return
 				}
+				took[i-1] = time.Since(begin)
 			}
 		})
 	}
 	wg.Wait()
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "writes/s")
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "µs-p99")
 }
 
 // BenchmarkUpdate is one durable record of 300 bytes for each transaction.
