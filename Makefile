@@ -19,9 +19,10 @@ run: build ## Serves Caddyfile.example on localhost and prints what to look at
 build: ## Builds bin/gatehouse, a Caddy with the plugins in xcaddy.json, and its bill of materials
 	@go run ./internal/build -o bin/gatehouse -sbom bin/gatehouse.cdx.json
 
-test: install build check ## Everything: install, build, check, end to end in a real browser, a short round of faults
+test: install build check ## Everything: install, build, check, end to end in a real browser, a short round of faults and benchmarks
 	cd e2e && go test -count=1 -timeout=12m ./...
 	cd faults && go test -count=1 -short -timeout=10m ./...
+	cd bench && go test -count=1 -timeout=5m ./...
 
 check: $(LINT) ## Format, vet, lint and the unit tests with the race detector
 	@for m in $(MODULES); do echo "vet and lint $$m"; (cd $$m && go vet ./... && $(LINT) run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...); done

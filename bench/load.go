@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -14,14 +15,45 @@ type sample struct {
 	requests int
 	elapsed  time.Duration
 	cpu      time.Duration // of the server
+	own      time.Duration // of the load generator
 	p50, p99 time.Duration
 }
 
 func (s sample) rate() float64 { return float64(s.requests) / s.elapsed.Seconds() }
 
-// perRequest is the server's processor time of one request in microseconds.
-func (s sample) perRequest() float64 {
-	return float64(s.cpu.Nanoseconds()) / 1000 / float64(max(s.requests, 1))
+// perRequest is a processor time divided by the requests, in microseconds.
+func (s sample) perRequest(t time.Duration) float64 {
+	return float64(t.Nanoseconds()) / 1000 / float64(max(s.requests, 1))
+}
+
+// measuring is a measurement under way.
+type measuring struct {
+	pid      int
+	at       time.Time
+	cpu, own time.Duration
+}
+
+// begin notes what the process of a server and this one have used until now.
+func begin(pid int) (m measuring, err error) {
+	m.pid = pid
+	if m.cpu, err = lab.CPU(pid); err != nil {
+		return m, err
+	}
+	m.own, err = lab.CPU(os.Getpid())
+	m.at = time.Now()
+	return m, err
+}
+
+// end returns what was used since, with the time that each request took.
+func (m measuring) end(took []time.Duration) (sample, error) {
+	elapsed := time.Since(m.at)
+	cpu, err1 := lab.CPU(m.pid)
+	own, err2 := lab.CPU(os.Getpid())
+	slices.Sort(took)
+	return sample{
+		requests: len(took), elapsed: elapsed, cpu: cpu - m.cpu, own: own - m.own,
+		p50: quantile(took, 0.5), p99: quantile(took, 0.99),
+	}, firstOf(err1, err2)
 }
 
 // target is one kind of request to send.
@@ -30,11 +62,12 @@ type target struct {
 	conns   int
 	request []byte
 	want    int // status of a good answer
+	pid     int // of the server
 }
 
-// load keeps the connections busy for d, after a warm-up, or until limit requests if limit is not 0. pid is the server.
+// load keeps the connections busy for d, after a warm-up, or until limit requests if limit is not 0.
 // One thread serves all connections, to leave the shared processors to the server as far as possible.
-func load(t target, pid int, d time.Duration, limit int) (sample, error) {
+func load(t target, d time.Duration, limit int) (sample, error) {
 	l, err := newLoop(t)
 	if err != nil {
 		return sample{}, err
@@ -48,19 +81,16 @@ func load(t target, pid int, d time.Duration, limit int) (sample, error) {
 		d = 24 * time.Hour
 	}
 	l.latencies, l.done = l.latencies[:0], 0
-	before, err1 := lab.CPU(pid)
-	begin := time.Now()
-	err = l.run(begin.Add(d), limit)
-	elapsed := time.Since(begin)
-	after, err2 := lab.CPU(pid)
-	if err := firstOf(err, err1, err2); err != nil {
+	m, err := begin(t.pid)
+	if err != nil {
+		return sample{}, err
+	}
+	if err := l.run(m.at.Add(d), limit); err != nil {
 		return sample{}, fmt.Errorf("load on %s: %w", t.addr, err)
 	}
-	slices.Sort(l.latencies)
-	return sample{
-		requests: l.done, elapsed: elapsed, cpu: after - before,
-		p50: quantile(l.latencies, 0.5), p99: quantile(l.latencies, 0.99),
-	}, nil
+	s, err := m.end(l.latencies)
+	s.requests = l.done
+	return s, err
 }
 
 func firstOf(errs ...error) error {
@@ -87,7 +117,7 @@ func paced(t target, rate int, d time.Duration) ([]time.Duration, error) {
 	var all []time.Duration
 	var failed error
 	var wg sync.WaitGroup
-	begin := time.Now().Add(50 * time.Millisecond)
+	start := time.Now().Add(50 * time.Millisecond)
 	for i := range t.conns {
 		c, err := lab.Dial(t.addr)
 		if err != nil {
@@ -96,8 +126,8 @@ func paced(t target, rate int, d time.Duration) ([]time.Duration, error) {
 		wg.Go(func() {
 			defer c.Close()
 			var lat []time.Duration
-			at := begin.Add(interval * time.Duration(i) / time.Duration(t.conns))
-			for ; at.Before(begin.Add(d)); at = at.Add(interval) {
+			at := start.Add(interval * time.Duration(i) / time.Duration(t.conns))
+			for ; at.Before(start.Add(d)); at = at.Add(interval) {
 				pause(time.Until(at))
 				// A late timer of this process does not count against the server; a busy connection does.
 				due := at

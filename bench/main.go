@@ -1,8 +1,9 @@
-// Command bench measures the built binary against itself, against plain Caddy and against the disk, on one machine in
-// one interleaved run, and compares the figures with their targets.
+// Command bench measures the built binary against itself, against plain Caddy, against the disk and against peers, on
+// one machine in one interleaved run, and compares the figures with their goals (docs/performance.md).
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,8 +12,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -27,11 +28,12 @@ var (
 	rounds   = flag.Int("rounds", 5, "interleaved rounds; figures are medians of them")
 	seconds  = flag.Float64("seconds", 2, "length of one measurement")
 	tokens   = flag.Int("tokens", 1_000_000, "live tokens of the memory figures")
-	only     = flag.String("only", "", "parts to run: speed, durable, half, beside, flood, memory. Default: all")
+	only     = flag.String("only", "", "parts to run: speed, durable, half, beside, flood, flows, jwts, again, memory. Default: all")
 	profile  = flag.String("profile", "", "write a processor profile of the server during this measurement to bin/")
 	role     = flag.String("role", "", "of a child process")
 	addr     = flag.String("addr", "", "of a child process")
 	rate     = flag.Int("rate", 0, "of a child process")
+	document = flag.String("document", "", "a document whose last run is replaced by the report")
 	keepDirs = flag.Bool("keep", false, "keep the working directory")
 )
 
@@ -39,20 +41,35 @@ func main() {
 	flag.Parse()
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	var err error
-	switch *role {
-	case "upstream":
-		err = upstream(*addr)
-	case "paced":
-		err = pacedChild(*addr, *rate)
-	case "":
-		err = run(ctx)
-	default:
-		err = fmt.Errorf("unknown role %q", *role)
+	child, err := asChild()
+	if !child {
+		var text string
+		text, err = run(ctx)
+		fmt.Print(text)
+		err = errors.Join(err, os.WriteFile(filepath.Join("..", "bin", "bench.txt"), []byte(text), 0o644)) //nolint:gosec // figures are for everybody
+		if *document != "" && err == nil {
+			err = intoDocument(*document, text, time.Now())
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
+	}
+}
+
+// asChild runs what the role of this process is, and tells whether it has one.
+func asChild() (bool, error) {
+	switch *role {
+	case "upstream":
+		return true, upstream(*addr)
+	case "nothing":
+		return true, nothing(*addr)
+	case "paced":
+		return true, pacedChild(*addr, *rate)
+	case "":
+		return false, nil
+	default:
+		return true, fmt.Errorf("unknown role %q", *role)
 	}
 }
 
@@ -66,6 +83,32 @@ func upstream(addr string) error {
 	})
 	s := &http.Server{Addr: addr, Handler: h, ReadHeaderTimeout: 10 * time.Second}
 	return s.ListenAndServe()
+}
+
+// nothing answers each read with the same bytes, whatever is asked: a request of the load generator arrives whole.
+func nothing(addr string) error {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		go func() {
+			defer c.Close()
+			buf := make([]byte, 16<<10)
+			for {
+				if _, err := c.Read(buf); err != nil {
+					return
+				}
+				if _, err := io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n"); err != nil {
+					return
+				}
+			}
+		}()
+	}
 }
 
 // pacedChild reads a request from its standard input and writes the latencies to its standard output.
@@ -83,41 +126,32 @@ func pacedChild(addr string, rate int) error {
 
 // bench is one run.
 type bench struct {
-	ctx    context.Context
-	dir    string
-	self   string
-	server *lab.Server
-	echo   string
-	extra  []int // ports of the comparison sites: forward_auth, respond
-	token  string
-	table  []figure
+	ctx     context.Context
+	dir     string
+	self    string
+	server  *lab.Server
+	stock   *process // plain Caddy
+	nothing *process
+	up      *process
+	echo    string            // address of the upstream
+	gateway int               // port for oauth2-proxy
+	tokens  map[string]string // client, person, jwt, and the cookies of a session
+	report
 }
 
-// figure is one line of the table.
-type figure struct {
-	what, got, want string
-	ok              bool
-}
-
-func (b *bench) figure(ok bool, what, want, format string, args ...any) {
-	b.table = append(b.table, figure{what, fmt.Sprintf(format, args...), want, ok})
-}
-
-// note is a figure without a target.
-func (b *bench) note(what, format string, args ...any) { b.figure(true, what, "", format, args...) }
-
-func run(ctx context.Context) error {
+// run measures and returns the report. A figure that falls short is no error.
+func run(ctx context.Context) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return err
+		return "", err
 	}
 	// Next to the sources, so that the data is on a disk and not in memory.
 	dir, err := os.MkdirTemp(".", ".run-")
 	if err != nil {
-		return err
+		return "", err
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
-		return err
+		return "", err
 	}
 	if !*keepDirs {
 		defer os.RemoveAll(dir)
@@ -126,12 +160,22 @@ func run(ctx context.Context) error {
 	parts := []struct {
 		name string
 		run  func() error
-	}{{"speed", b.speed}, {"durable", b.durable}, {"half", b.half}, {"beside", b.beside}, {"flood", b.flood}, {"memory", b.memory}}
-	var failed error
-	if err := b.start(); err != nil {
-		return err
+	}{
+		{"speed", b.speed},
+		{"durable", b.durable},
+		{"half", b.half},
+		{"beside", b.beside},
+		{"flood", b.flood},
+		{"flows", b.flows},
+		{"jwts", b.jwts},
+		{"again", b.again},
+		{"memory", b.memory},
 	}
-	defer func() { b.server.Kill() }()
+	defer b.stop()
+	if err := b.start(); err != nil {
+		return "", err
+	}
+	var failed error
 	for _, p := range parts {
 		if *only != "" && !slices.Contains(strings.Split(*only, ","), p.name) {
 			continue
@@ -144,52 +188,41 @@ func run(ctx context.Context) error {
 			break
 		}
 	}
-	text := b.print()
-	fmt.Print(text)
-	return errors.Join(failed, os.WriteFile(filepath.Join("..", "bin", "bench.txt"), []byte(text), 0o644)) //nolint:gosec // figures are for everybody
+	return b.print(), failed
 }
 
-func (b *bench) print() string {
-	var s strings.Builder
-	missed := 0
-	fmt.Fprintf(&s, "\n%-62s %26s  %s\n", "figure", "measured", "target")
-	for _, f := range b.table {
-		verdict := ""
-		switch {
-		case f.want == "":
-		case f.ok:
-			verdict = "pass"
-		default:
-			verdict = "MISS"
-			missed++
-		}
-		fmt.Fprintf(&s, "%-62s %26s  %-34s %s\n", f.what, f.got, f.want, verdict)
-	}
-	fmt.Fprintf(&s, "%d figures, %d missed\n", len(b.table), missed)
-	return s.String()
-}
-
-// start starts the upstream and the server with the comparison sites, and signs a person in.
-func (b *bench) start() error {
+// start starts the upstream, plain Caddy and our server, and signs a person in.
+func (b *bench) start() (err error) {
 	ports, err := lab.FreePorts(3)
 	if err != nil {
 		return err
 	}
-	b.extra, b.echo = ports[1:], fmt.Sprintf("127.0.0.1:%d", ports[0])
-	up := exec.Command(b.self, "-role", "upstream", "-addr", b.echo)
-	up.Stderr = os.Stderr
-	up.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := up.Start(); err != nil {
+	b.echo, b.gateway = fmt.Sprintf("127.0.0.1:%d", ports[0]), ports[2]
+	if b.up, err = b.launch("upstream", ports[:1], nil, b.self, "-role", "upstream", "-addr", b.echo); err != nil {
 		return err
 	}
-	for range 200 {
-		if c, err := net.Dial("tcp", b.echo); err == nil {
-			_ = c.Close()
-			break
-		}
-		pause(10 * time.Millisecond)
+	b.nothing, err = b.launch("nothing", ports[1:2], nil, b.self, "-role", "nothing", "-addr", fmt.Sprintf("127.0.0.1:%d", ports[1]))
+	if err != nil {
+		return err
 	}
-	return b.fresh()
+	if err := b.fresh(); err != nil {
+		return err
+	}
+	return b.plainCaddy(b.server.Binary)
+}
+
+func (b *bench) stop() {
+	if b.server != nil {
+		b.server.Kill()
+	}
+	for _, p := range []*process{b.stock, b.nothing, b.up} {
+		p.kill()
+	}
+}
+
+// measured is the path of what is measured.
+func measured() (string, error) {
+	return filepath.Abs(cmp.Or(os.Getenv("GATEHOUSE_BIN"), filepath.Join("..", "bin", "gatehouse")))
 }
 
 // fresh replaces the running server with one on an empty directory.
@@ -201,36 +234,70 @@ func (b *bench) fresh() error {
 	if err != nil {
 		return err
 	}
-	bin := os.Getenv("GATEHOUSE_BIN")
-	if bin == "" {
-		bin = filepath.Join("..", "bin", "gatehouse")
-	}
-	if bin, err = filepath.Abs(bin); err != nil {
+	bin, err := measured()
+	if err != nil {
 		return err
 	}
-	b.server, err = lab.New(lab.Config{
-		Binary: bin, Dir: dir, Echo: b.echo, WebClients: 32, Persons: 31,
-		Sites: fmt.Sprintf(`http://localhost:%d {
-	forward_auth {echo} {
-		uri /auth
-		copy_headers Remote-User
-	}
-	reverse_proxy {echo}
-}
-http://localhost:%d {
-	respond "a short answer of about the size of an introspection, to be fair to both of them: 0123456789 0123456789 0123456789"
-}
-`, b.extra[0], b.extra[1]),
-	})
+	b.server, err = lab.New(lab.Config{Binary: bin, Dir: dir, Echo: b.echo, WebClients: 32, Persons: 31, Gatehouse: ourSettings(b.gateway)})
 	if err != nil {
+		return err
+	}
+	// The clients of ourSettings have the secrets of the lab, which are made by New.
+	b.server.Gatehouse = strings.NewReplacer("MACHINE", b.server.Machine, "WEB", b.server.Web).Replace(b.server.Gatehouse)
+	if err := b.server.WriteConfig(); err != nil {
 		return err
 	}
 	if _, err := b.server.StartReady(b.ctx); err != nil {
 		return err
 	}
-	b.token = b.server.Issue(b.ctx).Text("access_token")
-	if b.token == "" {
-		return errors.New("no token was issued")
+	return b.credentials()
+}
+
+// ourSettings are the clients and the provider of the rows, beside those of the lab.
+func ourSettings(gateway int) string {
+	s := "\tidp edge header {\n\t\ttrust 127.0.0.1\n\t\tuser X-Remote-User\n\t}\n"
+	for _, alg := range []string{"RS256", "ES256"} {
+		s += fmt.Sprintf("\tclient flow-%s {\n\t\tsecret WEB\n\t\tredirect_uris %s\n\t\tgrants authorization_code\n\t\tscopes openid\n\t\tconsent off\n\t\tidps edge\n\t\tid_token_alg %s\n\t}\n",
+			strings.ToLower(alg), lab.Callback, alg)
+		s += fmt.Sprintf("\tclient jwt-%s {\n\t\tsecret MACHINE\n\t\tgrants client_credentials\n\t\tscopes %s\n\t\ttoken_format jwt\n\t\tid_token_alg %s\n\t}\n",
+			strings.ToLower(alg), lab.Scope, alg)
+	}
+	s += fmt.Sprintf("\tclient jwt {\n\t\tsecret MACHINE\n\t\tgrants client_credentials\n\t\tscopes %s\n\t\ttoken_format jwt\n\t\tlifetimes {\n\t\t\taccess_token 24h\n\t\t}\n\t}\n", lab.Scope)
+	return s + fmt.Sprintf("\tclient gateway {\n\t\tsecret WEB\n\t\tredirect_uris http://localhost:%d/oauth2/callback\n\t\tgrants authorization_code\n\t\tscopes openid\n\t\tconsent off\n\t\tidps edge\n\t}\n", gateway)
+}
+
+// credentials gets what the requests of the rows carry.
+func (b *bench) credentials() error {
+	s := b.server
+	own := func(client string) string {
+		form := url.Values{"grant_type": {"client_credentials"}, "scope": {lab.Scope}}
+		return s.Post(b.ctx, "/oauth/token", client, s.Machine, form).Text("access_token")
+	}
+	b.tokens = map[string]string{"client": own(lab.MachineID), "jwt": own("jwt")}
+	br := s.NewBrowser()
+	defer br.Forget()
+	code, verifier, err := br.SignIn(b.ctx, lab.WebClient(0))
+	if err != nil {
+		return err
+	}
+	b.tokens["person"] = s.Redeem(b.ctx, lab.WebClient(0), code, verifier).Text("access_token")
+	// The issuer knows the browser now, so that the site needs no page.
+	if a, at := br.Visit(b.ctx, s.Wiki()+"/orders"); a.Status != http.StatusOK {
+		return fmt.Errorf("%s answered %d: %w", at, a.Status, a.Err)
+	}
+	at, err := url.Parse(s.Wiki())
+	if err != nil {
+		return err
+	}
+	var cookies []string
+	for _, c := range br.HTTP.Jar.Cookies(at) {
+		cookies = append(cookies, c.Name+"="+c.Value)
+	}
+	b.tokens["session"] = strings.Join(cookies, "; ")
+	for name, value := range b.tokens {
+		if value == "" {
+			return fmt.Errorf("the server gave no %s token", name)
+		}
 	}
 	return nil
 }

@@ -26,10 +26,10 @@ func (l *loop) pace(rate int, d time.Duration) error {
 		free = append(free, c)
 	}
 	var due []time.Time // requests that wait for a connection
-	begin := time.Now()
-	next, waiting := begin, 0
+	start := time.Now()
+	next, waiting := start, 0
 	events := make([]syscall.EpollEvent, 128)
-	for time.Since(begin) < d || waiting > 0 {
+	for time.Since(start) < d || waiting > 0 {
 		n, err := syscall.EpollWait(l.epoll, events, 30_000)
 		if errors.Is(err, syscall.EINTR) {
 			continue
@@ -45,7 +45,7 @@ func (l *loop) pace(rate int, d time.Duration) error {
 					return err
 				}
 				for range binary.NativeEndian.Uint64(expired[:]) {
-					if next = next.Add(interval); next.Sub(begin) < d {
+					if next = next.Add(interval); next.Sub(start) < d {
 						due = append(due, now)
 					}
 				}
