@@ -44,6 +44,7 @@ type Lasting struct {
 
 var (
 	_ storage.Store    = (*Lasting)(nil)
+	_ storage.Tracker  = (*Lasting)(nil)
 	_ storage.Backuper = (*Lasting)(nil)
 	_ storage.Checker  = (*Lasting)(nil)
 )
@@ -94,6 +95,15 @@ func (l *Lasting) View(ctx context.Context, fn func(storage.Tx) error) error {
 		return err
 	}
 	return s.View(ctx, fn)
+}
+
+// Track implements storage.Tracker. What was read before the store was opened again does not hold any more.
+func (l *Lasting) Track(ctx context.Context, fn func(storage.Tx) error) (*storage.Reading, error) {
+	s, err := l.current()
+	if err != nil {
+		return nil, err
+	}
+	return s.Track(ctx, fn)
 }
 
 // Update implements storage.Store.
@@ -256,6 +266,7 @@ func (l *Lasting) set(down error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.down = down
+	l.store.marks.Void()
 }
 
 // plus adds the counts of a later opening.

@@ -67,6 +67,8 @@ type Options struct {
 	atLeast uint64
 	// closeWait replaces the constant.
 	closeWait time.Duration
+	// marks is how many there are for keys.
+	marks int
 	// spacePause replaces the constant.
 	spacePause time.Duration
 }
@@ -82,6 +84,7 @@ type Store struct {
 	wal       *wal // nil: in memory, and where Badger syncs
 	space     *space
 	snapshots snapshots
+	marks     *storage.Marks
 	writer    *writer
 	readOnly  bool // it was opened below the watermark
 	commit    func(*badger.Txn, uint64) error
@@ -105,6 +108,7 @@ type Store struct {
 
 var (
 	_ storage.Store    = (*Store)(nil)
+	_ storage.Tracker  = (*Store)(nil)
 	_ storage.Backuper = (*Store)(nil)
 	_ storage.Checker  = (*Store)(nil)
 )
@@ -181,11 +185,15 @@ func (o *Options) defaults() {
 	if o.closeWait == 0 {
 		o.closeWait = closeWait
 	}
+	o.marks = marksOnDisk
+	if o.memory {
+		o.marks = marksInMemory
+	}
 }
 
 func open(o Options) (_ *Store, err error) {
 	o.defaults()
-	s := &Store{opt: o, log: o.Log, now: o.Now, commit: o.commit}
+	s := &Store{opt: o, log: o.Log, now: o.Now, commit: o.commit, marks: storage.NewMarks(o.marks)}
 	s.space = &space{dir: o.Dir, min: o.MinFree, free: o.FreeSpace, log: o.Log, never: true}
 	defer func() {
 		if err != nil {
@@ -314,28 +322,11 @@ func (s *Store) counter() (uint64, error) {
 	return seq, err
 }
 
-// View implements storage.Store.
-func (s *Store) View(ctx context.Context, fn func(storage.Tx) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err := s.faulty(); err != nil {
-		return err
-	}
-	snap, err := s.snapshots.open()
-	if err != nil {
-		return err
-	}
-	defer s.snapshots.release(snap)
-	t := &tx{store: s, ctx: ctx, seq: snap.seq}
-	defer t.end()
-	return fn(t)
-}
-
 // Close implements storage.Store. It waits for views and updates under way. Further calls return the result of the
 // first.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
+		s.marks.Void()
 		s.stopSweeps()
 		s.writer.close()
 		s.snapshots.close()
@@ -450,6 +441,7 @@ func (s *Store) present() error {
 func (s *Store) poison(cause error) error {
 	err := fmt.Errorf("%w: a commit failed and its outcome is unknown until the disk is looked at again: %w", storage.ErrUnavailable, cause)
 	if s.fault.CompareAndSwap(nil, &err) {
+		s.marks.Void()
 		s.log.Error("storage failed and accepts no more requests until it is opened again", zap.Error(cause))
 		if s.opt.failed != nil {
 			s.opt.failed()

@@ -323,6 +323,7 @@ func (w *writer) write(p *pendingBatch) error {
 		if err := s.stage(txn, e); err != nil {
 			return err
 		}
+		s.marks.Wrote(e.key, seq) // before the settler makes the batch visible
 	}
 	if err := txn.SetEntry(badger.NewEntry(counterKey, encodeCounter(seq))); err != nil {
 		return err

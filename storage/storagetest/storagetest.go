@@ -80,6 +80,8 @@ func Run(t *testing.T, open Open, opts ...Option) {
 		"closed":                            s.closed,
 		"close waits":                       s.closeWaits,
 		"check":                             s.check,
+		"tracked readings":                  s.tracks,
+		"tracked readings under writes":     s.tracksRaces,
 		"model":                             s.model,
 	}
 	if s.reopen != nil {
