@@ -54,13 +54,16 @@ func (s *Server) handleIntrospect(w http.ResponseWriter, r *http.Request) error 
 	default:
 		return oauth.InvalidRequest(nil, "refresh_user_details must be true or false")
 	}
-	introspect := s.tokens.Introspect
+	introspect := s.tokens.Describe
 	if secret.IsToken(secret.RefreshToken, text) {
 		introspect = s.introspectRefresh
 	}
 	i, err := introspect(r.Context(), text)
 	if err == nil && i.UsageLimit > 0 && concerns(asker, i) {
-		i, err = s.tokens.Use(r.Context(), text) // an inactive answer counts nothing
+		permissions := i.Permissions
+		if i, err = s.tokens.Use(r.Context(), text); err == nil { // an inactive answer counts nothing
+			i.Permissions = permissions
+		}
 	}
 	if err != nil {
 		return err
@@ -72,18 +75,7 @@ func (s *Server) handleIntrospect(w http.ResponseWriter, r *http.Request) error 
 	if refresh {
 		s.refreshDetails(r.Context(), text, i)
 	}
-	body := s.introspectionBody(i)
-	if i.Person != nil && len(i.Person.Groups) > 0 {
-		err = s.view(r.Context(), func(tx storage.Tx) (err error) {
-			body.GroupPermissions, err = s.deps.Subjects.Permissions(tx, i.Person.Partition, i.Person.Groups)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		nameGroups(body, i)
-	}
-	reply.Write(w, http.StatusOK, body)
+	reply.Write(w, http.StatusOK, s.introspectionBody(i))
 	return nil
 }
 
@@ -107,7 +99,8 @@ func (s *Server) introspectRefresh(ctx context.Context, text string) (*token.Int
 			Audience: ch.grant.Resources, Level: ch.grant.Level, AMR: ch.grant.AMR, SessionID: ch.grant.SessionID, Person: &person,
 			Provider: ch.grant.Provider, Sector: ch.standing.Client.Sector(), App: ch.standing.Client.App,
 		}
-		return nil
+		out.Permissions, err = s.deps.Subjects.Permissions(tx, person.Partition, person.Groups)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -138,7 +131,8 @@ func (s *Server) introspectionBody(i *token.Introspection) *reply.Introspection 
 	}
 	if p := i.Person; p != nil {
 		b.Username, b.Partition = p.Username, p.Profile["partition"]
-		b.UserDetails = p.Details
+		b.UserDetails, b.GroupPermissions = p.Details, i.Permissions
+		nameGroups(b, i)
 	}
 	return b
 }

@@ -10,15 +10,14 @@ import (
 // Every stored record of the package. Tokens, codes and cookies are stored as keys, by their hash (secret.Hash), never
 // as values. Records' own times and the epochs decide about validity; the expiry passed to storage is for collection.
 var (
-	requests     = storage.NewTable[requestRecord]("authz_request")          // id of the request
-	posted       = storage.NewTable[requestRecord]("authz_posted")           // id; a request without a browser
-	codes        = storage.NewTable[codeRecord]("authz_code")                // hash of the code
-	refreshes    = storage.NewTable[refreshRecord]("authz_refresh")          // hash of the refresh token
-	answers      = storage.NewTable[answerRecord]("authz_refresh_answer")    // hash of the spent refresh token
-	consents     = storage.NewTable[consentRecord]("authz_consent")          // person, client
-	siteFlows    = storage.NewTable[siteFlowRecord]("authz_site_flow")       // flow id
-	siteCodes    = storage.NewTable[siteCodeRecord]("authz_site_code")       // hash of the one-time code
-	siteSessions = storage.NewTable[siteSessionRecord]("authz_site_session") // hash of the cookie
+	requests  = storage.NewTable[requestRecord]("authz_request")       // id of the request
+	posted    = storage.NewTable[requestRecord]("authz_posted")        // id; a request without a browser
+	codes     = storage.NewTable[codeRecord]("authz_code")             // hash of the code
+	refreshes = storage.NewTable[refreshRecord]("authz_refresh")       // hash of the refresh token
+	answers   = storage.NewTable[answerRecord]("authz_refresh_answer") // hash of the spent refresh token
+	consents  = storage.NewTable[consentRecord]("authz_consent")       // person, client
+	siteFlows = storage.NewTable[siteFlowRecord]("authz_site_flow")    // flow id
+	siteCodes = storage.NewTable[siteCodeRecord]("authz_site_code")    // hash of the one-time code
 	// postedLogouts are sign-outs that came by POST: id.
 	postedLogouts = storage.NewTable[postedLogoutRecord]("authz_posted_logout")
 )
@@ -137,13 +136,4 @@ type siteCodeRecord struct {
 	// SiteSession is the key of the session that it gave, which ends when the code is replayed.
 	SiteSession string `cbor:"8,keyasint,omitempty"`
 	Return      string `cbor:"9,keyasint"`
-}
-
-// siteSessionRecord is a browser's session at a protected site. It depends on the issuer's session and ends with it.
-type siteSessionRecord struct {
-	token.SignIn `cbor:"1,keyasint"`
-	Epochs       token.Epochs `cbor:"2,keyasint"`
-	Origin       string       `cbor:"3,keyasint"`
-	CreatedAt    time.Time    `cbor:"4,keyasint"`
-	ExpiresAt    time.Time    `cbor:"5,keyasint"`
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/authz/site"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/authz/visit"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
@@ -136,6 +137,8 @@ type Server struct {
 	sites   map[string]bool
 	visits  *visit.Visits
 	tokens  *token.Ledger
+	// siteSessions are those of browsers at protected sites.
+	siteSessions *site.Sessions
 }
 
 // New returns a server for one configuration. Several can share one store, such as during a reload.
@@ -186,6 +189,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 	s.visits = visit.New(cfg.Issuer, visit.Deps{
 		Store: deps.Store, Keys: deps.Keys, Clients: s.clients, Tokens: s.tokens, Log: deps.Log, Now: deps.Now, Random: deps.Random,
 	})
+	s.siteSessions = site.New(site.Deps{Store: deps.Store, Tokens: s.tokens, Subjects: deps.Subjects, Log: deps.Log, Now: deps.Now})
 	s.mux = s.routes()
 	return s, nil
 }

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/token"
@@ -32,12 +30,10 @@ const siteLogoutParam = "site_request"
 
 const (
 	sitePath         = "/oauth/site"
-	siteFlowLifetime = time.Hour           // how long a sign-in for a site can take
-	siteFlowKept     = 24 * time.Hour      // how long after that the way back to the site is still known
-	siteCodeLifetime = 60 * time.Second    // from redirect to redirect
-	siteCodeKept     = 24 * time.Hour      // how long a spent code stays, so that a replay is detected
-	siteSessionLimit = 31 * 24 * time.Hour // of a site's session, however long the issuer's session lasts
-	touchEvery       = time.Minute         // how often the use of a site keeps the issuer's session from going idle
+	siteFlowLifetime = time.Hour        // how long a sign-in for a site can take
+	siteFlowKept     = 24 * time.Hour   // how long after that the way back to the site is still known
+	siteCodeLifetime = 60 * time.Second // from redirect to redirect
+	siteCodeKept     = 24 * time.Hour   // how long a spent code stays, so that a replay is detected
 	// If a session lasts longer than rememberedFrom, the site's cookie outlives the browser window.
 	rememberedFrom = 24 * time.Hour
 )
@@ -195,7 +191,7 @@ func (s *Server) FinishSite(ctx context.Context, origin, code, binding string, f
 				return nil
 			}
 			replayed.PersonID, replayed.SessionID = rec.Subject, rec.SessionID
-			if err := siteSessions.Delete(tx, rec.SiteSession); err != nil {
+			if err := s.siteSessions.Drop(tx, rec.SiteSession); err != nil {
 				return err
 			}
 			rec.SiteSession = "" // one event is enough
@@ -205,16 +201,16 @@ func (s *Server) FinishSite(ctx context.Context, origin, code, binding string, f
 			return s.deps.Events.Append(tx, replayed)
 		}
 		rec.Spent = true
-		session, err := s.openSite(tx, &rec, origin, binding, now)
+		maxAge, good, err := s.checkSiteCode(tx, &rec, origin, binding, now)
 		if err != nil {
 			return err
 		}
-		if session != nil {
+		if good {
 			rec.SiteSession = secret.Hash(text)
-			if err := siteSessions.Create(tx, rec.SiteSession, session.record, session.record.ExpiresAt); err != nil {
+			if err := s.siteSessions.Create(tx, rec.SiteSession, origin, rec.SignIn, rec.Epochs, now); err != nil {
 				return err
 			}
-			out = SiteLogin{Token: text, Return: rec.Return, MaxAge: session.cookie}
+			out = SiteLogin{Token: text, Return: rec.Return, MaxAge: maxAge}
 		}
 		return siteCodes.Put(tx, hash, rec, kept)
 	})
@@ -224,85 +220,31 @@ func (s *Server) FinishSite(ctx context.Context, origin, code, binding string, f
 	return out, err
 }
 
-type newSiteSession struct {
-	record siteSessionRecord
-	cookie time.Duration
-}
-
-// openSite returns the session that a code opens, or nil when the code is invalid here.
-func (s *Server) openSite(tx storage.Tx, rec *siteCodeRecord, origin, binding string, now time.Time) (*newSiteSession, error) {
+// checkSiteCode tells whether a code is good here, and how long the cookie lives that it opens a session with.
+func (s *Server) checkSiteCode(tx storage.Tx, rec *siteCodeRecord, origin, binding string, now time.Time) (maxAge time.Duration, good bool, err error) {
 	if !rec.ExpiresAt.After(now) || rec.Origin != origin || !secret.New(rec.Binding).Equal(secret.Hash(binding)) {
-		return nil, nil
+		return 0, false, nil
 	}
 	st, good, err := s.tokens.CheckStanding(tx, "", rec.Subject)
 	if err != nil || !good || st.Epochs != rec.Epochs {
-		return nil, err
+		return 0, false, err
 	}
 	session, err := s.deps.Subjects.Session(tx, rec.SessionID, now)
 	if errors.Is(err, storage.ErrNotFound) {
-		return nil, nil
+		return 0, false, nil
 	}
 	if err != nil || session.Epoch != st.Subject.Epoch {
-		return nil, err
+		return 0, false, err
 	}
-	out := &newSiteSession{record: siteSessionRecord{
-		SignIn: rec.SignIn, Epochs: rec.Epochs, Origin: origin, CreatedAt: now, ExpiresAt: now.Add(siteSessionLimit),
-	}}
 	if left := session.Ends.Sub(now); left > rememberedFrom {
-		out.cookie = left
+		maxAge = left
 	}
-	return out, nil
+	return maxAge, true, nil
 }
 
-// SiteSession returns the person of a site's cookie. An unknown, expired or signed-out cookie is inactive; an error is
-// a failure, not a verdict. Using the site counts as using the issuer's session.
+// SiteSession returns the person of a site's cookie. See site.Sessions.Find.
 func (s *Server) SiteSession(ctx context.Context, origin, text string) (*token.Introspection, error) {
-	inactive := &token.Introspection{}
-	if !secret.IsToken(secret.SiteSession, text) {
-		return inactive, nil
-	}
-	now := s.now()
-	var rec siteSessionRecord
-	var session login.Session
-	var subject login.Subject
-	active := false
-	err := s.view(ctx, func(tx storage.Tx) (err error) {
-		if rec, err = siteSessions.Get(tx, secret.Hash(text)); err != nil {
-			return err
-		}
-		if rec.Origin != origin || !rec.ExpiresAt.After(now) {
-			return nil
-		}
-		st, good, err := s.tokens.CheckStanding(tx, "", rec.Subject)
-		if err != nil || !good || st.Epochs != rec.Epochs {
-			return err
-		}
-		session, err = s.deps.Subjects.Session(tx, rec.SessionID, now)
-		if err == nil {
-			subject, active = st.Subject, session.Epoch == st.Subject.Epoch
-		}
-		return err
-	})
-	if errors.Is(err, storage.ErrNotFound) {
-		return inactive, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if !active {
-		return inactive, nil
-	}
-	if now.Sub(session.Seen) >= touchEvery {
-		if err := s.deps.Subjects.Touch(ctx, rec.SessionID); err != nil {
-			// The session is still valid.
-			s.deps.Log.Warn("session not marked as used", zap.String("session_id", rec.SessionID), zap.Error(err))
-		}
-	}
-	// A higher level that the session has reached since counts here too.
-	return &token.Introspection{
-		Active: true, Subject: rec.Subject, TokenType: "session", IssuedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt, AuthTime: session.AuthTime,
-		Level: session.Level, AMR: session.AMR, SessionID: rec.SessionID, Person: &subject,
-	}, nil
+	return s.siteSessions.Find(ctx, origin, text)
 }
 
 // EndSite ends the session of a site's cookie, and returns the URL at which the browser signs out everywhere without a
@@ -312,14 +254,9 @@ func (s *Server) EndSite(ctx context.Context, origin, text string) (string, erro
 		return s.LogoutURL(origin), nil
 	}
 	hash, session := secret.Hash(text), ""
-	err := s.update(ctx, func(tx storage.Tx) error {
-		session = ""
-		rec, found, err := siteSessions.Find(tx, hash)
-		if err != nil || !found || rec.Origin != origin {
-			return err
-		}
-		session = rec.SessionID
-		return siteSessions.Delete(tx, hash)
+	err := s.update(ctx, func(tx storage.Tx) (err error) {
+		session, err = s.siteSessions.Close(tx, hash, origin)
+		return err
 	})
 	if err != nil || session == "" {
 		return s.LogoutURL(origin), err

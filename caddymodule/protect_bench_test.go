@@ -52,7 +52,14 @@ func BenchmarkProtect(b *testing.B) {
 		storage badger %s
 		client bench {
 			secret %s
-			grants client_credentials
+			grants client_credentials password
+			scopes a
+			default_scopes a
+		}
+		client jwt {
+			secret %s
+			grants client_credentials password
+			token_format jwt
 			scopes a
 			default_scopes a
 		}
@@ -76,7 +83,7 @@ http://127.0.0.1:0 {
 	protect @protected a
 	respond ok
 }
-`, filepath.Join(b.TempDir(), "store"), testSecret, testPassword)
+`, filepath.Join(b.TempDir(), "store"), testSecret, testSecret, testPassword)
 	raw, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(config), map[string]any{"filename": "Caddyfile"})
 	if err != nil {
 		b.Fatal(err)
@@ -98,20 +105,30 @@ http://127.0.0.1:0 {
 		server = s
 	}
 
-	form := url.Values{"grant_type": {"client_credentials"}}.Encode()
-	r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "http://localhost:1/oauth/token", strings.NewReader(form))
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	r.SetBasicAuth("bench", testSecret)
-	rec := httptest.NewRecorder()
-	server.ServeHTTP(rec, r)
-	var answer struct {
-		AccessToken string `json:"access_token"`
+	token := func(client string, form url.Values) string {
+		r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "http://localhost:1/oauth/token", strings.NewReader(form.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.SetBasicAuth(client, testSecret)
+		rec := httptest.NewRecorder()
+		server.ServeHTTP(rec, r)
+		var answer struct {
+			AccessToken string `json:"access_token"`
+		}
+		if err := json.Unmarshal(rec.Body.Bytes(), &answer); err != nil || answer.AccessToken == "" {
+			b.Fatalf("token: %d %s", rec.Code, rec.Body)
+		}
+		return answer.AccessToken
 	}
-	if err := json.Unmarshal(rec.Body.Bytes(), &answer); err != nil || answer.AccessToken == "" {
-		b.Fatalf("token: %d %s", rec.Code, rec.Body)
-	}
+	own := url.Values{"grant_type": {"client_credentials"}}
+	demo := url.Values{"grant_type": {"password"}, "username": {"demo@example.com"}, "password": {testPassword}}
 
-	for _, bb := range []struct{ name, path, token string }{{"without", "/open", ""}, {"with", "/protected", answer.AccessToken}} {
+	for _, bb := range []struct{ name, path, token string }{
+		{"without", "/open", ""},
+		{"client", "/protected", token("bench", own)},
+		{"person", "/protected", token("bench", demo)},
+		{"jwt", "/protected", token("jwt", own)},
+		{"person-jwt", "/protected", token("jwt", demo)},
+	} {
 		b.Run(bb.name, func(b *testing.B) {
 			b.ReportAllocs()
 			before := cpuTime(b)

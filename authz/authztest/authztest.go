@@ -274,6 +274,7 @@ func (s *FaultyStore) Fail(err error) {
 		return
 	}
 	s.failing.Store(&err)
+	touch(s.Store)
 }
 
 // FailUpdates makes every Update return err, until it is called with nil. Views go on.
@@ -291,6 +292,35 @@ func (s *FaultyStore) View(ctx context.Context, fn func(storage.Tx) error) error
 		return *err
 	}
 	return s.Store.View(ctx, fn)
+}
+
+// Track is Tracker.Track, or the failure. What was read does not hold any more when the store fails or people change.
+// If the store is no Tracker, nothing holds.
+func (s *FaultyStore) Track(ctx context.Context, fn func(storage.Tx) error) (*storage.Reading, error) {
+	if err := s.failing.Load(); err != nil {
+		return nil, *err
+	}
+	t, ok := s.Store.(storage.Tracker)
+	if !ok {
+		return nil, s.Store.View(ctx, fn)
+	}
+	return t.Track(ctx, func(tx storage.Tx) error {
+		if _, err := touches.Has(tx, ""); err != nil {
+			return err
+		}
+		return fn(tx)
+	})
+}
+
+// touches has one record, on which all that was read rests.
+var touches = storage.NewTable[struct{}]("authztest_touched")
+
+func touch(s storage.Store) {
+	if s == nil {
+		return
+	}
+	// A store that is closed has no readers.
+	_ = s.Update(context.Background(), func(tx storage.Tx) error { return touches.Put(tx, "", struct{}{}, never) })
 }
 
 // Update is Store.Update, or the failure.

@@ -77,8 +77,12 @@ func newPeople(clock *Clock) *People {
 	return p
 }
 
+// changed makes everything that was read of people before be read again: they are not in the store, so it cannot tell.
+func (p *People) changed() { touch(p.store) }
+
 // Change changes a person, as an administrator would.
 func (p *People) Change(id string, change func(*login.Subject)) {
+	defer p.changed()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.persons[id]
@@ -88,6 +92,7 @@ func (p *People) Change(id string, change func(*login.Subject)) {
 
 // Fail makes every question about people fail with err, until it is called with nil.
 func (p *People) Fail(err error) {
+	defer p.changed()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.failure = err
@@ -102,6 +107,7 @@ func (p *People) Panic() {
 
 // PanicOnGet makes the next question about a person panic, as a defect would.
 func (p *People) PanicOnGet() {
+	defer p.changed()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.panicGet = true
@@ -195,6 +201,7 @@ func (p *People) provider() string { return cmp.Or(p.by, "identity") }
 
 // EndSession ends a session without notice, as if it had expired.
 func (p *People) EndSession(id string) {
+	defer p.changed()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.sessions, id)
@@ -241,7 +248,7 @@ func (p *People) Session(tx storage.Tx, id string, now time.Time) (login.Session
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.sessions[id]
-	closed, err := p.isClosed(tx, id)
+	closed, err := closedSessions.Has(tx, id) // read in any case: what was read tells when the answer does not hold any more
 	switch {
 	case err != nil:
 		return login.Session{}, err
@@ -309,6 +316,7 @@ func (p *People) CloseSession(tx storage.Tx, subject, id string) error {
 
 // Touch implements authz.Subjects.
 func (p *People) Touch(_ context.Context, id string) error {
+	defer p.changed()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.touched[id]++
@@ -452,6 +460,7 @@ func (p *People) SignOut(w http.ResponseWriter, r *http.Request, ret string) (vi
 		delete(p.sessions, s.SessionID)
 	}
 	p.mu.Unlock()
+	p.changed()
 	if failure != nil {
 		return "", failure
 	}

@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -53,8 +54,9 @@ type Keys struct {
 	random  io.Reader
 	log     *zap.Logger
 
-	mu   sync.RWMutex // guards keys
-	keys map[string]*signingKey
+	version atomic.Uint64
+	mu      sync.RWMutex // guards keys
+	keys    map[string]*signingKey
 }
 
 type signingKey struct {
@@ -247,9 +249,15 @@ func (k *Keys) load(ctx context.Context) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if !maps.EqualFunc(k.keys, keys, func(*signingKey, *signingKey) bool { return true }) {
+		k.version.Add(1)
+	}
 	k.keys = keys
 	return nil
 }
+
+// Version is another one whenever a signing key has come or gone. It is never 0.
+func (k *Keys) Version() uint64 { return k.version.Load() }
 
 // open unseals a key and makes its signers.
 func (k *Keys) open(key *signingKey) error {

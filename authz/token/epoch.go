@@ -80,6 +80,9 @@ func (g *globalState) raise(epoch int64) {
 	}
 }
 
+// Epoch is the global epoch of what is issued now.
+func (l *Ledger) Epoch() int64 { return l.global.epoch.Load() }
+
 // EndEverything invalidates all tokens, grants, codes and site sessions of a store, such as those of a restored backup,
 // which can have been revoked since it was written.
 func EndEverything(ctx context.Context, store storage.Store) error {

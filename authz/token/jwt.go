@@ -3,9 +3,11 @@ package token
 import (
 	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
+	"github.com/gatehouse-id/gatehouse/internal/answers"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -61,19 +63,32 @@ func (l *Ledger) AccessKey(token string) (string, bool) {
 	if secret.IsToken(secret.AccessToken, token) {
 		return secret.Hash(token), true
 	}
-	if strings.Count(token, ".") != 2 {
+	if strings.Count(token, ".") != 2 || len(token) > maxToken {
 		return "", false
+	}
+	now, question, version := l.now(), answers.KeyOf(aboutJWT, token), l.deps.Keys.Version()
+	if j, ok := l.jwts.Find(question, now); ok && j.version == version {
+		return j.key, true
 	}
 	payload, err := l.deps.Keys.Verify(token, keys.TypeAccessToken)
 	if err != nil {
 		return "", false
 	}
 	var claims struct {
-		Issuer string `json:"iss"`
-		ID     string `json:"jti"`
+		Issuer  string `json:"iss"`
+		ID      string `json:"jti"`
+		Expires int64  `json:"exp"`
 	}
 	if json.Unmarshal(payload, &claims) != nil || claims.Issuer != l.issuer || claims.ID == "" {
 		return "", false
 	}
-	return jwtKey(claims.ID), true
+	key := jwtKey(claims.ID)
+	l.jwts.Keep(question, jwt{key, version}, time.Unix(claims.Expires, 0), now)
+	return key, true
+}
+
+// jwt is what is kept about a JWT whose signature was verified: the key of its record, and the set of signing keys.
+type jwt struct {
+	key     string
+	version uint64
 }

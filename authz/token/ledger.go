@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/internal/answers"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -27,6 +28,8 @@ type Ledger struct {
 	// pairwise is the key of pairwise subjects.
 	pairwise *secret.MACKey
 	pace     pace
+	answers  *answers.Cache[*answer] // about tokens
+	jwts     *answers.Cache[jwt]     // that were verified
 }
 
 // Deps is what the ledger works with. All are required.
@@ -51,7 +54,10 @@ type Subjects interface {
 
 // New returns the ledger of a store. Several can share one.
 func New(ctx context.Context, issuer string, deps Deps) (*Ledger, error) {
-	l := &Ledger{deps: deps, issuer: issuer}
+	l := &Ledger{
+		deps: deps, issuer: issuer, answers: answers.New(deps.Store, answersKept, (*answer).weigh),
+		jwts: answers.New(deps.Store, jwtsKept, func(j jwt) int { return len(j.key) }),
+	}
 	var err error
 	if l.global, err = loadGlobalState(ctx, deps.Store); err != nil {
 		return nil, err

@@ -20,7 +20,8 @@ func (l *Ledger) Use(ctx context.Context, token string) (*Introspection, error) 
 	key, _ := l.AccessKey(token)
 	now := l.now()
 	err = l.update(ctx, func(tx storage.Tx) (err error) {
-		if in, err = l.inspect(tx, key, now); err != nil || !in.Active {
+		in = new(Introspection)
+		if _, err = l.inspect(tx, key, now, in); err != nil || !in.Active {
 			return err
 		}
 		if in.usedUp() {

@@ -1,0 +1,249 @@
+package token
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/internal/answers"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Introspection is the state of a token. For an unknown, expired or revoked token Active is false and nothing else is
+// set. The caller can set its fields, but what they point to is shared.
+type Introspection struct {
+	Active    bool
+	Scope     []string
+	ClientID  string
+	Subject   string // the person, or the client for its own token
+	TokenType string // bearer or refresh_token
+	IssuedAt  time.Time
+	ExpiresAt time.Time
+	AuthTime  time.Time // zero for a client's own token
+	Audience  []string  // resources it is meant for (RFC 8707). Empty: any
+	Level     int       // authentication level, 1 to 4. 0 for a client's own token
+	AMR       []string  // words of the token server document
+	SessionID string
+	Person    *login.Subject // nil for a client's own token
+	// Permissions are those of the person's groups, by the names of the groups. Describe alone sets them.
+	Permissions map[string][]string
+	// UsageLimit is how often the token can be used, UsageCount how often it was. 0 and 0: without limit.
+	UsageLimit, UsageCount int
+
+	// App is the mobile app instance that got the token. nil: another kind of client.
+	App *client.App
+
+	Provider string   // of the sign-in
+	Claims   []string // for the userinfo endpoint, in addition to those of the scopes
+	Sector   string   // in which the client knows the person; Subject is the public identifier
+}
+
+// Introspect reads an access token. Calling it does not count as a use of the token. An unknown, expired, revoked or
+// used-up token and other text is inactive. An error is a failure, not a verdict: callers must refuse.
+func (l *Ledger) Introspect(ctx context.Context, token string) (*Introspection, error) {
+	return unlessUsedUp(l.ask(ctx, aboutToken, token))
+}
+
+// Describe is Introspect with Permissions.
+func (l *Ledger) Describe(ctx context.Context, token string) (*Introspection, error) {
+	return unlessUsedUp(l.ask(ctx, aboutTokenInFull, token))
+}
+
+// Recheck is Introspect for a request that was let in already: a token that was used up since, perhaps by this request,
+// is still active.
+func (l *Ledger) Recheck(ctx context.Context, token string) (*Introspection, error) {
+	return l.ask(ctx, aboutToken, token)
+}
+
+func unlessUsedUp(in *Introspection, err error) (*Introspection, error) {
+	if err == nil && in.usedUp() {
+		in = &Introspection{}
+	}
+	return in, err
+}
+
+// The kinds of questions whose answers are kept.
+const (
+	aboutToken       byte = iota
+	aboutTokenInFull      // its permissions too
+	aboutJWT
+)
+
+// How many bytes of answers are kept: some 20,000 tokens of clients, or 8,000 of persons.
+const (
+	answersKept = 16 << 20
+	jwtsKept    = 4 << 20
+)
+
+// answer is what is kept about an active token without a usage limit.
+type answer struct {
+	in     Introspection
+	epoch  int64  // the global one, which is not read from the store
+	signed uint64 // the set of signing keys that has verified the JWT. 0: another token
+}
+
+// ask answers from memory, or reads the token in one View.
+func (l *Ledger) ask(ctx context.Context, kind byte, token string) (*Introspection, error) {
+	if len(token) > maxToken {
+		return &Introspection{}, nil
+	}
+	now, question := l.now(), answers.KeyOf(kind, token)
+	if a, ok := l.answers.Find(question, now); ok && a.epoch == l.Epoch() && (a.signed == 0 || a.signed == l.deps.Keys.Version()) {
+		in := a.in
+		return &in, ctx.Err()
+	}
+	signed := uint64(0)
+	if !secret.IsToken(secret.AccessToken, token) {
+		signed = l.deps.Keys.Version() // before it verifies
+	}
+	key, ok := l.AccessKey(token)
+	if !ok {
+		return &Introspection{}, nil // without a storage read
+	}
+	a, err := l.answers.Look(ctx, question, now, func(tx storage.Tx) (*answer, time.Time, error) {
+		a := &answer{epoch: l.Epoch(), signed: signed}
+		until, err := l.inspect(tx, key, now, &a.in)
+		if p := a.in.Person; err == nil && kind == aboutTokenInFull && p != nil {
+			a.in.Permissions, err = l.deps.Subjects.Permissions(tx, p.Partition, p.Groups)
+		}
+		return a, until, err
+	})
+	if err != nil {
+		return nil, oauth.StorageError(err)
+	}
+	in := a.in
+	return &in, nil
+}
+
+// maxToken is longer than any access token.
+const maxToken = 16 << 10
+
+// inspect reads an access token. It returns until when the answer stands if no record changes; zero: it depends on more
+// than records.
+func (l *Ledger) inspect(tx storage.Tx, key string, now time.Time, out *Introspection) (until time.Time, err error) {
+	*out = Introspection{}
+	rec, found, err := accessTokens.Find(tx, key)
+	if err != nil || !found || !rec.ExpiresAt.After(now) || rec.Epochs.Global != l.global.epoch.Load() {
+		return until, err
+	}
+	h, ok, err := l.holders(tx, &rec, now)
+	if err != nil || !ok {
+		return until, err
+	}
+	c := h.client
+	*out = Introspection{
+		Active: true, Scope: c.StillAllowed(rec.Scope), ClientID: rec.ClientID, Subject: rec.Subject, TokenType: TypeBearer,
+		IssuedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt, AuthTime: rec.AuthTime, Audience: rec.Audience, Level: rec.Level,
+		AMR: rec.AMR, SessionID: rec.SessionID, Person: h.person, UsageLimit: rec.UsageLimit, Provider: rec.Provider,
+		Claims: c.AllowedClaims(rec.Claims), Sector: c.Sector(), App: c.App,
+	}
+	if out.Subject == "" {
+		out.Subject = rec.ClientID // the sub of a client-credentials token is the client (docs/decisions.md#introspection)
+	}
+	if rec.UsageLimit == 0 {
+		until = rec.ExpiresAt
+		if rec.GrantID != "" && h.grantEnds.Before(until) {
+			until = h.grantEnds
+		}
+		return until, nil
+	}
+	used, found, err := uses.Find(tx, key)
+	if err != nil || !found {
+		*out = Introspection{}
+		return until, err
+	}
+	out.UsageCount = used.Count
+	return until, nil
+}
+
+// held is what an access token depends on.
+type held struct {
+	client    *client.Client
+	person    *login.Subject // nil: the client's own token
+	grantEnds time.Time
+}
+
+// holders reads what an access token depends on: its grant and its client in one round trip, its person in another. It
+// is false when one of them has ended.
+func (l *Ledger) holders(tx storage.Tx, rec *Access, now time.Time) (h held, ok bool, err error) {
+	keys := make([][]byte, 0, 3)
+	keys = append(keys, l.deps.Clients.EpochKeys(rec.ClientID)...)
+	if rec.GrantID != "" {
+		keys = append(keys, grants.Key(rec.GrantID))
+	}
+	values, err := tx.GetMany(keys...)
+	if err != nil {
+		return h, false, err
+	}
+	c, epoch, err := l.deps.Clients.DecodeWithEpoch(rec.ClientID, values)
+	if err != nil || c == nil || c.Disabled || epoch != rec.Epochs.Client {
+		return h, false, err
+	}
+	h.client = c
+	var details map[string][]string
+	if rec.GrantID != "" {
+		raw := values[len(values)-1]
+		if raw == nil {
+			return h, false, nil // revoked
+		}
+		g, err := grants.Decode(raw)
+		if err != nil || !g.ExpiresAt.After(now) {
+			return h, false, err
+		}
+		details, h.grantEnds = g.Details, g.ExpiresAt
+	}
+	if rec.Subject == "" {
+		return h, true, nil
+	}
+	person, err := l.deps.Subjects.Get(tx, rec.Subject)
+	if errors.Is(err, storage.ErrNotFound) {
+		return h, false, nil
+	}
+	if err != nil || !person.Active || person.Epoch != rec.Epochs.Person {
+		return h, false, err
+	}
+	if details != nil {
+		person.Details = details
+	}
+	h.person = &person
+	return h, true, nil
+}
+
+func (a *answer) weigh() int { return a.in.Weigh() }
+
+// Weigh estimates the bytes that an Introspection takes in memory.
+func (i *Introspection) Weigh() int {
+	n := 512 + len(i.ClientID) + len(i.Subject) + len(i.SessionID)
+	for _, list := range [...][]string{i.Scope, i.Audience, i.AMR, i.Claims} {
+		n += textsWeigh(list)
+	}
+	for group, permissions := range i.Permissions {
+		n += perMember + len(group) + textsWeigh(permissions)
+	}
+	p := i.Person
+	if p == nil {
+		return n
+	}
+	n += 192 + len(p.ID) + len(p.Username) + textsWeigh(p.Groups)
+	for claim, value := range p.Profile {
+		n += perMember + len(claim) + len(value)
+	}
+	for name, values := range p.Details {
+		n += perMember + len(name) + textsWeigh(values)
+	}
+	return n
+}
+
+// perMember is what a member of a map takes besides its texts, in bytes.
+const perMember = 64
+
+func textsWeigh(texts []string) (n int) {
+	for _, t := range texts {
+		n += 16 + len(t)
+	}
+	return n
+}
