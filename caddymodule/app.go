@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -28,6 +29,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/site"
 	"github.com/gatehouse-id/gatehouse/caddymodule/listener"
+	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/api"
@@ -64,6 +66,8 @@ type App struct {
 	Clients []client.Client `json:"clients,omitempty"`
 	// Basic credentials of the APIs. Default: none.
 	APIClients []client.APIClient `json:"api_clients,omitempty"`
+	// Rules that several sites share, by name. Default: none.
+	Policies map[string]*policy.Policy `json:"policies,omitempty"`
 	// The identity providers besides the identity service itself, by the ids that clients and the parameter idp use.
 	// Default: none.
 	IDPsRaw caddy.ModuleMap `json:"idps,omitempty" caddy:"namespace=gatehouse.idp inline_key=module"`
@@ -172,6 +176,11 @@ func (a *App) Provision(ctx caddy.Context) error {
 	}
 	if _, err := a.newPages(make([]byte, secret.KeySize)); err != nil {
 		return fmt.Errorf("gatehouse: identity: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.Policies)) {
+		if err := a.Policies[name].Provision(ctx, "policy "+name, r); err != nil {
+			return a.Places.LocateIn(err, "policy "+name)
+		}
 	}
 	if err := a.loadIDPs(); err != nil {
 		for id := range a.IDPsRaw {

@@ -14,6 +14,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
+	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
 	"github.com/gatehouse-id/gatehouse/identity/api"
 )
 
@@ -45,6 +47,7 @@ func parseGlobal(d *caddyfile.Dispenser, existing any) (any, error) {
 //		scope <name> { ... }
 //		client <id> { ... }
 //		api_client <id> { ... }
+//		policy <name> { ... }
 //		idp <id> <module> { ... }
 //		identity { ... }
 //		events { ... }
@@ -71,6 +74,7 @@ func (a *App) readGlobal(d *caddyfile.Dispenser) error {
 		"scope":          a.readScope,
 		"client":         a.readClient,
 		"api_client":     a.readAPIClient,
+		"policy":         a.readPolicy,
 		"idp":            a.readIDP,
 		"identity":       func(d *caddyfile.Dispenser) error { return a.Identity.readBlock(d, a.Places) },
 		"events":         a.Events.readBlock,
@@ -101,6 +105,13 @@ func (a *App) readAPIClient(d *caddyfile.Dispenser) error {
 	c, err := client.ReadAPIClient(d, a.APIClients)
 	a.APIClients = append(a.APIClients, c)
 	return err
+}
+
+func (a *App) readPolicy(d *caddyfile.Dispenser) error {
+	if a.Policies == nil {
+		a.Policies = map[string]*policy.Policy{}
+	}
+	return policy.ReadNamed(d, a.Policies, protect.CheckPublic)
 }
 
 // readStorage reads

@@ -70,7 +70,7 @@ func (p place) whole(lines, needs, beside string) string {
 	if p[0] == &reference.Gatehouse {
 		return "{\n" + indent(lines) + "\n}\n\n" + serve
 	}
-	return "{\n\tgatehouse {\n\t\tissuer https://auth.example.com\n\t}\n}\n\n" + serve + "\nwiki.example.com {\n" + indent(lines) + "\n\treverse_proxy localhost:9001\n}\n"
+	return "{\n\tgatehouse {\n\t\tissuer https://auth.example.com\n\t\tpolicy office {\n\t\t\tallow {\n\t\t\t\tneed groups staff\n\t\t\t}\n\t\t}\n\t}\n}\n\n" + serve + "\nwiki.example.com {\n" + indent(lines) + "\n\treverse_proxy localhost:9001\n}\n"
 }
 
 // wrap puts lines into a block, after those that it needs and that they do not replace.

@@ -7,6 +7,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/command"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
+	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
 )
 
@@ -18,6 +19,9 @@ func (a *App) Entrance(ctx context.Context) (protect.Entrance, error) {
 	}
 	return protect.Entrance{Authority: inst.authz, Pages: inst.pages, Counter: inst.core.metrics, Refusals: inst.core.refused, Admit: inst.admit, Leave: inst.leave}, nil
 }
+
+// Policy implements protect.App.
+func (a *App) Policy(name string) *policy.Policy { return a.Policies[name] }
 
 // ScopeLevel implements protect.App.
 func (a *App) ScopeLevel(name string) int {

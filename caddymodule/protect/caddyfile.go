@@ -2,6 +2,7 @@ package protect
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"reflect"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
+	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 )
 
 func init() {
@@ -35,7 +37,7 @@ func parseProtect(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	p := new(Protect)
 	if len(matcher) > 0 {
 		p.Match = caddyhttp.RawMatcherSets{matcher}
-		if asksForPath(matcher) && h.Next() {
+		if policy.AsksForPath(matcher) && h.Next() {
 			options.Warn(h, "protect", "the matcher leaves all other paths of the site open to everybody: "+
 				"protect the whole site, and name the paths that are open with `public` in the block of protect")
 			h.Reset()
@@ -85,6 +87,10 @@ func parseProtect(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //		audience    <uri>...
 //		headers     <name> <claim>
 //		public      <path>...
+//		need        groups|scopes|level|max_age|claim|person|client|provider <value>...
+//		policy      <name>...
+//		allow       { ... }
+//		deny        { ... }
 //		preflight
 //		session     <duration>
 //		strip_token
@@ -112,7 +118,10 @@ func (p *Protect) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 }
 
 func (p *Protect) subdirectives() options.Subdirectives {
-	return options.Subdirectives{
+	known := p.Rules.Subdirectives()
+	maps.Copy(known, options.Subdirectives{
+		"need":        p.Need.ReadLine,
+		"policy":      options.Values(&p.Policies, nil),
 		"login":       p.readLogin,
 		"scopes":      p.readScopes,
 		"groups":      options.Values(&p.Groups, nil),
@@ -120,11 +129,12 @@ func (p *Protect) subdirectives() options.Subdirectives {
 		"level":       options.Value(&p.Level, options.CheckLevel),
 		"audience":    options.Values(&p.Audience, options.CheckURI),
 		"headers":     p.readHeader,
-		"public":      options.Values(&p.Public, checkPublic),
+		"public":      options.Values(&p.Public, CheckPublic),
 		"preflight":   options.Flag(&p.Preflight),
 		"session":     options.Value(&p.Session, options.CheckDuration),
 		"strip_token": options.Flag(&p.StripToken),
-	}
+	})
+	return known
 }
 
 func (p *Protect) readLogin(d *caddyfile.Dispenser) error {

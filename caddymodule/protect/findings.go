@@ -18,7 +18,7 @@ func (p *Protect) findings(scopes, groups []string) (out []finding.Finding) {
 	warn := func(option, reason, mend string) {
 		out = append(out, finding.Finding{Severity: finding.Warning, Place: p.Places.Of("protect: " + option), Reason: "protect: " + reason, Mend: mend})
 	}
-	if p.byPath {
+	if p.open {
 		warn("", "the matcher leaves all other paths of the site open to everybody", "protect the whole site, and name the open paths with `public`")
 	}
 	for _, s := range p.Scopes {

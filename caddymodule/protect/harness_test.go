@@ -29,6 +29,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddytest"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -286,7 +287,18 @@ func (p *testProtect) Provision(ctx caddy.Context) error {
 	if err := p.wire(found.(*fakeAuthority), ctx); err != nil {
 		return err
 	}
-	return p.loadMatchers(ctx)
+	if err := p.loadMatchers(ctx); err != nil {
+		return err
+	}
+	return p.loadRules(ctx, func(name string) *policy.Policy {
+		office := &policy.Policy{Allow: []*policy.Rule{{
+			Name: "office", Match: caddyhttp.RawMatcherSets{{"path": []byte(`["/office/*"]`)}}, Need: policy.Need{Groups: []string{"staff"}}, When: []string{"00:00-24:00 UTC"},
+		}}}
+		if name != "office" || office.Provision(ctx, "policy office", options.NewResolver(caddy.NewReplacer())) != nil {
+			return nil
+		}
+		return office
+	})
 }
 
 func (p *testProtect) wire(f *fakeAuthority, ctx caddy.Context) error {
@@ -361,6 +373,9 @@ func startGateway(t *testing.T) *gateway {
 		"pub.localhost":   `"login":true,"public":["/public/*"],"origins":["` + g.origin("pub.localhost") + `"]`,
 		"twice.localhost": `"login":true,"strip_token":true,"origins":["` + g.origin("twice.localhost") + `"]`,
 		"tls.test":        `"login":true,"origins":["https://tls.test"]`,
+		"rules.test":      rulesOfSite,
+		"rules.localhost": rulesOfSite + `,"login":true,"origins":["` + g.origin("rules.localhost") + `"]`,
+		"need.test":       `"need":{"claims":[{"name":"name","values":["Demo Pérson"]}],"level":"2"}`,
 	}
 	var routes []string
 	upstreams := map[string]string{"down.localhost": "127.0.0.1:" + caddytest.FreePort(t), "tidy.localhost": "127.0.0.1:" + caddytest.FreePort(t)}

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -17,6 +16,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
 )
@@ -331,52 +331,23 @@ func dropOurs(h http.Header) {
 	}
 }
 
-// claim returns the claim of a person or client under a name. ok is false when it is absent.
+// claim returns the claim of a person or client under a name as one text. ok is false when it is absent.
 func claim(who *token.Introspection, name string) (value string, ok bool) {
+	one, many := policy.Lookup(who, name)
 	switch name {
-	case "id", "sub":
-		return who.Subject, true
-	case "client_id":
-		return who.ClientID, who.ClientID != ""
-	case "scope":
-		return strings.Join(who.Scope, " "), len(who.Scope) > 0
-	case "aud":
-		return strings.Join(who.Audience, " "), len(who.Audience) > 0
-	case "level":
-		return strconv.Itoa(who.Level), who.Level > 0
-	case "acr":
-		return "urn:gatehouse:level:" + strconv.Itoa(who.Level), who.Level > 0
-	case "amr":
-		return strings.Join(who.AMR, " "), len(who.AMR) > 0
-	case "sid":
-		return who.SessionID, who.SessionID != ""
-	}
-	// A client with its own token is not a person: it has no username that could be mistaken for a person's.
-	if who.Person == nil {
-		return "", false
-	}
-	switch name {
-	case "username", "preferred_username":
-		return who.Person.Username, who.Person.Username != ""
+	case "scope", "aud", "amr":
+		return strings.Join(many, " "), len(many) > 0
 	case "groups":
-		return groupList(who.Person.Groups), len(who.Person.Groups) > 0
+		return groupList(many), len(many) > 0
 	case "name":
-		if who.Person.Profile[name] == "" { // applications greet people by it
+		if one == "" && who.Person != nil { // applications greet people by it
 			return who.Person.Username, who.Person.Username != ""
 		}
-	case "email":
-		if who.Person.Profile["email_verified"] == "false" {
-			// Anyone can claim an address, so upstreams that know people by address must not get an unverified one. The
-			// operator maps what a provider says.
-			v := who.Person.Details[name]
-			return strings.Join(v, ","), len(v) > 0 && !slices.Contains(who.Person.Details["email_verified"], "false")
-		}
 	}
-	if v, ok := who.Person.Profile[name]; ok {
-		return v, true
+	if one != "" {
+		return one, true
 	}
-	v, ok := who.Person.Details[name]
-	return strings.Join(v, ","), ok
+	return strings.Join(many, ","), len(many) > 0
 }
 
 // groupList joins groups with commas. A group whose name holds a comma would read as two, so it is left out.

@@ -224,7 +224,8 @@ func (p *Protect) signIn(g *passage, rec *arrival, auth authority, d authz.SiteD
 		}
 		s.jar.Set(w, cookie.KindBrowser, binding, 0)
 	}
-	d.Origin, d.Level, d.MaxAge = s.origin, p.reach, p.session
+	asked := p.demandOf(g.decision)
+	d.Origin, d.Level, d.MaxAge = s.origin, max(p.reach, asked.level), asked.maxAge
 	to, err := auth.BeginSite(r.Context(), d, binding)
 	if err != nil {
 		if e := new(oauth.Error); errors.As(err, &e) && e.Status < http.StatusInternalServerError {
@@ -355,7 +356,7 @@ func (p *Protect) page(g *passage, f refusal, ref string) {
 		writeRefusal(g.ResponseWriter, g.r, f, ref)
 		return
 	}
-	out := page.Failure{Key: f.page, Again: f.again, AgainLabel: f.againLabel, Ref: ref}
+	out := page.Failure{Key: f.page, Text: f.said, Again: f.again, AgainLabel: f.againLabel, Ref: ref}
 	if who := g.who; f.status == http.StatusForbidden && who != nil && who.Active && who.Person != nil {
 		out.Account, out.Back = who.Person.Username, in.Pages.AccountURL()
 		out.Another = switchPath + "?to=" + url.QueryEscape(requestURI(g.r))

@@ -1,12 +1,13 @@
 package protect
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
 
 	"github.com/caddyserver/caddy/v2"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 )
 
 // The matcher of the directive decides which requests are guarded. It is part of the handler, and not of a route around
@@ -18,7 +19,8 @@ func (p *Protect) loadMatchers(ctx caddy.Context) error {
 	if len(p.Match) == 0 {
 		return nil
 	}
-	p.byPath = slices.ContainsFunc(p.Match, asksForPath) // LoadModule empties the field
+	p.open = slices.ContainsFunc(p.Match, policy.AsksForPath) // LoadModule empties the field
+	p.byPath = p.open
 	found, err := ctx.LoadModule(p, "Match")
 	if err != nil {
 		return fmt.Errorf("protect: matcher: %w", err)
@@ -27,26 +29,6 @@ func (p *Protect) loadMatchers(ctx caddy.Context) error {
 		return fmt.Errorf("protect: matcher: %w", err)
 	}
 	return nil
-}
-
-// pathless are the matchers of Caddy whose answer does not depend on the path.
-var pathless = []string{"client_ip", "header", "header_regexp", "host", "method", "protocol", "query", "remote_ip", "tls"}
-
-// asksForPath tells whether a set of matchers can depend on the path. A matcher that is unknown here can.
-func asksForPath(set caddy.ModuleMap) bool {
-	for name, raw := range set {
-		switch {
-		case slices.Contains(pathless, name):
-		case name == "not":
-			var inner []caddy.ModuleMap
-			if json.Unmarshal(raw, &inner) != nil || slices.ContainsFunc(inner, asksForPath) {
-				return true
-			}
-		default:
-			return true
-		}
-	}
-	return false
 }
 
 // guards tells whether the matcher of the directive, if it has one, selects a request.

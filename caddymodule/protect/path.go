@@ -27,8 +27,8 @@ func (l publicPaths) match(path string) bool {
 	return false
 }
 
-// checkPublic accepts /exact and /below/*.
-func checkPublic(s string) error {
+// CheckPublic accepts a path that is open: /exact and /below/*.
+func CheckPublic(s string) error {
 	path := strings.TrimSuffix(s, "*")
 	switch {
 	case s == "/*":

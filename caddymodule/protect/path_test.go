@@ -64,8 +64,8 @@ func TestPublicPaths(t *testing.T) {
 		}
 	}
 	for _, s := range []string{"/*", "*", "", "healthz", "/a*", "/a/*/b", "/../x", "/a//b", "/a;b"} {
-		if checkPublic(s) == nil {
-			t.Errorf("checkPublic(%q) = nil, want an error", s)
+		if CheckPublic(s) == nil {
+			t.Errorf("CheckPublic(%q) = nil, want an error", s)
 		}
 	}
 }

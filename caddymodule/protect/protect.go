@@ -26,6 +26,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -71,6 +72,12 @@ type Protect struct {
 	// that only Gatehouse may set. If the path decides, a request whose path is not canonical is refused. Default: every
 	// request.
 	Match caddyhttp.RawMatcherSets `json:"match,omitempty" caddy:"namespace=http.matchers"`
+	// What is asked of every caller, in addition to scopes, groups and level. Default: nothing.
+	Need policy.Need `json:"need,omitzero"`
+	// The policies of the app whose rules hold here, in their order, before the rules of the site itself. Default: none.
+	Policies []string `json:"policies,omitempty"`
+	// The rules of the site itself. Default: none.
+	Rules policy.Policy `json:"rules,omitzero"`
 	// Whether CORS preflights go on without a credential, for APIs that scripts of other origins call. Default: false.
 	Preflight bool `json:"preflight,omitempty"`
 	// Whether a bearer token is kept from the upstream. Default: false.
@@ -100,7 +107,9 @@ type Protect struct {
 	guarded  *nameSet
 	public   publicPaths
 	matchers caddyhttp.MatcherSets
-	byPath   bool                // the path decides whether a request is guarded
+	byPath   bool // the path decides: a request whose path is not canonical is refused
+	open     bool // the matcher leaves paths open
+	rules    *policy.Policy
 	idps     []idp.RequestReader // their headers must not go upstream from other peers either
 	realm    string              // start of every challenge
 
@@ -146,6 +155,8 @@ type App interface {
 	RequestReaders() []idp.RequestReader
 	// ScopeLevel is the authentication level that a scope needs. 0: any.
 	ScopeLevel(scope string) int
+	// Policy returns the named policy, or nil.
+	Policy(name string) *policy.Policy
 	// Known returns the scopes and groups that the configuration names.
 	Known() (scopes, groups []string)
 	// Guard names the addresses of a site whose root needs credentials, and the place of the protect that says so.
@@ -192,7 +203,11 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 	if err := p.loadMatchers(ctx); err != nil {
 		return err
 	}
-	for _, f := range p.findings(a.Known()) {
+	if err := p.loadRules(ctx, a.Policy); err != nil {
+		return err
+	}
+	scopes, groups := a.Known()
+	for _, f := range slices.Concat(p.findings(scopes, groups), p.rules.Findings("protect", scopes, groups)) {
 		a.Found(f)
 	}
 	for _, scope := range p.Scopes {
@@ -213,7 +228,7 @@ func (p *Protect) setUp(res *options.Resolver) error {
 	p.Groups = res.List("groups", p.Groups, nil)
 	p.Partitions = res.List("partition", p.Partitions, checkPartition)
 	p.Audience = res.List("audience", p.Audience, options.CheckURI)
-	p.Public = res.List("public", p.Public, checkPublic)
+	p.Public = res.List("public", p.Public, CheckPublic)
 	p.level = res.Count("level", p.Level, options.CheckLevel)
 	p.reach = p.level
 	p.session = res.Duration("session", p.Session)
@@ -238,6 +253,7 @@ func (p *Protect) setUp(res *options.Resolver) error {
 	}
 	p.guarded = guardedNames(p.headers)
 	p.public = p.Public
+	p.rules = new(policy.Policy)
 	p.realm = `Bearer realm="gatehouse"`
 	if p.log == nil {
 		p.log = zap.NewNop()
@@ -318,6 +334,9 @@ func (p *Protect) admit(g *passage) (ok bool) {
 	if guarded && !p.public.match(g.r.URL.Path) && !(p.Preflight && isPreflight(g.r)) {
 		return p.judge(g, rec)
 	}
+	if guarded && p.closed(g) {
+		return false
+	}
 	if guarded || !introduced(g.r) {
 		placeholders(g.r, nil)
 	}
@@ -350,8 +369,17 @@ func (p *Protect) judge(g *passage, rec *arrival) (passed bool) {
 		}
 		c.site, c.token = g.site, rec.cookie(g.site.jar, kindSession)
 	}
+	if !p.rules.Empty() {
+		if g.rules, err = p.rules.Select(g.r); err != nil {
+			return p.answer(g, cannotTell(err))
+		}
+	}
 	if c.token == "" {
-		return p.turnAway(g, rec, in.Authority, noCredentials)
+		v, d := p.decide(g.rules, nil, c.site != nil)
+		if g.decision = d; v == inactive {
+			v = noCredentials
+		}
+		return p.turnAway(g, rec, in.Authority, v)
 	}
 	if in.Counter != nil {
 		in.Counter.CountIntrospection("protect")
@@ -361,18 +389,19 @@ func (p *Protect) judge(g *passage, rec *arrival) (passed bool) {
 		return p.answer(g, cannotTell(err))
 	}
 	g.who = who
-	v := p.examine(who, c.site != nil)
+	v, d := p.decide(g.rules, who, c.site != nil)
 	if v == allowed && who.UsageLimit > 0 && !c.used(g.r) {
 		// A request that passes counts as one use, even if it passes several protects.
 		if who, err = in.Authority.Use(g.r.Context(), c.token); err != nil {
 			return p.answer(g, cannotTell(err))
 		}
 		g.who = who
-		if v = p.examine(who, false); v == allowed {
+		if v, d = p.decide(g.rules, who, false); v == allowed {
 			caddyhttp.SetVar(g.r.Context(), usedVar, c)
 		}
 	}
 	if v != allowed {
+		g.decision = d
 		return p.turnAway(g, rec, in.Authority, v)
 	}
 	g.credential = c
@@ -395,9 +424,12 @@ const (
 	scopeMissing
 	notInGroup
 	notInPartition
+	needUnmet  // the person or client lacks what the site needs
+	ruleDenied // a rule refuses it
+	noRule     // there are rules that allow, and none of them this
 )
 
-// examine applies the rules of this site. It is called for every request; no verdict is cached.
+// examine applies what this site asks of every request. It is called for every request; no verdict is cached.
 func (p *Protect) examine(who *token.Introspection, browser bool) verdict {
 	switch {
 	case who == nil || !who.Active:

@@ -29,6 +29,7 @@ type refusal struct {
 	page       string // message of the page that browsers get
 	again      string // same-origin link of the page
 	againLabel string // message on it. Empty: the usual one
+	said       string // the operator's own text, in place of the page's and the description
 	cause      error  // for the log
 }
 
@@ -51,23 +52,23 @@ func cannotTell(cause error) refusal {
 var reasons = map[verdict]refusals.Reason{
 	noCredentials: refusals.NoCredentials, inactive: refusals.TokenInactive, elsewhere: refusals.TokenElsewhere, tooOld: refusals.SignInTooOld,
 	tooLow: refusals.LevelTooLow, scopeMissing: refusals.ScopeMissing, notInGroup: refusals.GroupMissing,
-	notInPartition: refusals.PartitionOther,
+	notInPartition: refusals.PartitionOther, needUnmet: refusals.NeedUnmet, ruleDenied: refusals.RuleDenied, noRule: refusals.NoRule,
 }
 
 // refusalOf returns the refusal for a verdict about the credential of a request.
 func (p *Protect) refusalOf(g *passage, v verdict) refusal {
-	f := p.challengeOf(v)
+	f := p.challengeOf(v, p.demandOf(g.decision))
 	if f.reason = reasons[v]; v == inactive && g.site != nil {
 		f.reason = refusals.SessionEnded
 	}
 	return f
 }
 
-// challengeOf returns the answer for a verdict.
-func (p *Protect) challengeOf(v verdict) refusal {
+// challengeOf returns the answer for a verdict. asked is what was asked of the request.
+func (p *Protect) challengeOf(v verdict, asked demand) refusal {
 	scope := ""
-	if len(p.Scopes) > 0 {
-		scope = `, scope="` + strings.Join(p.Scopes, " ") + `"`
+	if len(asked.scopes) > 0 {
+		scope = `, scope="` + strings.Join(asked.scopes, " ") + `"`
 	}
 	switch v {
 	case noCredentials:
@@ -82,19 +83,18 @@ func (p *Protect) challengeOf(v verdict) refusal {
 		// RFC 9470 3
 		const code, text = "insufficient_user_authentication", "a different authentication level is required"
 		params := errorParams(code, text) + scope
-		if p.level > 0 {
-			params += `, acr_values="urn:gatehouse:level:` + strconv.Itoa(p.level) + `"`
+		if asked.level > 0 {
+			params += `, acr_values="urn:gatehouse:level:` + strconv.Itoa(asked.level) + `"`
 		}
 		if v == tooOld {
-			params += `, max_age=` + strconv.Itoa(int(p.session.Seconds()))
+			params += `, max_age=` + strconv.Itoa(int(asked.maxAge.Seconds()))
 		}
 		return refusal{status: http.StatusUnauthorized, code: code, text: text, challenge: params, page: "error.denied"}
 	case scopeMissing:
 		const code, text = "insufficient_scope", "the token lacks a scope that is required here"
 		return refusal{status: http.StatusForbidden, code: code, text: text, challenge: errorParams(code, text) + scope, page: "error.denied"}
-	case notInGroup, notInPartition:
-		const code, text = "access_denied", "the account may not open this"
-		return refusal{status: http.StatusForbidden, code: code, text: text, challenge: errorParams(code, text), page: "error.denied"}
+	case notInGroup, notInPartition, needUnmet, ruleDenied, noRule:
+		return ruleRefusal(asked)
 	}
 	const code, text = "invalid_token", "the token is expired, revoked or unknown"
 	return refusal{status: http.StatusUnauthorized, code: code, text: text, challenge: errorParams(code, text) + scope, page: "error.denied"}
@@ -160,19 +160,25 @@ func (p *Protect) answer(g *passage, f refusal) bool {
 
 // record logs and keeps a refusal.
 func (p *Protect) record(g *passage, f refusal, ref string) {
-	r := g.r
+	r, asked := g.r, p.demandOf(g.decision)
 	out := refusals.Refusal{
 		Ref: ref, Where: refusals.Site, Reason: cmp.Or(f.reason, refusals.Malformed), Detail: f.text, Status: f.status, Code: f.code,
 		Site: r.Host, Method: r.Method, Path: original(r).Path,
-		WantedGroups: p.Groups, WantedScopes: p.Scopes, WantedLevel: p.level,
+		WantedGroups: p.Groups, WantedScopes: asked.scopes, WantedLevel: asked.level,
 	}
 	for _, r := range reasons {
 		if out.Reason == r {
 			out.Detail = "" // it would say the same
 		}
 	}
+	if asked.rule != nil {
+		out.Detail = "rule: " + asked.rule.Label()
+	}
+	if need := g.decision.Need; need != nil && len(need.Groups) > 0 {
+		out.WantedGroups = need.Groups
+	}
 	if g.site != nil {
-		out.WantedLevel = p.reach
+		out.WantedLevel = max(p.reach, asked.level)
 	}
 	if who := g.who; who != nil && who.Active {
 		out.ClientID, out.Provider, out.Scopes, out.Level = who.ClientID, who.Provider, who.Scope, who.Level

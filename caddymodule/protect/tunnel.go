@@ -19,6 +19,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 )
 
 // passage is one request on its way through protect, and the answer that comes back.
@@ -29,6 +30,8 @@ type passage struct {
 	site       *site
 	credential credential
 	who        *token.Introspection // what the lookup has said. nil: there was none
+	rules      policy.Selection     // that concern the request
+	decision   policy.Decision      // of a rule that refused it
 	upgrade    bool                 // the client asked to leave HTTP
 	webSocket  bool                 // and may, for this
 
@@ -272,7 +275,11 @@ func (g *passage) stillAllowed(ctx context.Context) (ok bool) {
 	}
 	defer in.Leave()
 	who, err := g.credential.recheck(ctx, in.Authority)
-	return err == nil && g.protect.examine(who, g.credential.site != nil) == allowed
+	if err != nil {
+		return false
+	}
+	v, _ := g.protect.decide(g.rules, who, g.credential.site != nil)
+	return v == allowed
 }
 
 // policyViolation is a WebSocket close frame with code 1008. (RFC 6455 5.5.1, 7.4.1)

@@ -64,6 +64,8 @@ type failure struct {
 type Failure struct {
 	// Key is the stem of two messages: Key.title and Key.text.
 	Key string
+	// Text takes the place of the second. Empty: it does not.
+	Text string
 	// Again is a same-origin link to start again, AgainLabel the message on it. Empty: none, and "error.again".
 	Again, AgainLabel string
 	// Ref is the reference of the refusal. Empty: none.
@@ -180,7 +182,7 @@ func (p *Renderer) failureFor(lang *language, f Failure) failure {
 		f.Key = "error.internal"
 	}
 	return failure{
-		Title: lang.T(f.Key + ".title"), Text: lang.T(f.Key + ".text"), Ref: f.Ref, Again: LocalPath(f.Again), AgainLabel: lang.T(cmp.Or(f.AgainLabel, "error.again")),
+		Title: lang.T(f.Key + ".title"), Text: cmp.Or(f.Text, lang.T(f.Key+".text")), Ref: f.Ref, Again: LocalPath(f.Again), AgainLabel: lang.T(cmp.Or(f.AgainLabel, "error.again")),
 		Account: f.Account, Another: LocalPath(f.Another), Back: f.Back,
 	}
 }

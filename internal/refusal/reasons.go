@@ -17,6 +17,9 @@ const (
 	ScopeMissing   Reason = "scope_missing"
 	GroupMissing   Reason = "group_missing"
 	PartitionOther Reason = "partition_not_admitted"
+	NeedUnmet      Reason = "need_unmet"
+	RuleDenied     Reason = "denied_by_rule"
+	NoRule         Reason = "no_rule_allows"
 	NotAllowed     Reason = "not_allowed"
 
 	// signing in
@@ -92,6 +95,9 @@ var meanings = map[Reason]meaning{
 	ScopeMissing:   {"the access token lacks a scope that the site requires", "Ask for the scope, allow it to the client, or change scopes at the site."},
 	GroupMissing:   {"the person is in none of the groups that the site requires", "Add the person to one of the groups, or change groups at the site."},
 	PartitionOther: {"the person is in a partition that the site does not admit", "Name the partition at the site (partition), if its administrators are to be trusted there."},
+	NeedUnmet:      {"the person or client lacks what the site needs", "Give it to them, or change need at the site."},
+	RuleDenied:     {"a deny rule of the site fits the request", "Change the rule that the detail names."},
+	NoRule:         {"no allow rule of the site fits the request", "Add a rule, or give the person or client what one of the rules needs."},
 	NotAllowed:     {"the caller has no right to do this", "Give the caller the right, in the configuration."},
 
 	UnknownName:        {"there is no account of that name", "Check the spelling, or add the person."},

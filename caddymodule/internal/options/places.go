@@ -19,7 +19,7 @@ type Places map[string]string
 // named are the words of the global block, and person, whose first argument names their block. The arguments of others
 // are no part of a key: they can be secret.
 var named = map[string]bool{
-	"scope": true, "client": true, "api_client": true, "idp": true, "person": true, "storage": true, "mail": true, "sms": true, "push": true,
+	"scope": true, "policy": true, "client": true, "api_client": true, "idp": true, "person": true, "storage": true, "mail": true, "sms": true, "push": true,
 }
 
 // ReadPlaces notes the places of a directive and of all words in its block, and sets the dispenser back to the

@@ -24,6 +24,7 @@ var Gatehouse = Block{
 		{Word: "scope", Arguments: "<name>", Repeats: true, Text: "What a scope demands. A scope without a block only needs to be named by clients.", Blocks: []*Block{&Scope}},
 		{Word: "client", Arguments: "<id>", Repeats: true, Text: "An application that gets tokens. `caddy gatehouse client add` adds more without a reload.", Blocks: []*Block{&Client}},
 		{Word: "api_client", Arguments: "<id>", Repeats: true, Text: "Credentials for the HTTP APIs.", Blocks: []*Block{&APIClient}},
+		{Word: "policy", Arguments: "<name>", Repeats: true, Text: "Rules that sites share.", Blocks: []*Block{&Policy}},
 		{
 			Word: "idp", Arguments: "<id> <module>", Repeats: true,
 			Text:   "An identity provider where people sign in. The id has letters, digits, dots, `-` and `_`, appears in addresses, and is what `idps` of a client names. `ldap` and `kerberos` are not supported yet.",

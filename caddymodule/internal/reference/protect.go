@@ -27,6 +27,7 @@ var Protect = Block{
 			Word: "public", Arguments: "<path>…", Example: "public /healthz /assets/*",
 			Text: "Paths that need no credential: exact ones, and with `/*` at the end all below. With this option a request whose path is not canonical is refused.",
 		},
+		siteNeed, sitePolicy, siteAllow, siteDeny,
 		{Word: "preflight", Default: "they need a credential, too", Text: "CORS preflights go on without a credential, for APIs that scripts of other origins call.", Example: "preflight"},
 		{Word: "session", Arguments: "<duration>", Default: "any, while the session of the issuer lasts", Text: "The oldest sign-in that the site accepts from a browser.", Example: "login\nsession 12h"},
 		{Word: "strip_token", Default: "it is passed on", Text: "The bearer token is kept from the upstream.", Example: "strip_token"},

@@ -1,0 +1,93 @@
+package caddymodule_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+)
+
+// A policy of the global block holds at the sites that name it, and a reload changes it at once.
+func TestPolicies(t *testing.T) {
+	w := newWalk(t)
+	config, site := w.config, "http://"+freeAddr(t)
+	w.extra = `policy office {
+			deny {
+				name    archive
+				match   path /archive/*
+				need    person demo@example.com
+				message "The archive is closed until Monday."
+			}
+			allow {
+				match path /reports/* /archive/*
+				need  groups staff
+			}
+			allow {
+				match path /vault/*
+				need  level 3
+			}
+			public /healthz
+		}`
+	w.config = func() string {
+		return config() + fmt.Sprintf("\n%s {\n\tprotect {\n\t\tlogin\n\t\tpolicy office\n\t\tallow {\n\t\t\tmatch path /own\n\t\t}\n\t}\n\trespond \"inside\"\n}\n", site)
+	}
+	w.reload()
+	b := newBrowser(t)
+	if res, _ := b.open(site + "/nothing"); res.StatusCode != http.StatusForbidden || len(b.hops) != 0 {
+		t.Errorf("a stranger where no rule is: %d by way of %q, want a refusal without a sign-in that would not help", res.StatusCode, b.hops)
+	}
+	if _, body := b.open(site + "/healthz"); body != "inside" {
+		t.Errorf("the public path of the policy: %s", body)
+	}
+	if res, body := b.signIn(site + "/reports/2026"); body != "inside" || res.Request.URL.String() != site+"/reports/2026" {
+		t.Fatalf("after sign-in: %d at %s: %s", res.StatusCode, res.Request.URL, body)
+	}
+	if _, body := b.open(site + "/own"); body != "inside" {
+		t.Errorf("what the site's own rule allows: %s", body)
+	}
+	if res, body := b.open(site + "/archive/1999"); res.StatusCode != http.StatusForbidden || !strings.Contains(body, "The archive is closed until Monday.") {
+		t.Errorf("what a rule refuses: %d, %s", res.StatusCode, body)
+	}
+	if res, body := b.open(site + "/vault/x"); strings.Contains(body, "inside") || !strings.HasPrefix(res.Request.URL.String(), w.issuer()) {
+		t.Errorf("a rule with a level leads to %s, want the issuer", res.Request.URL)
+	}
+	w.extra = "policy office {\n\t\t\tallow {\n\t\t\t\tneed groups admins\n\t\t\t}\n\t\t}"
+	w.reload()
+	if res, _ := b.open(site + "/reports/2026"); res.StatusCode != http.StatusForbidden {
+		t.Errorf("after the policy has changed: %d, want 403", res.StatusCode)
+	}
+	log, err := os.ReadFile(w.log)
+	if err != nil || !strings.Contains(string(log), "rule: archive") {
+		t.Errorf("the log does not name the rule (%v)", err)
+	}
+}
+
+// What is probably not meant in rules is said before anybody is refused, or let in.
+func TestPolicyFindings(t *testing.T) {
+	s := newServer(t)
+	s.extra = `policy office {
+			deny {
+				match path /assets/private/*
+				need  groups guests
+			}
+			allow {
+				match path /x
+			}
+			allow {
+				name late
+				match path /x
+				need groups staf
+			}
+			public /assets/*
+		}`
+	s.site = "protect orders.read {\n\t\tpolicy office\n\t}"
+	s.mustLoad()
+	s.wantFinding("warning Caddyfile:", "is open to everybody by public /assets/*", "leave the path out of public")
+	s.wantFinding("warning Caddyfile:", "late is never reached, since the rule at Caddyfile:", "put the narrower rule first")
+	s.wantFinding("warning Caddyfile:", `nobody in the configuration is in the group "staf"`, `did you mean "staff"?`)
+	s.site = "protect orders.read {\n\t\tpolicy offices\n\t}"
+	if err := s.load(); err == nil || !strings.Contains(err.Error(), "there is no policy offices") || !strings.Contains(err.Error(), "at Caddyfile:") {
+		t.Errorf("a site with an unknown policy: %v", err)
+	}
+}

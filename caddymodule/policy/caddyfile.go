@@ -1,0 +1,241 @@
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
+	"github.com/gatehouse-id/gatehouse/internal/near"
+)
+
+// Subdirectives are the words that add to a policy:
+//
+//	allow {
+//		name    <name>
+//		match   <matcher>...
+//		need    groups|scopes|person|client|provider <value>...
+//		need    level <1..4>
+//		need    max_age <duration>
+//		need    claim <name> <value>...
+//		when    [<days>] <from>-<to> <zone>
+//	}
+//	deny {
+//		...
+//		message <text>
+//	}
+func (p *Policy) Subdirectives() options.Subdirectives {
+	return options.Subdirectives{
+		"allow": func(d *caddyfile.Dispenser) error { return readRule(d, &p.Allow, &reference.Allow) },
+		"deny":  func(d *caddyfile.Dispenser) error { return readRule(d, &p.Deny, &reference.Deny) },
+	}
+}
+
+// ReadNamed reads a named policy into a map. checkPublic checks a public path.
+//
+//	policy <name> {
+//		allow { ... }
+//		deny { ... }
+//		public <path>...
+//	}
+func ReadNamed(d *caddyfile.Dispenser, into map[string]*Policy, checkPublic func(string) error) error {
+	var name string
+	if err := options.ReadName(d, &name, checkPolicyName); err != nil {
+		return err
+	}
+	if into[name] != nil {
+		return d.Errf("policy %s is already defined: keep one of them", name)
+	}
+	p := new(Policy)
+	start, known := d.Token(), p.Subdirectives()
+	known["public"] = options.Values(&p.Public, checkPublic)
+	if err := options.ReadBlock(d, "policy "+name, &reference.Policy, known); err != nil {
+		return err
+	}
+	if p.Empty() && len(p.Public) == 0 {
+		return options.At(start, fmt.Errorf("policy %s: it has no rules: write allow or deny blocks", name))
+	}
+	into[name] = p
+	return nil
+}
+
+var policyName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+func checkPolicyName(s string) error {
+	if !policyName.MatchString(s) {
+		return fmt.Errorf("%q is not the name of a policy: letters, digits and . _ -", s)
+	}
+	return nil
+}
+
+func readRule(d *caddyfile.Dispenser, into *[]*Rule, block *reference.Block) error {
+	word := d.Val()
+	r := &Rule{Place: fmt.Sprintf("%s:%d", d.File(), d.Line())}
+	if d.NextArg() {
+		return d.Errf("%s: unexpected argument %q: its parts stand in a block", word, d.Val())
+	}
+	match := matcherTokens{}
+	known := options.Subdirectives{
+		"name":  options.Value(&r.Name, checkName),
+		"match": match.read,
+		"need":  r.Need.ReadLine,
+		"when":  r.readWhen,
+	}
+	deny := block == &reference.Deny
+	if deny {
+		known["message"] = options.Text(&r.Message)
+	}
+	start := d.Token()
+	if err := options.ReadBlock(d, word, block, known); err != nil {
+		return err
+	}
+	set, err := match.set(d)
+	if err != nil {
+		return err
+	}
+	if len(set) > 0 {
+		r.Match = caddyhttp.RawMatcherSets{set}
+	}
+	if deny && r.everything() {
+		return options.At(start, errDenyAll)
+	}
+	for _, other := range *into {
+		if r.Name != "" && other.Name == r.Name {
+			return options.At(start, fmt.Errorf("%s: there is a rule %s already, at %s: choose another name", word, r.Name, other.Place))
+		}
+	}
+	*into = append(*into, r)
+	return nil
+}
+
+func checkName(s string) error {
+	if len(s) > 64 || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return fmt.Errorf("%q is no name of a rule: at most 64 characters", s)
+	}
+	return nil
+}
+
+func (r *Rule) readWhen(d *caddyfile.Dispenser) error {
+	args := d.RemainingArgs()
+	text := strings.Join(args, " ")
+	if _, err := parseWindow(text); err != nil {
+		return d.WrapErr(fmt.Errorf("when: %w", err))
+	}
+	r.When = append(r.When, text)
+	return options.NoMore(d, "when")
+}
+
+// ReadLine reads the words after need.
+func (n *Need) ReadLine(d *caddyfile.Dispenser) error {
+	read := options.Subdirectives{
+		"groups":   options.Values(&n.Groups, nil),
+		"scopes":   options.Values(&n.Scopes, options.CheckScope),
+		"level":    options.Value(&n.Level, options.CheckLevel),
+		"max_age":  options.Value(&n.MaxAge, options.CheckDuration),
+		"claim":    n.readClaim,
+		"person":   options.Values(&n.Persons, nil),
+		"client":   options.Values(&n.Clients, nil),
+		"provider": options.Values(&n.Providers, nil),
+	}
+	words := slices.Sorted(maps.Keys(read))
+	if !d.NextArg() {
+		return d.Errf("need: say what is needed: one of %s", strings.Join(words, ", "))
+	}
+	word := d.Val()
+	switch meant := near.Word(word, words); {
+	case read[word] == nil && meant != "":
+		return d.Errf("need: unrecognized %q, did you mean %s?", word, meant)
+	case read[word] == nil:
+		return d.Errf("need: unrecognized %q, known are: %s", word, strings.Join(words, ", "))
+	case word == "level" && n.Level != "", word == "max_age" && n.MaxAge != "":
+		return d.Errf("need: %s is already set", word)
+	}
+	return read[word](d)
+}
+
+func (n *Need) readClaim(d *caddyfile.Dispenser) error {
+	args := d.RemainingArgs()
+	if len(args) < 2 {
+		return d.Err("claim: want a name and a value, as in: need claim department finance")
+	}
+	n.Claims = append(n.Claims, Claim{Name: args[0], Values: args[1:]})
+	return options.NoMore(d, "claim")
+}
+
+// matcherTokens are the tokens of the matchers of a rule, by the name of the matcher, as Caddy reads those of a named
+// matcher: what several lines say of one matcher is one.
+type matcherTokens map[string][]caddyfile.Token
+
+func (m matcherTokens) read(d *caddyfile.Dispenser) error {
+	before := len(m)
+	for nesting := d.Nesting(); d.NextArg() || d.NextBlock(nesting); {
+		name := d.Val()
+		switch {
+		case d.Token().Quoted(): // Caddy's short form of an expression
+			t := d.Token().Clone()
+			t.Text = "expression"
+			m["expression"] = append(m["expression"], t, d.Token())
+			continue
+		case strings.HasPrefix(name, "@"):
+			return d.Errf("match: %s is a named matcher, and those belong to directives: write the matcher itself, such as match path /admin/*", name)
+		case strings.HasPrefix(name, "/"), name == "*":
+			return d.Errf("match: the matcher is missing: write match path %s", name)
+		}
+		m[name] = append(m[name], d.NextSegment()...)
+	}
+	if len(m) == before && before == 0 {
+		return d.Err("match: the matcher is missing: write for example match path /admin/*")
+	}
+	return nil
+}
+
+// set returns the matchers as JSON.
+func (m matcherTokens) set(d *caddyfile.Dispenser) (caddy.ModuleMap, error) {
+	set := caddy.ModuleMap{}
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		mod, err := caddy.GetModule("http.matchers." + name)
+		if err != nil {
+			return nil, options.At(m[name][0], fmt.Errorf("match: there is no matcher %s", name))
+		}
+		matcher := mod.New()
+		reader, ok := matcher.(caddyfile.Unmarshaler)
+		if !ok {
+			return nil, options.At(m[name][0], fmt.Errorf("match: the matcher %s cannot be written in a Caddyfile", name))
+		}
+		if err := reader.UnmarshalCaddyfile(caddyfile.NewDispenser(m[name])); err != nil {
+			return nil, err
+		}
+		if set[name], err = json.Marshal(matcher); err != nil {
+			return nil, d.WrapErr(fmt.Errorf("match %s: %w", name, err))
+		}
+	}
+	return set, nil
+}
+
+// pathless are the matchers of Caddy whose answer does not depend on the path.
+var pathless = []string{"client_ip", "header", "header_regexp", "host", "method", "protocol", "query", "remote_ip", "tls"}
+
+// AsksForPath tells whether a set of matchers can depend on the path. A matcher that is unknown here can.
+func AsksForPath(set caddy.ModuleMap) bool {
+	for name, raw := range set {
+		switch {
+		case slices.Contains(pathless, name):
+		case name == "not":
+			var inner []caddy.ModuleMap
+			if json.Unmarshal(raw, &inner) != nil || slices.ContainsFunc(inner, AsksForPath) {
+				return true
+			}
+		default:
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,176 @@
+package policy
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+)
+
+// Need is what is asked of the caller, all of it.
+type Need struct {
+	// Groups of which the person must be in at least one.
+	Groups []string `json:"groups,omitempty"`
+	// Scopes that a bearer token must have, all of them. A browser's session at the site has every scope.
+	Scopes []string `json:"scopes,omitempty"`
+	// The least authentication level, 1 to 4.
+	Level options.Count `json:"level,omitempty"`
+	// The oldest sign-in.
+	MaxAge options.Duration `json:"max_age,omitempty"`
+	// Claims with one of the named values each.
+	Claims []Claim `json:"claims,omitempty"`
+	// The persons, by username or identifier, at least one.
+	Persons []string `json:"persons,omitempty"`
+	// The clients that the token was issued to, at least one.
+	Clients []string `json:"clients,omitempty"`
+	// The identity providers of the sign-in, at least one.
+	Providers []string `json:"providers,omitempty"`
+
+	level  int
+	maxAge time.Duration
+}
+
+// Claim is a claim and the values that fit.
+type Claim struct {
+	// The claim: sub, username, email, client_id, or one of the person's profile. Required.
+	Name string `json:"name"`
+	// The values, at least one of which the claim must have. Required.
+	Values []string `json:"values"`
+}
+
+// SetUp resolves and checks the options.
+func (n *Need) SetUp(res *options.Resolver) {
+	n.Groups = res.List("groups", n.Groups, nil)
+	n.Scopes = res.List("scopes", n.Scopes, options.CheckScope)
+	n.Persons = res.List("person", n.Persons, nil)
+	n.Clients = res.List("client", n.Clients, nil)
+	n.Providers = res.List("provider", n.Providers, nil)
+	n.level = res.Count("level", n.Level, options.CheckLevel)
+	n.maxAge = res.Duration("max_age", n.MaxAge)
+	for i := range n.Claims {
+		c := &n.Claims[i]
+		if c.Name == "" || len(c.Values) == 0 {
+			res.Fail("claim: want a name and a value, as in: claim department finance")
+			continue
+		}
+		c.Values = res.List("claim", c.Values, nil)
+	}
+}
+
+// RequiredLevel is the least authentication level. 0: any.
+func (n *Need) RequiredLevel() int { return n.level }
+
+// OldestSignIn is the greatest age of the sign-in. 0: any.
+func (n *Need) OldestSignIn() time.Duration { return n.maxAge }
+
+func (n *Need) isEmpty() bool {
+	return len(n.Groups)+len(n.Scopes)+len(n.Claims)+len(n.Persons)+len(n.Clients)+len(n.Providers) == 0 && n.Level == "" && n.MaxAge == ""
+}
+
+// Facts are what is known of the caller.
+type Facts struct {
+	Who     *token.Introspection // nil: a stranger
+	Browser bool                 // a session at the site, which has every scope
+	Now     time.Time
+}
+
+func (f Facts) known() bool { return f.Who != nil && f.Who.Active }
+
+// Judge tells whether the need is met, or what would meet it. A client with a token of its own has no level and no
+// sign-in, and cannot get one.
+func (n *Need) Judge(who Facts) Outcome {
+	switch {
+	case !who.known():
+		return SignIn
+	case !n.lasting(who):
+		return Denied
+	case n.lacksScope(who):
+		return Scope
+	case n.level == 0 && n.maxAge == 0:
+		return Allowed
+	case who.Who.Person == nil:
+		return Denied
+	case who.Who.Level < n.level:
+		return StepUp
+	case n.maxAge > 0 && who.Now.Sub(who.Who.AuthTime) >= n.maxAge:
+		return Renew
+	}
+	return Allowed
+}
+
+func (n *Need) lacksScope(who Facts) bool {
+	return !who.Browser && slices.ContainsFunc(n.Scopes, func(s string) bool { return !slices.Contains(who.Who.Scope, s) })
+}
+
+// lasting tells whether what no sign-in changes is met.
+func (n *Need) lasting(f Facts) bool {
+	who := f.Who
+	switch {
+	case len(n.Groups) > 0 && (who.Person == nil || !slices.ContainsFunc(n.Groups, func(g string) bool { return slices.Contains(who.Person.Groups, g) })):
+		return false
+	case len(n.Persons) > 0 && (who.Person == nil || !slices.Contains(n.Persons, who.Person.Username) && !slices.Contains(n.Persons, who.Person.ID)):
+		return false
+	case len(n.Clients) > 0 && !slices.Contains(n.Clients, who.ClientID):
+		return false
+	case len(n.Providers) > 0 && !slices.Contains(n.Providers, who.Provider):
+		return false
+	}
+	return !slices.ContainsFunc(n.Claims, func(c Claim) bool { return !hasClaim(who, c) })
+}
+
+// hasClaim tells whether a claim has one of some values.
+func hasClaim(who *token.Introspection, c Claim) bool {
+	one, many := Lookup(who, c.Name)
+	return one != "" && slices.Contains(c.Values, one) || slices.ContainsFunc(many, func(v string) bool { return slices.Contains(c.Values, v) })
+}
+
+// Lookup returns the claim of a person or client under a name: a text, or several. Neither: it is absent.
+func Lookup(who *token.Introspection, name string) (one string, many []string) {
+	switch name {
+	case "id", "sub":
+		return who.Subject, nil
+	case "client_id":
+		return who.ClientID, nil
+	case "scope":
+		return "", who.Scope
+	case "aud":
+		return "", who.Audience
+	case "amr":
+		return "", who.AMR
+	case "sid":
+		return who.SessionID, nil
+	case "level", "acr":
+		switch {
+		case who.Level <= 0:
+			return "", nil
+		case name == "acr":
+			return "urn:gatehouse:level:" + strconv.Itoa(who.Level), nil
+		}
+		return strconv.Itoa(who.Level), nil
+	}
+	// A client with its own token is not a person: it has no username that could be mistaken for a person's.
+	if who.Person == nil {
+		return "", nil
+	}
+	switch name {
+	case "username", "preferred_username":
+		return who.Person.Username, nil
+	case "groups":
+		return "", who.Person.Groups
+	case "email":
+		if who.Person.Profile["email_verified"] == "false" {
+			// Anyone can claim an address, so upstreams that know people by address must not get an unverified one. The
+			// operator maps what a provider says.
+			if slices.Contains(who.Person.Details["email_verified"], "false") {
+				return "", nil
+			}
+			return "", who.Person.Details[name]
+		}
+	}
+	if v, ok := who.Person.Profile[name]; ok {
+		return v, nil
+	}
+	return "", who.Person.Details[name]
+}

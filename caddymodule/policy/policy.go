@@ -1,0 +1,252 @@
+// Package policy decides who may do what, where and when at a protected site. A rule has a request part, in Caddy's own
+// matchers, and a person part. Who somebody is, and what a refused request gets for an answer, is not here but in
+// package protect.
+package policy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+)
+
+// Policy is a list of rules. A deny rule that fits always wins. Otherwise the first allow rule decides whose request
+// part fits and whose person part is met, or would be met after a sign-in. If there are allow rules and none fits, the
+// request is refused; if there are none, the other conditions of the site decide.
+type Policy struct {
+	// The rules that refuse. Default: none.
+	Deny []*Rule `json:"deny,omitempty"`
+	// The rules that let in, in their order. Default: none, so that the conditions of the site decide alone.
+	Allow []*Rule `json:"allow,omitempty"`
+	// Public paths, as in protect. Default: none.
+	Public []string `json:"public,omitempty"`
+}
+
+// Rule fits a request if all of its parts do. A part that is absent fits everything.
+type Rule struct {
+	// What the rule is called in logs and explanations. Default: its place in the Caddyfile.
+	Name string `json:"name,omitempty"`
+	// The requests that it is about. A path is compared in its canonical form. Default: all.
+	Match caddyhttp.RawMatcherSets `json:"match,omitempty" caddy:"namespace=http.matchers"`
+	// What it asks of the caller. Default: nothing but a session or a token.
+	Need Need `json:"need,omitzero"`
+	// When it holds, at least one of them: days, hours and a time zone, such as mon-fri 07:00-19:00 Europe/Amsterdam.
+	// Default: always.
+	When []string `json:"when,omitempty"`
+	// What a person reads who is refused by this deny rule. Default: a text that names no reason.
+	Message string `json:"message,omitempty"`
+	// Where the rule stands in the Caddyfile, as file:line, for messages. Default: unknown.
+	Place string `json:"place,omitempty"`
+
+	matchers caddyhttp.MatcherSets
+	raw      string // Match, which LoadModule empties
+	paths    prefixes
+	byPath   bool
+	when     []window
+}
+
+// maxRules bounds a policy, since each request passes all of its matchers.
+const maxRules = 200
+
+// Provision loads the matchers of all rules and checks the rest. label begins each message.
+func (p *Policy) Provision(ctx caddy.Context, label string, res *options.Resolver) error {
+	if len(p.Allow)+len(p.Deny) > maxRules {
+		return fmt.Errorf("%s: more than %d rules", label, maxRules)
+	}
+	for _, rule := range p.Deny {
+		if rule.everything() {
+			return options.AtPlace(rule.Place, fmt.Errorf("%s: %w", label, errDenyAll))
+		}
+	}
+	for _, rule := range p.rules() {
+		if err := rule.provision(ctx, res); err != nil {
+			return options.AtPlace(rule.Place, fmt.Errorf("%s: %w", label, err))
+		}
+	}
+	return nil
+}
+
+// errDenyAll is the error of a deny rule without any part, which is never meant.
+var errDenyAll = errors.New("deny: this rule refuses everybody everything: name the requests (match), the persons (need) or the time (when)")
+
+// everything tells whether a rule has no part that could fail to fit.
+func (r *Rule) everything() bool {
+	return len(r.Match) == 0 && r.raw == "" && r.Need.isEmpty() && len(r.When) == 0
+}
+
+// rules are all rules, in the order in which they are asked.
+func (p *Policy) rules() []*Rule { return slices.Concat(p.Deny, p.Allow) }
+
+func (r *Rule) provision(ctx caddy.Context, res *options.Resolver) error {
+	r.byPath, r.paths = slices.ContainsFunc(r.Match, AsksForPath), prefixesOf(r.Match) // LoadModule empties the field
+	if len(r.Match) > 0 {
+		raw, err := json.Marshal(r.Match)
+		if err != nil {
+			return fmt.Errorf("match: %w", err)
+		}
+		r.raw = string(raw)
+		found, err := ctx.LoadModule(r, "Match")
+		if err != nil {
+			return fmt.Errorf("match: %w", err)
+		}
+		if err := r.matchers.FromInterface(found); err != nil {
+			return fmt.Errorf("match: %w", err)
+		}
+	}
+	r.when = nil
+	for _, text := range r.When {
+		w, err := parseWindow(text)
+		if err != nil {
+			return fmt.Errorf("when: %w", err)
+		}
+		r.when = append(r.when, w)
+	}
+	before := res.ProblemCount()
+	if r.Need.SetUp(res); res.ProblemCount() > before {
+		return res.Err()
+	}
+	return nil
+}
+
+// Label names the rule for operators.
+func (r *Rule) Label() string {
+	switch {
+	case r.Name != "":
+		return r.Name
+	case r.Place != "":
+		return "the rule at " + r.Place
+	}
+	return "a rule without a name"
+}
+
+// ByPath tells whether the path of a request can decide.
+func (p *Policy) ByPath() bool {
+	return slices.ContainsFunc(p.rules(), func(r *Rule) bool { return r.byPath })
+}
+
+// Join returns a policy of the rules of several, in their order. It shares the rules.
+func Join(ps ...*Policy) *Policy {
+	out := new(Policy)
+	for _, p := range ps {
+		out.Deny = append(out.Deny, p.Deny...)
+		out.Allow = append(out.Allow, p.Allow...)
+		out.Public = append(out.Public, p.Public...)
+	}
+	return out
+}
+
+// Empty tells whether there are no rules.
+func (p *Policy) Empty() bool { return len(p.Allow)+len(p.Deny) == 0 }
+
+// Selection is what of a policy concerns one request: the rules whose request part fits. It can be judged again while
+// the request lasts, and does not look at the request again, which handlers may have changed meanwhile.
+type Selection struct {
+	deny, allow []*Rule
+	closed      bool // there are allow rules, so one must fit
+}
+
+// Select returns the rules that concern a request. An error of a matcher is no verdict: the caller must refuse.
+func (p *Policy) Select(r *http.Request) (s Selection, err error) {
+	path := ""
+	if simplePath(r.URL.Path) {
+		path = strings.ToLower(r.URL.Path)
+	}
+	s.closed = len(p.Allow) > 0
+	if s.deny, err = selectRules(p.Deny, r, path); err == nil {
+		s.allow, err = selectRules(p.Allow, r, path)
+	}
+	return s, err
+}
+
+// selectRules returns the rules that concern a request. path is its path in lower case. "": it must be read by the
+// matchers alone.
+func selectRules(rules []*Rule, r *http.Request, path string) (fit []*Rule, err error) {
+	for _, rule := range rules {
+		if path != "" && rule.paths.exclude(path) {
+			continue
+		}
+		if len(rule.matchers) > 0 {
+			ok, err := rule.matchers.AnyMatchWithError(r)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", rule.Label(), err)
+			}
+			if !ok {
+				continue
+			}
+		}
+		if fit == nil {
+			fit = make([]*Rule, 0, 4)
+		}
+		fit = append(fit, rule)
+	}
+	return fit, nil
+}
+
+// Outcome says what becomes of a request.
+type Outcome int
+
+// The outcomes. All but Allowed refuse.
+const (
+	Allowed Outcome = iota
+	SignIn          // nobody is signed in, and a sign-in may let the request pass
+	StepUp          // a higher level would
+	Renew           // a more recent sign-in would
+	Scope           // a token with more scopes would
+	Denied          // nothing would
+)
+
+// Decision is the outcome and what led to it.
+type Decision struct {
+	Outcome Outcome
+	// Rule decided. nil: none fits.
+	Rule *Rule
+	// Need is what is lacking, for every outcome but Allowed and Denied.
+	Need *Need
+}
+
+// Judge decides for a caller.
+func (s Selection) Judge(who Facts) Decision {
+	for _, rule := range s.deny {
+		if rule.open(who.Now) && rule.refuses(who) {
+			return Decision{Outcome: Denied, Rule: rule}
+		}
+	}
+	if !s.closed {
+		if !who.known() {
+			return Decision{Outcome: SignIn}
+		}
+		return Decision{Outcome: Allowed}
+	}
+	lacking := Decision{Outcome: Denied}
+	for _, rule := range s.allow {
+		if !rule.open(who.Now) {
+			continue
+		}
+		switch outcome := rule.Need.Judge(who); outcome {
+		case Allowed, SignIn, StepUp, Renew:
+			return Decision{Outcome: outcome, Rule: rule, Need: &rule.Need}
+		case Scope:
+			if lacking.Rule == nil {
+				lacking = Decision{Outcome: Scope, Rule: rule, Need: &rule.Need}
+			}
+		case Denied:
+		}
+	}
+	return lacking
+}
+
+// open tells whether the rule holds at a time.
+func (r *Rule) open(now time.Time) bool {
+	return len(r.when) == 0 || slices.ContainsFunc(r.when, func(w window) bool { return w.contains(now) })
+}
+
+// refuses tells whether the person part of a deny rule fits. That of a stranger is unknown, so that it does not.
+func (r *Rule) refuses(who Facts) bool { return r.Need.isEmpty() || r.Need.Judge(who) == Allowed }

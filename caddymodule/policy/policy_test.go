@@ -1,0 +1,317 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+)
+
+// read returns the policy of a block of the Caddyfile.
+func read(text string) (*Policy, error) {
+	p := new(Policy)
+	d := caddyfile.NewTestDispenser("policy {\n" + text + "\n}")
+	d.Next()
+	known := p.Subdirectives()
+	known["public"] = options.Values(&p.Public, nil)
+	return p, options.ReadBlock(d, "policy", &reference.Policy, known)
+}
+
+func start(t testing.TB, text string) *Policy {
+	t.Helper()
+	p, err := read(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
+	t.Cleanup(cancel)
+	if err := p.Provision(ctx, "policy", options.NewResolver(caddy.NewReplacer())); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// judge decides about "GET /path" for somebody.
+func (p *Policy) judge(t testing.TB, request string, who Facts) Decision {
+	t.Helper()
+	method, path, _ := strings.Cut(request, " ")
+	r := httptest.NewRequest(method, path, nil)
+	w := httptest.NewRecorder()
+	s, err := p.Select(caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, new(caddyhttp.Server)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Judge(who)
+}
+
+var monday = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
+
+// somebody is a person of some groups, with a session at the site of a level, who signed in an hour ago.
+func somebody(level int, groups ...string) Facts {
+	return Facts{Browser: true, Now: monday, Who: &token.Introspection{
+		Active: true, Subject: "p1", Level: level, AuthTime: monday.Add(-time.Hour), ClientID: "wiki", Provider: "office",
+		Person: &login.Subject{ID: "p1", Username: "ada", Groups: groups, Profile: map[string]string{"department": "finance", "email": "ada@example.com"}, Details: map[string][]string{"roles": {"reader", "writer"}}},
+	}}
+}
+
+// machine is a client with a token of its own.
+func machine(scope ...string) Facts {
+	return Facts{Now: monday, Who: &token.Introspection{Active: true, Subject: "deploy", ClientID: "deploy", Scope: scope}}
+}
+
+// bearer is a person's token.
+func bearer(f Facts, scope ...string) Facts {
+	f.Browser, f.Who.Scope = false, scope
+	return f
+}
+
+const rules = `
+deny {
+	name abroad
+	match not client_ip 10.0.0.0/8
+	match path /hr/*
+	message Only from the office.
+}
+deny {
+	name contractors
+	match path /hr/*
+	need groups contractors
+}
+allow {
+	name admins
+	match path /admin/*
+	match method POST DELETE
+	need groups admins
+	need level 3
+}
+allow {
+	name readers
+	match path /admin/*
+	match method GET
+	need groups admins auditors
+	need max_age 30m
+}
+allow {
+	name deploy
+	match path /deploy
+	need client deploy
+	need scopes deploy
+}
+allow {
+	name office
+	match path /hr/* /wiki/*
+	need groups staff
+	when mon-fri 07:00-19:00 Europe/Amsterdam
+}`
+
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	p := start(t, rules)
+	sunday := func(f Facts) Facts { f.Now = f.Now.Add(-24 * time.Hour); return f }
+	stranger := Facts{Now: monday}
+	for _, c := range []struct {
+		what, request string
+		who           Facts
+		want          Outcome
+		rule          string
+	}{
+		{"staff", "GET /wiki/x", somebody(1, "staff"), Allowed, "office"},
+		{"staff on a Sunday", "GET /wiki/x", sunday(somebody(1, "staff")), Denied, ""},
+		{"a guest", "GET /wiki/x", somebody(1, "guests"), Denied, ""},
+		{"a stranger", "GET /wiki/x", stranger, SignIn, "office"},
+		{"a stranger on a Sunday", "GET /wiki/x", sunday(stranger), Denied, ""},
+		{"a stranger where no rule is", "GET /other", stranger, Denied, ""},
+		{"staff where no rule is", "GET /other", somebody(1, "staff"), Denied, ""},
+		{"an administrator", "POST /admin/x", somebody(3, "admins"), Allowed, "admins"},
+		{"an administrator with a password", "POST /admin/x", somebody(1, "admins"), StepUp, "admins"},
+		{"staff at the strongest level", "POST /admin/x", somebody(4, "staff"), Denied, ""},
+		{"a method of no rule", "PUT /admin/x", somebody(4, "admins"), Denied, ""},
+		{"an auditor who signed in long ago", "GET /admin/x", somebody(1, "auditors"), Renew, "readers"},
+		{"a client", "GET /deploy", machine("deploy"), Allowed, "deploy"},
+		{"a client without the scope", "GET /deploy", machine("read"), Scope, "deploy"},
+		{"a client where persons are wanted", "POST /admin/x", machine("deploy"), Denied, ""},
+		{"a person where a client is wanted", "GET /deploy", somebody(4, "admins"), Denied, ""},
+		{"staff from elsewhere", "GET /hr/x", somebody(4, "staff"), Denied, "abroad"},
+		{"a stranger from elsewhere", "GET /hr/x", stranger, Denied, "abroad"},
+		{"an ended session", "GET /wiki/x", Facts{Now: monday, Who: &token.Introspection{}}, SignIn, "office"},
+	} {
+		got := p.judge(t, c.request, c.who)
+		name := ""
+		if got.Rule != nil {
+			name = got.Rule.Name
+		}
+		if got.Outcome != c.want || name != c.rule {
+			t.Errorf("%s, %s: outcome %d by %q, want %d by %q", c.what, c.request, got.Outcome, name, c.want, c.rule)
+		}
+	}
+}
+
+// Each kind of need decides, both ways.
+func TestNeeds(t *testing.T) {
+	t.Parallel()
+	for need, c := range map[string]struct {
+		who  Facts
+		want Outcome
+	}{
+		"groups staff admins":            {somebody(1, "staff"), Allowed},
+		"groups admins":                  {somebody(1, "staff"), Denied},
+		"level 2":                        {somebody(2), Allowed},
+		"level 4":                        {somebody(3), StepUp},
+		"max_age 61m":                    {somebody(1), Allowed},
+		"max_age 1h":                     {somebody(1), Renew},
+		"claim department hr finance":    {somebody(1), Allowed},
+		"claim department hr":            {somebody(1), Denied},
+		"claim roles writer":             {somebody(1), Allowed},
+		"claim roles reader,writer":      {somebody(1), Denied},
+		"claim nothing x":                {somebody(1), Denied},
+		"claim sub p1":                   {somebody(1), Allowed},
+		"claim email ada@example.com":    {somebody(1), Allowed},
+		"person ada":                     {somebody(1), Allowed},
+		"person p1":                      {somebody(1), Allowed},
+		"person eve":                     {somebody(1), Denied},
+		"client wiki":                    {somebody(1), Allowed},
+		"client other":                   {somebody(1), Denied},
+		"provider office":                {somebody(1), Allowed},
+		"provider home":                  {somebody(1), Denied},
+		"scopes read write":              {bearer(somebody(1), "read", "write"), Allowed},
+		"scopes read  write":             {bearer(somebody(1), "read"), Scope},
+		"scopes everything":              {somebody(1), Allowed}, // a browser
+		"level 1":                        {machine(), Denied},
+		"max_age 24h":                    {machine(), Denied},
+		"claim username deploy":          {machine(), Denied},
+		"claim client_id deploy":         {machine(), Allowed},
+		"groups x\nneed level 4":         {somebody(1, "staff"), Denied},
+		"groups staff\nneed level 4":     {somebody(1, "staff"), StepUp},
+		"claim sub p1\nneed claim sub x": {somebody(1), Denied},
+	} {
+		if got := start(t, "allow {\nneed "+need+"\n}").judge(t, "GET /", c.who).Outcome; got != c.want {
+			t.Errorf("need %s: %d, want %d", need, got, c.want)
+		}
+	}
+}
+
+// An address that nobody has verified is no claim: anybody can have typed it.
+func TestNeedIgnoresUnverifiedEmail(t *testing.T) {
+	t.Parallel()
+	p := start(t, "allow {\nneed claim email ada@example.com\n}")
+	eve := somebody(1)
+	eve.Who.Person.Profile["email_verified"] = "false"
+	if got := p.judge(t, "GET /", eve).Outcome; got != Denied {
+		t.Errorf("outcome %d for an unverified address, want a refusal", got)
+	}
+}
+
+// Without allow rules the other conditions of the site decide, and deny rules still refuse.
+func TestDenyAlone(t *testing.T) {
+	t.Parallel()
+	p := start(t, "deny {\nmatch path /private/*\nneed groups guests\n}")
+	for request, want := range map[string]Outcome{"GET /": Allowed, "GET /private/x": Denied} {
+		if got := p.judge(t, request, somebody(1, "guests")).Outcome; got != want {
+			t.Errorf("%s: %d, want %d", request, got, want)
+		}
+	}
+	if got := p.judge(t, "GET /private/x", Facts{Now: monday}).Outcome; got != SignIn {
+		t.Errorf("a stranger: %d, want to sign in", got)
+	}
+}
+
+func TestRuleErrors(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"deny {\n}":                                        "refuses everybody everything",
+		"deny {\nname x\n}":                                "refuses everybody everything",
+		"allow x":                                          "unexpected argument",
+		"allow {\nmatch\n}":                                "the matcher is missing",
+		"allow {\nmatch /x\n}":                             "write match path /x",
+		"allow {\nmatch @x\n}":                             "named matcher",
+		"allow {\nmatch pth /x\n}":                         "there is no matcher pth",
+		"allow {\nneed\n}":                                 "say what is needed",
+		"allow {\nneed group x\n}":                         "did you mean groups?",
+		"allow {\nneed moon\n}":                            "known are",
+		"allow {\nneed groups\n}":                          "a value is missing",
+		"allow {\nneed level 5\n}":                         "level",
+		"allow {\nneed level 2\nneed level 3\n}":           "level is already set",
+		"allow {\nneed max_age soon\n}":                    "max_age",
+		"allow {\nneed claim x\n}":                         "want a name and a value",
+		"allow {\nwhen daily\n}":                           "want days, hours and a time zone",
+		"allow {\nmessage x\n}":                            "unrecognized subdirective",
+		"allow {\nname a\n}\nallow {\nname a\n}":           "choose another name",
+		"allow {\nname a\nname b\n}":                       "already set",
+		"allow {\nname " + strings.Repeat("x", 65) + "\n}": "at most 64",
+		"allow {\nneed groups a\n}\nmatch path /x":         "unrecognized subdirective",
+		"allow {\nneed groups a {\nb\n}\n}":                "has no block",
+	} {
+		if _, err := read(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// What the Caddyfile says can be said in JSON, and a wrong value there names the rule's place.
+func TestProvisionErrors(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
+	defer cancel()
+	for want, p := range map[string]*Policy{
+		"when: ":               {Allow: []*Rule{{When: []string{"daily"}}}},
+		"level: ":              {Allow: []*Rule{{Need: Need{Level: "9"}}}},
+		"claim: want":          {Allow: []*Rule{{Need: Need{Claims: []Claim{{Name: "x"}}}}}},
+		"match: ":              {Deny: []*Rule{{Match: caddyhttp.RawMatcherSets{{"nothing": []byte("{}")}}}}},
+		"more than 200 rules":  {Allow: make([]*Rule, 201)},
+		", at Caddyfile:7":     {Allow: []*Rule{{When: []string{"daily"}, Place: "Caddyfile:7"}}},
+		"policy staff: when: ": {Deny: []*Rule{{When: []string{"daily"}}}},
+	} {
+		if err := p.Provision(ctx, "policy staff", options.NewResolver(caddy.NewReplacer())); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// What is known of the paths of a rule never changes what its matchers say.
+func FuzzPrefixes(f *testing.F) {
+	for _, path := range []string{"/admin/x", "/ADMIN/x", "//admin/x", "/./admin/x", "/admin", "/admin/../x", "/%61dmin/x", "/ſtaff/x", "/\u212aelvin", "/a.php", "/files/a.php/x", "/"} {
+		f.Add(path)
+	}
+	p := start(f, "allow {\nmatch path /admin/* /staff/* /kelvin\n}\nallow {\nmatch path /files/*.php\n}\nallow {\nmatch path *.php\n}\nallow {\nmatch path /%61dmin/*\n}\nallow {\nmatch path //admin/*\n}")
+	f.Fuzz(func(t *testing.T, path string) {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.URL.Path = path
+		r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), httptest.NewRecorder(), new(caddyhttp.Server))
+		got, err := p.Select(r)
+		want, wantErr := selectRules(p.Allow, r, "")
+		if (err == nil) != (wantErr == nil) || err == nil && !slices.Equal(got.allow, want) {
+			t.Errorf("%q: %d rules fit, and %d by their matchers alone, %v, %v", path, len(got.allow), len(want), err, wantErr)
+		}
+	})
+}
+
+// What a policy of twenty rules costs each request.
+func BenchmarkPolicy(b *testing.B) {
+	var text strings.Builder
+	for i := range 20 {
+		fmt.Fprintf(&text, "allow {\nmatch path /area%d/*\nmatch method GET POST\nneed groups g%d staff\nneed level 1\n}\n", i, i)
+	}
+	p := start(b, text.String())
+	r := httptest.NewRequest("GET", "/area19/x", nil)
+	r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), httptest.NewRecorder(), new(caddyhttp.Server))
+	who := somebody(1, "staff")
+	b.ReportAllocs()
+	for b.Loop() {
+		s, err := p.Select(r)
+		if err != nil || s.Judge(who).Outcome != Allowed {
+			b.Fatal("not allowed", err)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package protect
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+)
+
+// The rules of a site, in addition to what it asks of every request. Package policy reads and judges them; here they
+// become verdicts and answers.
+
+// loadRules puts the rules of the site together: those of the policies that it names, and its own.
+func (p *Protect) loadRules(ctx caddy.Context, named func(string) *policy.Policy) error {
+	res := options.NewResolverAt(p.Places)
+	if p.Need.SetUp(res); res.Err() != nil {
+		return fmt.Errorf("protect: need: %w", res.Err())
+	}
+	if err := p.Rules.Provision(ctx, "protect", res); err != nil {
+		return err
+	}
+	var all []*policy.Policy
+	for _, name := range p.Policies {
+		found := named(name)
+		if found == nil {
+			return options.AtPlace(p.Places.Of("protect: policy"), fmt.Errorf("protect: there is no policy %s: write it in the global block, as `policy %s { ... }`", name, name))
+		}
+		all = append(all, found)
+	}
+	p.rules = policy.Join(append(all, &p.Rules)...)
+	p.public = append(slices.Clone(p.public), res.List("public", p.rules.Public, CheckPublic)...)
+	if err := res.Err(); err != nil {
+		return fmt.Errorf("protect: policy: %w", err)
+	}
+	p.byPath = p.byPath || p.rules.ByPath()
+	return nil
+}
+
+// demand is what a site asks of a request, or a rule in addition.
+type demand struct {
+	level  int
+	maxAge time.Duration
+	scopes []string
+	rule   *policy.Rule // which decided. nil: none
+}
+
+// demandOf is what the site asks of every request and a decision in addition.
+func (p *Protect) demandOf(d policy.Decision) demand {
+	out := demand{level: p.level, maxAge: p.session, scopes: p.Scopes, rule: d.Rule}
+	if d.Need != nil {
+		out.level = max(out.level, d.Need.RequiredLevel())
+		if age := d.Need.OldestSignIn(); age > 0 && (out.maxAge == 0 || age < out.maxAge) {
+			out.maxAge = age
+		}
+		if len(d.Need.Scopes) > 0 {
+			out.scopes = slices.Concat(p.Scopes, d.Need.Scopes)
+		}
+	}
+	return out
+}
+
+// outcomes are the verdicts of a policy. Denied is one of two.
+var outcomes = map[policy.Outcome]verdict{policy.SignIn: noCredentials, policy.StepUp: tooLow, policy.Renew: tooOld, policy.Scope: scopeMissing}
+
+// decide applies what the site asks of every request, and its rules. It does not look at the request, so that it can be
+// called again while the answer is written.
+func (p *Protect) decide(rules policy.Selection, who *token.Introspection, browser bool) (verdict, policy.Decision) {
+	v := p.examine(who, browser)
+	facts := policy.Facts{Who: who, Browser: browser, Now: p.now()}
+	switch v {
+	case allowed:
+		if outcome := p.Need.Judge(facts); outcome != policy.Allowed {
+			d := policy.Decision{Outcome: outcome, Need: &p.Need}
+			if outcome == policy.Denied {
+				return needUnmet, d
+			}
+			return outcomes[outcome], d
+		}
+	case inactive:
+		facts.Who = nil
+	default:
+		return v, policy.Decision{}
+	}
+	d := rules.Judge(facts)
+	switch {
+	case d.Outcome == policy.Denied && d.Rule != nil:
+		return ruleDenied, d
+	case d.Outcome == policy.Denied:
+		return noRule, d
+	case v == inactive, d.Outcome == policy.Allowed:
+		return v, policy.Decision{}
+	}
+	return outcomes[d.Outcome], d
+}
+
+// closed refuses an open request that a rule refuses to everybody.
+func (p *Protect) closed(g *passage) (refused bool) {
+	if p.rules.Empty() {
+		return false
+	}
+	var err error
+	if g.rules, err = p.rules.Select(g.r); err != nil {
+		p.answer(g, cannotTell(err))
+		return true
+	}
+	if d := g.rules.Judge(policy.Facts{Now: p.now()}); d.Outcome == policy.Denied && d.Rule != nil {
+		g.decision = d
+		p.answer(g, p.refusalOf(g, ruleDenied))
+		return true
+	}
+	return false
+}
+
+// ruleRefusal is the answer to a request that a rule refuses, or that none allows.
+func ruleRefusal(d demand) refusal {
+	const code = "access_denied"
+	f := refusal{status: http.StatusForbidden, code: code, text: "the account may not open this", page: "error.denied"}
+	f.challenge = errorParams(code, f.text)
+	if d.rule != nil && d.rule.Message != "" {
+		f.text, f.said = d.rule.Message, d.rule.Message
+	}
+	return f
+}

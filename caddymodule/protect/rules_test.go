@@ -1,0 +1,191 @@
+package protect
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+const rulesOfSite = `"policies":["office"],"public":["/open/*"],"rules":{
+	"deny":[
+		{"name":"closed","match":[{"path":["/open/closed","/closed/*"]}],"message":"The archive is closed until Monday."},
+		{"name":"spoofed","match":[{"header":{"Remote-User":["*"]}}]},
+		{"name":"guests","match":[{"path":["/office/plans/*"]}],"need":{"groups":["guests"]}}],
+	"allow":[
+		{"name":"admins","match":[{"path":["/admin/*"],"method":["POST"]}],"need":{"groups":["admins"],"level":"3"}},
+		{"name":"recent","match":[{"path":["/recent/*"]}],"need":{"max_age":"10m"}},
+		{"name":"writers","match":[{"path":["/write"]}],"need":{"scopes":["write"]}},
+		{"name":"night","match":[{"path":["/events","/ws"]}],"need":{"groups":["staff"]}}]}`
+
+// rulesGateway adds tokens of persons and of a client to a gateway.
+func rulesGateway(t *testing.T) (g *gateway, tokens map[string]string) {
+	g = startGateway(t)
+	tokens = map[string]string{}
+	for name, who := range map[string]*token.Introspection{
+		"staff": person(1, "staff"), "guest": person(4, "guests"), "both": person(1, "staff", "guests"), "admin": person(3, "admins"), "weak admin": person(1, "admins"),
+		"client": {Active: true, Subject: "deploy", ClientID: "deploy", Scope: []string{"write"}},
+	} {
+		tokens[name] = newToken(t, secret.AccessToken)
+		g.fake.tokens[tokens[name]] = who
+	}
+	old := person(1, "staff")
+	old.AuthTime = time.Now().Add(-time.Hour)
+	tokens["old"] = newToken(t, secret.AccessToken)
+	g.fake.tokens[tokens["old"]] = old
+	return g, tokens
+}
+
+func TestRules(t *testing.T) {
+	g, tokens := rulesGateway(t)
+	for _, c := range []struct {
+		who, request string
+		status       int
+		challenge    string // part of it
+	}{
+		{"staff", "GET /office/x", http.StatusOK, ""},
+		{"guest", "GET /office/x", http.StatusForbidden, "access_denied"},
+		{"both", "GET /office/x", http.StatusOK, ""},
+		{"both", "GET /office/plans/x", http.StatusForbidden, "access_denied"},
+		{"", "GET /office/x", http.StatusUnauthorized, "Bearer"},
+		{"", "GET /elsewhere", http.StatusForbidden, "access_denied"},
+		{"staff", "GET /elsewhere", http.StatusForbidden, "access_denied"},
+		{"admin", "POST /admin/x", http.StatusOK, ""},
+		{"admin", "GET /admin/x", http.StatusForbidden, "access_denied"},
+		{"weak admin", "POST /admin/x", http.StatusUnauthorized, `acr_values="urn:gatehouse:level:3"`},
+		{"staff", "POST /admin/x", http.StatusForbidden, "access_denied"},
+		{"staff", "GET /recent/x", http.StatusOK, ""},
+		{"old", "GET /recent/x", http.StatusUnauthorized, "max_age=600"},
+		{"client", "GET /recent/x", http.StatusForbidden, "access_denied"},
+		{"client", "GET /write", http.StatusOK, ""},
+		{"staff", "GET /write", http.StatusForbidden, `insufficient_scope", error_description="the token lacks a scope that is required here", scope="write"`},
+		{"", "GET /open/x", http.StatusOK, ""},
+		{"", "GET /open/closed", http.StatusForbidden, "access_denied"},
+		{"staff", "GET /open/closed", http.StatusForbidden, "access_denied"},
+		{"admin", "GET /closed/x", http.StatusForbidden, "access_denied"},
+		// Rules are about the path that the upstream reads: any other spelling of one is refused.
+		{"staff", "GET /office/../admin/x", http.StatusBadRequest, ""},
+		{"staff", "GET //office/x", http.StatusBadRequest, ""},
+		{"staff", "GET /office/plans%2fx", http.StatusBadRequest, ""},
+		{"staff", "GET /office;/plans/x", http.StatusBadRequest, ""},
+	} {
+		lines := []string{c.request + " HTTP/1.1", "Host: rules.test"}
+		if c.who != "" {
+			lines = append(lines, "Authorization: Bearer "+tokens[c.who])
+		}
+		a := g.raw(t, lines...)
+		if c.status == http.StatusOK {
+			g.passed(t, a)
+			continue
+		}
+		if g.refused(t, a, c.status); !strings.Contains(a.Header.Get("WWW-Authenticate"), c.challenge) {
+			t.Errorf("%s, %s: challenge %q, want %q", c.who, c.request, a.Header.Get("WWW-Authenticate"), c.challenge)
+		}
+	}
+	if a := g.raw(t, "GET /closed/x HTTP/1.1", "Host: rules.test", "Authorization: Bearer "+tokens["staff"]); !strings.Contains(a.body, "The archive is closed until Monday.") {
+		t.Errorf("the answer does not say what the rule says: %s", a.body)
+	}
+	// A header that only Gatehouse sets is deleted before rules look at the request.
+	g.passed(t, g.raw(t, "GET /office/x HTTP/1.1", "Host: rules.test", "Authorization: Bearer "+tokens["staff"], "Remote-User: root"))
+	log, err := os.ReadFile(g.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"reason":"denied_by_rule"`, `rule: closed`, `"reason":"no_rule_allows"`, `"reason":"level_too_low"`, `"wanted_level":3`} {
+		if !strings.Contains(string(log), want) {
+			t.Errorf("the log does not say %s", want)
+		}
+	}
+}
+
+// A browser is sent to sign in, or to sign in again or at a higher level, only where that would let the person in.
+func TestRulesAtLogin(t *testing.T) {
+	g := startGateway(t)
+	const host = "rules.localhost"
+	asked := func(a answer) fakeFlow {
+		t.Helper()
+		g.refused(t, a, http.StatusFound)
+		return g.fake.flows[len(g.fake.flows)-1]
+	}
+	if f := asked(g.open(t, host, "/office/x")); f.Level != 0 || f.MaxAge != 0 {
+		t.Errorf("a stranger is asked for level %d and age %v", f.Level, f.MaxAge)
+	}
+	g.refused(t, g.open(t, host, "/elsewhere"), http.StatusForbidden)
+	old := person(1, "staff")
+	old.AuthTime = time.Now().Add(-time.Hour)
+	if f := asked(g.open(t, host, "/recent/x", "Cookie: "+g.session(t, host, old))); f.MaxAge != 10*time.Minute {
+		t.Errorf("somebody who signed in long ago is asked for an age of %v", f.MaxAge)
+	}
+	a := g.open(t, host, "/closed/x", "Cookie: "+g.session(t, host, person(1, "staff")))
+	if g.refused(t, a, http.StatusForbidden); !strings.Contains(a.body, "The archive is closed until Monday.") || !strings.Contains(a.body, "demo@example.com") {
+		t.Errorf("the page does not say what the rule says, and to whom: %s", a.body)
+	}
+	g.passed(t, g.open(t, host, "/write", "Cookie: "+g.session(t, host, person(1)))) // a session at the site has every scope
+}
+
+// What the site needs of every request.
+func TestSiteNeed(t *testing.T) {
+	g := startGateway(t)
+	for name, c := range map[string]struct {
+		who    *token.Introspection
+		status int
+	}{
+		"weak":    {person(1), http.StatusUnauthorized},
+		"strong":  {person(2), http.StatusOK},
+		"nobody":  {&token.Introspection{}, http.StatusUnauthorized},
+		"another": {&token.Introspection{Active: true, Subject: "x", ClientID: "x"}, http.StatusForbidden},
+	} {
+		raw := newToken(t, secret.AccessToken)
+		g.fake.set(func() { g.fake.tokens[raw] = c.who })
+		a := g.raw(t, "GET / HTTP/1.1", "Host: need.test", "Authorization: Bearer "+raw)
+		if c.status == http.StatusOK {
+			g.passed(t, a)
+		} else if g.refused(t, a, c.status); name == "weak" && !strings.Contains(a.Header.Get("WWW-Authenticate"), "level:2") {
+			t.Errorf("%s: challenge %q", name, a.Header.Get("WWW-Authenticate"))
+		}
+	}
+}
+
+// An open stream ends when a rule does not let its person in any more.
+func TestStreamEndsByRule(t *testing.T) {
+	g := startGateway(t)
+	g.reply("/events", "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n")
+	raw := newToken(t, secret.AccessToken)
+	g.fake.set(func() { g.fake.tokens[raw] = person(1, "staff") })
+	a := g.raw(t, slices.Concat([]string{"GET /ws HTTP/1.1", "Host: rules.test", "Authorization: Bearer " + raw}, handshake)...)
+	if a.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("status = %d, want 101", a.StatusCode)
+	}
+	roundTrip(t, a, "hello")
+	g.fake.set(func() { g.fake.tokens[raw] = person(1, "guests") })
+	if rest, err := io.ReadAll(a.br); err != nil || len(rest) == 0 {
+		t.Errorf("the end of the connection was % x, %v, want a close frame", rest, err)
+	}
+}
+
+func TestRuleErrors(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
+	defer cancel()
+	none := func(string) *policy.Policy { return nil }
+	for want, p := range map[string]*Protect{
+		"there is no policy staff: write it in the global block": {Policies: []string{"staff"}},
+		"protect: need: level: ":                                 {Need: policy.Need{Level: "9"}},
+		"protect: policy: public: ":                              {Rules: policy.Policy{Public: []string{"/*"}}},
+		"refuses everybody everything":                           {Rules: policy.Policy{Deny: []*policy.Rule{{Name: "x"}}}},
+	} {
+		if err := p.loadRules(ctx, none); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
