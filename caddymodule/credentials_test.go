@@ -90,7 +90,7 @@ func TestActionTokens(t *testing.T) {
 	s.refused("no such action token", "", "token", "revoke-actions", "demo@example.com", made.ID)
 	s.run("", "token", "revoke-actions", "demo@example.com")
 	s.refused("not whitelisted", "", "token", "action", "demo@example.com", "--redirect-uri", "https://evil.example/")
-	s.refused("no such person", "", "token", "action", "nobody")
+	s.refused("no person nobody", "", "token", "action", "nobody")
 	s.refused("needs the parameter", "", "token", "action", "demo@example.com", "--action", "COUPLE_EXTERNAL_IDP_FROM_PARAMETERS", "--param", "idp_id=partner")
 	s.refused("not name=value", "", "token", "action", "demo@example.com", "--param", "idp_id")
 }
