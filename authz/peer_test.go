@@ -14,6 +14,19 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 )
 
+// runningStates are values that run as a script, or become markup, where they are written without care.
+func runningStates() (out []string) {
+	for _, start := range []string{"", `">`, `'>`, "</title>"} {
+		for _, text := range []string{
+			"<script>zz57()</script>", "<img src=x onerror=zz57()>", "<svg/onload=zz57()>", "javascript:zz57()", `" onfocus=zz57() autofocus="`, "' onfocus=zz57() x='", "&#60;script&#62;zz57",
+			"{{zz57}}${zz57}", "`zz57`", "\u2028zz57\u202e",
+		} {
+			out = append(out, start+text)
+		}
+	}
+	return out
+}
+
 // TestPeersRedirects tries what got codes to strangers at other servers.
 func TestPeersRedirects(t *testing.T) {
 	t.Parallel()
@@ -209,6 +222,40 @@ func TestPeersTargets(t *testing.T) {
 		for _, uri := range []string{"https://shop.example.com.evil/callback", "https://shop.example.com@evil.example/callback", "https://shop.example.com/callback.evil", "https://shop.example.com/callback/../x"} {
 			if res := b.Get(h.AuthorizeURL("shop", "redirect_uri", uri)); res.Location() != "" || res.Status != http.StatusBadRequest {
 				t.Errorf("Authorize to %s = %d %q", uri, res.Status, res.Location())
+			}
+		}
+	})
+	attack(t, "peer 57: states that would run where they are shown", func(t *testing.T, h *authztest.Harness) {
+		b := h.Browser(authztest.Demo).SignIn(authztest.Demo)
+		forms := map[string][]string{"an answer": {"response_mode", "form_post"}, "an error": {"response_mode", "form_post", "scope", "nonsense"}}
+		harmless := map[string]string{}
+		for name, with := range forms {
+			harmless[name] = b.Authorize("shop", append([]string{"state", "harmless"}, with...)...).Body
+		}
+		for _, state := range runningStates() {
+			for name, with := range forms {
+				res := b.Authorize("shop", append([]string{"state", state}, with...)...)
+				if _, answer := answerOf(t, res); answer.Get("state") != state {
+					t.Errorf("%s: state = %q, want %q", name, answer.Get("state"), state)
+				}
+				for _, mark := range []string{"<", ">", `"`, "'"} {
+					if n, want := strings.Count(res.Body, mark), strings.Count(harmless[name], mark); n != want {
+						t.Errorf("%s with the state %q has %d %s, with a harmless one %d", name, state, n, mark, want)
+					}
+				}
+				if policy := res.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe-inline") {
+					t.Errorf("%s: Content-Security-Policy = %q", name, policy)
+				}
+			}
+			for name, with := range map[string][]string{
+				"an unknown client": {"client_id", "nobody"}, "another address": {"redirect_uri", "https://evil.example/cb"}, "no provider": {"idp", "nobody"}, "the question for consent": {"prompt", "consent"},
+			} {
+				params := h.Params("asks", append([]string{"state", state}, with...)...)
+				for _, res := range []*authztest.Response{b.Get("/oauth/authorize?" + params.Encode()), b.Post("/oauth/authorize", params)} {
+					if strings.Contains(res.Body, "zz57") {
+						t.Errorf("%s: the page repeats %q", name, state)
+					}
+				}
 			}
 		}
 	})

@@ -262,6 +262,28 @@ func TestRefreshAtOnce(t *testing.T) {
 	h.Invariants(t)
 }
 
+// TestRefreshTogether: of those who have all found one token good, one rotates it, and the others get its answer.
+func TestRefreshTogether(t *testing.T) {
+	t.Parallel()
+	attack(t, "attack 64: 64 rotate one token at once", func(t *testing.T, h *authztest.Harness) {
+		first := h.Tokens("shop", authztest.Demo).Refresh
+		inner := h.Store.Store
+		h.Store.Store = &barrier{Store: inner, missing: 64, all: make(chan struct{})}
+		all := together(64, func(int) *authztest.Response { return h.Refresh("shop", first) })
+		h.Store.Store = inner
+		next := map[string]bool{}
+		for _, res := range all {
+			wantStatus(t, "rotation", res, 200)
+			next[res.Text("refresh_token")+" "+res.Text("access_token")] = true
+		}
+		if len(next) != 1 {
+			t.Errorf("one token has %d successors, want 1", len(next))
+		}
+		wantActive(t, h, "the successor", all[0].Text("refresh_token"), true)
+		wantEvent(t, h, authztest.Demo, "token.RefreshReusedEvent", 0)
+	})
+}
+
 // A client and a thief at once: the successor and its spent predecessor are used together after the grace period.
 func TestReuseAtOnce(t *testing.T) {
 	t.Parallel()

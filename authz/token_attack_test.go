@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -196,6 +197,32 @@ func TestVerifier(t *testing.T) {
 		wantStatus(t, id+": right", h.Redeem(id, b.Code(id)), 200)
 	}
 	h.Invariants(t)
+}
+
+// TestCodeOfBeforeAChange: a code is redeemed by the rules of the moment, not by those of the moment it was asked for.
+func TestCodeOfBeforeAChange(t *testing.T) {
+	t.Parallel()
+	attack(t, "a code without a challenge, of a client that must send one since", func(t *testing.T, h *authztest.Harness) {
+		code := h.Browser(authztest.Demo).Code("shop", "code_challenge", "", "code_challenge_method", "")
+		h.Restart(func(c *authz.Config) { changeClient(c, "shop", func(c *client.Client) { c.PKCERequired = true }) })
+		f := h.CodeForm("shop", code)
+		f.Del("code_verifier")
+		wantError(t, "redeemed", h.Token("shop", f), 400, "invalid_grant")
+	})
+	attack(t, "a code for a scope that was taken from the client since", func(t *testing.T, h *authztest.Harness) {
+		code := h.Browser(authztest.Demo).Code("shop", "scope", "openid profile")
+		h.Restart(func(c *authz.Config) {
+			changeClient(c, "shop", func(c *client.Client) {
+				c.Scopes = slices.DeleteFunc(slices.Clone(c.Scopes), func(s string) bool { return s == "profile" })
+				c.DefaultScopes = nil
+			})
+		})
+		res := h.Redeem("shop", code)
+		wantStatus(t, "redeemed", res, http.StatusOK)
+		if got := res.Text("scope"); got != "openid" {
+			t.Errorf("scope = %q, want what the client may still have", got)
+		}
+	})
 }
 
 // TestVerifierIsNoSecret: a confidential client that must use PKCE authenticates all the same. The verifier proves that

@@ -46,6 +46,7 @@ type fakeAuthority struct {
 	flows    []fakeFlow
 	err      error
 	panics   bool
+	gone     error // nobody can be asked
 	asked    int
 	ended    []string
 	clock    time.Duration // how far the clock of protect is ahead
@@ -311,6 +312,11 @@ func (p *testProtect) wire(f *fakeAuthority, ctx caddy.Context) error {
 	}
 	p.recheck, p.now = fakeRecheck, f.now
 	p.enter = func(context.Context) (Entrance, error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.gone != nil {
+			return Entrance{}, f.gone
+		}
 		return Entrance{Authority: f, Pages: pages, Leave: func() {}}, nil
 	}
 	p.origin = func(r *http.Request) event.Origin {

@@ -24,12 +24,13 @@ import (
 
 // ends are the ways in which a credential that has been accepted is not accepted any more.
 var ends = map[string]func(f *fakeAuthority, raw string){
-	"revoked":           func(f *fakeAuthority, raw string) { delete(f.tokens, raw) },
-	"the lookup fails":  func(f *fakeAuthority, _ string) { f.err = errors.New("storage is down") },
-	"the lookup panics": func(f *fakeAuthority, _ string) { f.panics = true },
+	"revoked":                func(f *fakeAuthority, raw string) { delete(f.tokens, raw) },
+	"the lookup fails":       func(f *fakeAuthority, _ string) { f.err = errors.New("storage is down") },
+	"the lookup panics":      func(f *fakeAuthority, _ string) { f.panics = true },
+	"nobody is there to ask": func(f *fakeAuthority, _ string) { f.gone = errors.New("the configuration has stopped") },
 }
 
-func (f *fakeAuthority) mend() { f.set(func() { f.err, f.panics = nil, false }) }
+func (f *fakeAuthority) mend() { f.set(func() { f.err, f.panics, f.gone = nil, false, nil }) }
 
 // A WebSocket that stands open ends when its credential can no longer be told to be good.
 func TestWebSocketEnds(t *testing.T) {

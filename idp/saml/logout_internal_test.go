@@ -214,6 +214,16 @@ func TestLogoutRefused(t *testing.T) {
 			w.clock.add(time.Hour)
 			return r
 		},
+		"attack 161: after the time that it names": func(w *world) *http.Request {
+			e := w.theirs("LogoutRequest", logoutOf("p-1"))
+			e.CreateAttr("NotOnOrAfter", "2020-01-01T00:00:00Z")
+			return w.arrives(e, bindingRedirect, paramRequest, "", idpKey())
+		},
+		"attack 157: two names, one of them encrypted": func(w *world) *http.Request {
+			e := w.theirs("LogoutRequest", logoutOf("p-1"))
+			e.CreateElement("EncryptedID").CreateAttr("xmlns", nsAssertion)
+			return w.arrives(e, bindingRedirect, paramRequest, "", idpKey())
+		},
 		"attack 163: a second time": func(w *world) *http.Request {
 			e := w.theirs("LogoutRequest", logoutOf("p-1"))
 			if h := w.slo(w.arrives(e, bindingRedirect, paramRequest, "", idpKey())); h.failed != nil {

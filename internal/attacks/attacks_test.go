@@ -131,6 +131,11 @@ func TestCheck(t *testing.T) {
 	if wrong := check(both); len(wrong) != 1 || !strings.Contains(wrong[0], "still the reason") {
 		t.Errorf("with a test and a reason: check = %q", wrong)
 	}
+	untried := maps.Clone(all)
+	delete(untried, claim{kindPeer, peers[0].Number})
+	if wrong := check(untried); len(wrong) != 1 || !strings.Contains(wrong[0], "has neither") {
+		t.Errorf("peer without a test: check = %q", wrong)
+	}
 	unknown := maps.Clone(all)
 	unknown[claim{kindPeer, 1000}] = one
 	if wrong := check(unknown); len(wrong) != 1 || !strings.Contains(wrong[0], "claims peer 1000") {

@@ -84,8 +84,3 @@ var peerReasons = map[int]string{
 	62: "There are no streams of shared signals yet.",
 	69: "Gatehouse is no client of another server on behalf of its own clients.",
 }
-
-// peersOpen are the cases that can be tested and have no test yet.
-var peersOpen = []int{
-	6, 17, 22, 23, 24, 26, 27, 28, 29, 31, 32, 36, 38, 41, 42, 43, 44, 47, 48, 51, 53, 54, 56, 57, 61, 63, 67, 68,
-}
