@@ -83,14 +83,37 @@ func TestEncryptionKey(t *testing.T) {
 	if got := s.enters(token); got != http.StatusOK {
 		t.Errorf("after a refused key: status = %d, want 200", got)
 	}
-	s.key = ""
-	s.mustLoad()
+	s.key = "encryption_key " + testKey // the older one is gone: what it had sealed was sealed anew
+	eventually(t, "the new key has sealed everything", func() bool { return s.load() == nil })
 	if again, err := os.ReadFile(file); err != nil || string(again) != string(first) {
 		t.Error("the key file changed")
 	}
 	// Counters go on in the registry of each new configuration.
 	if _, body := s.do(s.request(http.MethodGet, "http://"+s.admin+"/metrics", nil)); !strings.Contains(body, "gatehouse_token_responses_total 1\n") {
 		t.Error("/metrics lost its counters at a reload")
+	}
+}
+
+// TestOlderEncryptionKeyCanGo: after the encryption key was replaced, the server says when the older one is needed no
+// more, and then starts and signs without it.
+func TestOlderEncryptionKeyCanGo(t *testing.T) {
+	s := newServer(t)
+	s.key = "encryption_key " + otherKey
+	s.mustLoad()
+	_, jwks := s.get("/oauth/jwks")
+	s.key = "encryption_key " + testKey + " " + otherKey
+	s.mustLoad()
+	if out := s.run("", "keys", "reseal"); !strings.Contains(out, "older encryption keys can be removed") {
+		t.Errorf("keys reseal = %s, want that the older key can go", out)
+	}
+	s.stop()
+	s.key = "encryption_key " + testKey
+	s.mustLoad()
+	if _, now := s.get("/oauth/jwks"); now != jwks {
+		t.Error("the signing keys changed when the older encryption key was removed")
+	}
+	if out := s.run("", "keys", "reseal"); !strings.Contains(out, "has one encryption key") || !strings.Contains(out, "0 signing keys, 0 secrets") {
+		t.Errorf("keys reseal with one key = %s", out)
 	}
 }
 

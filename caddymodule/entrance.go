@@ -42,7 +42,7 @@ func (a *App) Instance(ctx context.Context) (*command.Instance, error) {
 	scopes, _ := a.Known()
 	out := &command.Instance{
 		Scopes: scopes,
-		Sites:  a.guardedSites(), PlaceOf: a.Places.Of, Written: a.written,
+		Sites:  a.guardedSites(), PlaceOf: a.Places.Of, Written: a.written, Reseal: inst.reseal,
 		Issuer: inst.issuer.String(), Authz: inst.authz, Identity: inst.identity, Config: inst.config, Store: inst.core.Store, Place: inst.core.place, Refusals: inst.core.refused,
 		Check: inst.health, Findings: func(ctx context.Context) ([]finding.Finding, error) { return inst.findings(ctx, a) },
 		Providers: inst.providers.Check, Log: inst.log, Leave: inst.leave,

@@ -82,6 +82,7 @@ func (i *instance) work(a *App) {
 		defer close(i.stopped)
 		var workers sync.WaitGroup
 		workers.Go(func() { i.watchCertificates(ctx) })
+		workers.Go(func() { i.resealAll(ctx) })
 		for _, w := range i.tell.webhooks {
 			workers.Go(func() { w.Run(ctx) })
 		}

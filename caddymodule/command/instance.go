@@ -37,6 +37,8 @@ type Instance struct {
 	Findings func(ctx context.Context) ([]finding.Finding, error)
 	// Written returns a client as the configuration says it, or nil.
 	Written func(id string) *client.Client
+	// Reseal seals with the first encryption key what an older one has sealed, from behind after on.
+	Reseal func(ctx context.Context, after string) (Resealed, error)
 	// PlaceOf returns where an option stands in the Caddyfile, as file:line, or "".
 	PlaceOf func(option string) string
 	// Providers asks the identity providers and returns their answers by their ids: ok, or what is wrong.

@@ -95,7 +95,7 @@ waiting already nothing happens. Keys rotate by themselves every 90 days.`,
 			return printResult(cmd, all, keyTable(all).lines()...)
 		},
 	}
-	return group("keys", "Lists and rotates the signing keys", list, rotate)
+	return group("keys", "Lists and rotates the signing keys", list, rotate, resealCommand())
 }
 
 func keyTable(all []keys.Info) *table {

@@ -16,8 +16,7 @@ var unused = allowance{
 	"Sign":        "to do: unexport; its test checks the example of Standard Webhooks",
 	"Hook.Post":   "to do: unexport",
 
-	"FieldText":      "to do: unexport or remove",
-	"Service.Reseal": "to do: unexport",
+	"FieldText": "to do: unexport or remove",
 
 	"Tables":     "the test that reads the store of an earlier version",
 	"Gate.Enter": "to do: unexport",

@@ -85,6 +85,9 @@ func (k *Keyring) IsCurrent(sealed []byte) bool {
 	return len(sealed) >= len(id) && string(sealed[:len(id)]) == string(id[:])
 }
 
+// HasOlder tells whether the ring has keys besides the first one.
+func (k *Keyring) HasOlder() bool { return len(k.keys) > 1 }
+
 // Derive returns 32 bytes for a purpose from the first key (HKDF-SHA256, RFC 5869), such as the key of CSRF tokens.
 func (k *Keyring) Derive(purpose string) []byte { return derive(k.keys[0].root, purpose) }
 

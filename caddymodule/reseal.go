@@ -1,0 +1,69 @@
+package caddymodule
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/command"
+)
+
+const (
+	resealAgain  = time.Hour // after a failure
+	resealReport = 10_000    // people between two lines of the log
+)
+
+// reseal seals what lasts and an older encryption key has sealed with the first one: the secrets of the next people
+// behind after, and before those the signing keys, settings and key pairs. (docs/decisions.md#encryption-keys)
+func (i *instance) reseal(ctx context.Context, after string) (out command.Resealed, err error) {
+	out.Older = i.core.keyring.HasOlder()
+	if after == "" {
+		if out.SigningKeys, err = i.core.keys.Reseal(ctx); err == nil {
+			err = i.config.Reseal(ctx)
+		}
+		if err != nil {
+			return out, err
+		}
+	}
+	part, err := i.identity.StepUp.Reseal(ctx, after)
+	out.People, out.Sealed, out.Left, out.Next = part.People, part.Sealed, part.Left, part.Next
+	return out, err
+}
+
+// resealAll calls reseal to the end, if there are older keys, and says when they can go.
+func (i *instance) resealAll(ctx context.Context) {
+	if !i.core.keyring.HasOlder() {
+		return
+	}
+	var all command.Resealed
+	for after, reported := "", 0; ; {
+		part, err := i.reseal(ctx, after)
+		if err != nil && ctx.Err() == nil {
+			i.log.Error("what older encryption keys have sealed is not sealed anew; trying again", zap.Error(err))
+			select {
+			case <-ctx.Done():
+			case <-time.After(resealAgain):
+			}
+		}
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			continue
+		}
+		all.Add(part)
+		if all.People >= reported+resealReport {
+			reported = all.People
+			i.log.Info("sealing with the first encryption key", zap.Int("people", all.People), zap.Int("sealed", all.Sealed))
+		}
+		if after = part.Next; after == "" {
+			break
+		}
+	}
+	say := i.log.Info
+	if all.Left > 0 {
+		say = i.log.Warn
+	}
+	say(all.Verdict(), zap.Int("people", all.People), zap.Int("sealed", all.Sealed), zap.Int("signing_keys", all.SigningKeys), zap.Int("left", all.Left))
+}

@@ -1,0 +1,105 @@
+package identity_test
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity/stepup"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// sealWith starts the service anew with encryption keys, the first of which seals.
+func (h *harness) sealWith(keys ...byte) {
+	h.t.Helper()
+	var ring [][]byte
+	for _, k := range keys {
+		ring = append(ring, bytes.Repeat([]byte{k}, secret.KeySize))
+	}
+	var err error
+	if h.keyring, err = secret.NewKeyring(ring...); err != nil {
+		h.t.Fatal(err)
+	}
+	h.start()
+}
+
+// reseal seals everything anew and returns what was done, and in how many parts.
+func (h *harness) reseal() (all stepup.Resealed, parts int) {
+	h.t.Helper()
+	for {
+		part, err := h.StepUp.Reseal(h.t.Context(), all.Next)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		all.People, all.Sealed, all.Left, all.Next = all.People+part.People, all.Sealed+part.Sealed, all.Left+part.Left, part.Next
+		if parts++; all.Next == "" {
+			return all, parts
+		}
+	}
+}
+
+// TestStepUpAfterTheOldKeyIsGone: after the encryption key was replaced and everything sealed anew, the older key can
+// be removed, and authenticator apps and PINs still work.
+func TestStepUpAfterTheOldKeyIsGone(t *testing.T) {
+	t.Parallel()
+	h, u := stepping(t, 3)
+	h.sealWith(1)
+	b := h.plain()
+	app, _, _ := b.app(authenticatorPage)
+	u.Features.PINEnabled = true
+	b.pin("827164")
+	h.sealWith(2, 1)
+	if all, _ := h.reseal(); all.People != 1 || all.Sealed != 2 || all.Left != 0 {
+		t.Errorf("Reseal = %+v, want two secrets of one person", all)
+	}
+	if all, _ := h.reseal(); all.Sealed != 0 || all.Left != 0 {
+		t.Errorf("Reseal again = %+v, want nothing to do", all)
+	}
+	h.sealWith(2)
+	h.clock.Advance(time.Minute)
+	other := h.plain()
+	page := other.get(other.get("/next").url + "&method=authenticator")
+	if a := other.post(page, "code", h.code(app)); a.Code != http.StatusSeeOther {
+		t.Errorf("the code of the app by the newer key alone = %d\n%s", a.Code, a.Body)
+	}
+	u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = false
+	u.StepUp.AuthenticationMethods.PINAuthenticationLevel = 3
+	other = h.plain()
+	if a := other.post(other.get("/next"), "code", "827164"); a.Code != http.StatusSeeOther {
+		t.Errorf("the PIN by the newer key alone = %d\n%s", a.Code, a.Body)
+	}
+}
+
+// TestResealInParts: however many people there are, one call looks at a bounded number, and what no key opens is
+// counted and left alone.
+func TestResealInParts(t *testing.T) {
+	t.Parallel()
+	h, _ := stepping(t, 3)
+	h.sealWith(1)
+	h.plain().app(authenticatorPage)
+	var raw []byte
+	for key, value := range h.dump() {
+		if len(key) > len(stepUpKey) && key[:len(stepUpKey)] == stepUpKey {
+			raw = []byte(value)
+		}
+	}
+	const people = 450
+	err := h.store.Update(t.Context(), func(tx storage.Tx) error {
+		for n := range people { // sealed for another person, so that no key opens them
+			if err := tx.Put(fmt.Appendf(nil, "%sperson-%d", stepUpKey, n), raw, time.Time{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.sealWith(2, 1)
+	if all, parts := h.reseal(); all.People != people+1 || all.Sealed != 1 || all.Left != people || parts < 3 {
+		t.Errorf("Reseal = %+v in %d parts, want %d people in at least 3, and 1 secret", all, parts, people+1)
+	}
+}
