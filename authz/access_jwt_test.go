@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
 // accessJWT verifies an access token as a resource server does, with the published keys alone (RFC 9068 4), and returns
@@ -99,6 +100,61 @@ func TestAccessJWT(t *testing.T) {
 			h.Invariants(t)
 		})
 	}
+}
+
+// TestNewClientsSignWithES256: JWT access tokens of clients that name no algorithm are signed with ES256, except those
+// of clients that an earlier version knew, whose resource servers can expect RS256. ID tokens stay RS256.
+func TestNewClientsSignWithES256(t *testing.T) {
+	t.Parallel()
+	jwt := func(id, alg string) client.Client {
+		return client.Client{
+			ID: id, Secrets: []secret.String{secret.New(authztest.Secret(id))}, Grants: []string{"client_credentials"},
+			Scopes: []string{"a"}, TokenFormat: "jwt", IDTokenAlg: alg,
+		}
+	}
+	h := authztest.New(t)
+	add := func(id, alg string) {
+		if _, err := h.Server().Clients().Add(t.Context(), jwt(id, alg), authztest.Admin); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(id, alg string) {
+		t.Helper()
+		res := h.Post("/oauth/token", url.Values{"grant_type": {"client_credentials"}}, authztest.Basic(id, authztest.Secret(id))...)
+		wantStatus(t, "token of "+id, res, 200)
+		accessJWT(t, h, res.Text("access_token"), alg)
+	}
+	accessJWT(t, h, h.Tokens("jwt", authztest.Demo).Access, "ES256")
+	if id := h.Tokens("jwt", authztest.Demo).ID; !strings.HasPrefix(id, "eyJhbGciOiJSUzI1NiI") {
+		t.Errorf("ID token = %.30s…, want RS256", id)
+	}
+	add("stored", "")
+	add("named", "RS256")
+	want("stored", "ES256")
+	want("named", "RS256")
+	if err := authz.ForgetAlgorithms(t.Context(), h.Store); err != nil {
+		t.Fatal(err)
+	}
+	h.Restart(nil) // the first start of this version
+	h.Restart(func(c *authz.Config) {
+		late, loud := jwt("late", ""), jwt("loud", "EdDSA")
+		c.Clients = append(c.Clients, &late, &loud)
+	})
+	add("stored-late", "")
+	for range 2 {
+		accessJWT(t, h, h.Token("jwt", url.Values{"grant_type": {"client_credentials"}, "scope": {"orders.read"}}).Text("access_token"), "RS256")
+		want("stored", "RS256")
+		want("late", "ES256")
+		want("loud", "EdDSA")
+		want("stored-late", "ES256")
+		h.Restart(nil)
+	}
+	err := h.Server().Clients().Change(t.Context(), "stored", "", authztest.Admin, func(c *client.Client) error { c.Name = "Renamed"; return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	want("stored", "RS256")
+	h.Invariants(t)
 }
 
 func TestAccessJWTAttacks(t *testing.T) {

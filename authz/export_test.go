@@ -68,6 +68,34 @@ func EarlierLogouts(ctx context.Context, store storage.Store) (n int, err error)
 // SettleTallies does what Run does with counted tokens.
 func SettleTallies(ctx context.Context, s *Server) error { return s.tokens.SettleTallies(ctx) }
 
+// ForgetAlgorithms makes a store one of an earlier version, which kept no algorithm of access tokens.
+func ForgetAlgorithms(ctx context.Context, store storage.Store) error {
+	type clientRecord struct {
+		Client    []byte    `cbor:"1,keyasint"`
+		CreatedAt time.Time `cbor:"2,keyasint"`
+	}
+	clients := storage.NewTable[clientRecord]("authz_client")
+	return store.Update(ctx, func(tx storage.Tx) error {
+		for rec, err := range tx.Scan(storage.Range{Prefix: []byte("authz_client_alg/")}) {
+			if err != nil {
+				return err
+			}
+			if err := tx.Delete(rec.Key); err != nil {
+				return err
+			}
+		}
+		for e, err := range clients.Scan(tx, storage.Range{}) {
+			if err != nil {
+				return err
+			}
+			if err := clients.Put(tx, e.Key, e.Value, time.Time{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // heldList is a list of grants as token stores it, listedGrant as versions before did.
 type (
 	heldList struct {

@@ -168,10 +168,13 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 	for _, o := range cfg.SiteOrigins {
 		s.sites[o] = true
 	}
-	var err error
+	used, err := token.IsUsed(ctx, deps.Store)
+	if err != nil {
+		return nil, fmt.Errorf("authz: %w", err)
+	}
 	s.clients, err = registry.New(ctx, registry.Config{
 		Issuer: cfg.Issuer, Clients: cfg.Clients, APIClients: cfg.APIClients, Scopes: cfg.Scopes, Providers: cfg.Providers,
-		OutboundAllow: cfg.OutboundAllow,
+		OutboundAllow: cfg.OutboundAllow, Used: used,
 	}, registry.Deps{
 		Store: deps.Store, Keyring: deps.Keyring, Hasher: deps.Hasher, Events: deps.Events, Passwords: deps.Passwords != nil,
 		Providers: deps.Providers, Origin: deps.Origin, Log: deps.Log, Now: deps.Now, Random: deps.Random,

@@ -40,6 +40,9 @@ type Client struct {
 	Consent       string   `json:"consent,omitempty"`        // on (default: remembered), off, always
 	PKCERequired  bool     `json:"pkce_required,omitempty"`
 	IDTokenAlg    string   `json:"id_token_alg,omitempty"` // RS256 (default), ES256, EdDSA
+	// AccessTokenAlg signs its access tokens that are JWTs, if it names no algorithm. The registry knows it.
+	// (docs/decisions.md#jwt-signatures)
+	AccessTokenAlg string `json:"-"`
 	// IDTokenClaims puts the claims of the scopes into the ID token too, for libraries that read no others.
 	IDTokenClaims bool   `json:"id_token_claims,omitempty"`
 	SubjectType   string `json:"subject_type,omitempty"` // public (default), pairwise

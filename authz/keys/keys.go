@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -53,6 +54,9 @@ type Keys struct {
 	now     func() time.Time
 	random  io.Reader
 	log     *zap.Logger
+	// turns lets one RSA signature at a time run on each core. One takes a millisecond and more: with many at once all
+	// would be late, and the requests that sign nothing too.
+	turns chan struct{}
 
 	version atomic.Uint64
 	mu      sync.RWMutex // guards keys
@@ -78,7 +82,7 @@ func New(ctx context.Context, store storage.Store, keyring *secret.Keyring, now 
 	if log == nil {
 		log = zap.NewNop()
 	}
-	k := &Keys{store: store, keyring: keyring, now: now, random: random, log: log}
+	k := &Keys{store: store, keyring: keyring, now: now, random: random, log: log, turns: make(chan struct{}, runtime.GOMAXPROCS(0))}
 	if err := k.load(ctx); err != nil {
 		return nil, err
 	}
@@ -314,6 +318,10 @@ func (k *Keys) Sign(alg, typ string, claims any) (string, error) {
 	payload, err := json.Marshal(claims)
 	if err != nil {
 		return "", err
+	}
+	if alg == string(jose.RS256) {
+		k.turns <- struct{}{}
+		defer func() { <-k.turns }()
 	}
 	signed, err := use.signers[typ].Sign(payload)
 	if err != nil {

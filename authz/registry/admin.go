@@ -60,7 +60,7 @@ func (r *Registry) Add(ctx context.Context, c client.Client, by event.Actor) (se
 	e.ClientID = c.ID
 	now := r.now()
 	err = r.deps.Store.Update(ctx, func(tx storage.Tx) error {
-		if err := clients.Create(tx, c.ID, clientRecord{Client: raw, CreatedAt: now}, never); err != nil {
+		if err := clients.Create(tx, c.ID, clientRecord{Client: raw, CreatedAt: now, AccessAlg: accessAlg}, never); err != nil {
 			return err
 		}
 		return r.deps.Events.Append(tx, e)
@@ -107,7 +107,7 @@ func (r *Registry) List(ctx context.Context) ([]Info, error) {
 			if err != nil {
 				return err
 			}
-			reg, err := r.parse(e.Key, e.Value.Client)
+			reg, err := r.parse(e.Key, e.Value)
 			if err != nil {
 				return err
 			}

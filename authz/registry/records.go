@@ -9,8 +9,9 @@ import (
 // Every stored record of the package. The names are those of authz, from which the package came, since they are on
 // disk.
 var (
-	clients      = storage.NewTable[clientRecord]("authz_client")      // client id; those added by command
-	clientStates = storage.NewTable[clientState]("authz_client_state") // client id
+	clients      = storage.NewTable[clientRecord]("authz_client")        // client id; those added by command
+	clientStates = storage.NewTable[clientState]("authz_client_state")   // client id
+	algorithms   = storage.NewTable[algorithmRecord]("authz_client_alg") // client id; those of the configuration. algorithmsKept
 	// client, hash of the jti of a used client assertion
 	assertions = storage.NewTable[struct{}]("authz_assertion")
 )
@@ -25,4 +26,14 @@ type clientState struct {
 type clientRecord struct {
 	Client    []byte    `cbor:"1,keyasint"`
 	CreatedAt time.Time `cbor:"2,keyasint"`
+	// AccessAlg signs the access tokens that are JWTs, if the client names no algorithm. Empty: made by an earlier version
+	AccessAlg string `cbor:"3,keyasint,omitempty"`
+}
+
+// algorithmsKept says that the table of algorithms has all clients of before.
+const algorithmsKept = ""
+
+// algorithmRecord is what AccessAlg of clientRecord is for a client of the configuration.
+type algorithmRecord struct {
+	AccessAlg string `cbor:"1,keyasint,omitempty"`
 }

@@ -81,6 +81,8 @@ type Config struct {
 	Providers  []Provider // besides identity, which always exists, and those of Deps.Providers
 	// OutboundAllow are networks besides public ones to which addresses of clients that were added by command can lead.
 	OutboundAllow []netip.Prefix
+	// Used says that a server has worked on the store before.
+	Used bool
 }
 
 // entry is a client ready for use: defaults filled in, secrets as keyed hashes.
@@ -141,6 +143,9 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Registry, error) {
 	if err := p.Join(); err != nil {
 		return nil, fmt.Errorf("authz: %w", err)
 	}
+	if err := r.settleAlgorithms(ctx, cfg.Clients, cfg.Used); err != nil {
+		return nil, err
+	}
 	return r, nil
 }
 
@@ -195,7 +200,7 @@ func (r *Registry) read(tx storage.Tx, id string) (*entry[client.Client], error)
 	if err != nil || !found {
 		return nil, err
 	}
-	return r.parse(id, rec.Client)
+	return r.parse(id, rec)
 }
 
 // declares tells whether a client stands in the configuration.
@@ -226,9 +231,10 @@ func (r *Registry) view(ctx context.Context, fn func(storage.Tx) error) error {
 func (r *Registry) now() time.Time { return r.deps.Now().UTC() }
 
 // parse returns the stored client, whose JSON is read once as long as it stays the same.
-func (r *Registry) parse(id string, raw []byte) (*entry[client.Client], error) {
-	return r.stored.get(id, raw, func(c *client.Client) *entry[client.Client] {
-		return &entry[client.Client]{c.WithDefaults(), r.checks.credential("client", c.ID, nil, c.SecretHashes)}
+func (r *Registry) parse(id string, rec clientRecord) (*entry[client.Client], error) {
+	return r.stored.get(id, rec, func(c *client.Client) *entry[client.Client] {
+		full := withAlgorithm(c.WithDefaults(), c, rec.AccessAlg)
+		return &entry[client.Client]{full, r.checks.credential("client", c.ID, nil, c.SecretHashes)}
 	})
 }
 
@@ -269,7 +275,7 @@ func (r *Registry) DecodeWithEpoch(id string, values [][]byte) (c *client.Client
 	if err != nil {
 		return nil, epoch, err
 	}
-	reg, err := r.parse(id, rec.Client)
+	reg, err := r.parse(id, rec)
 	if err != nil {
 		return nil, epoch, err
 	}
@@ -284,24 +290,25 @@ type parseCache struct {
 
 type parseCacheEntry struct {
 	raw []byte
+	alg string
 	reg *entry[client.Client]
 }
 
-func (p *parseCache) get(id string, raw []byte, build func(*client.Client) *entry[client.Client]) (*entry[client.Client], error) {
+func (p *parseCache) get(id string, rec clientRecord, build func(*client.Client) *entry[client.Client]) (*entry[client.Client], error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if e, ok := p.of[id]; ok && bytes.Equal(e.raw, raw) {
+	if e, ok := p.of[id]; ok && e.alg == rec.AccessAlg && bytes.Equal(e.raw, rec.Client) {
 		return e.reg, nil
 	}
 	c := new(client.Client)
-	if err := json.Unmarshal(raw, c); err != nil {
+	if err := json.Unmarshal(rec.Client, c); err != nil {
 		return nil, fmt.Errorf("%w: client %q: %w", storage.ErrCorrupt, id, err)
 	}
 	reg := build(c)
 	if p.of == nil || len(p.of) >= maxParsed {
 		p.of = map[string]parseCacheEntry{}
 	}
-	p.of[id] = parseCacheEntry{bytes.Clone(raw), reg}
+	p.of[id] = parseCacheEntry{bytes.Clone(rec.Client), rec.AccessAlg, reg}
 	return reg, nil
 }
 

@@ -1,6 +1,7 @@
 package token
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 	"time"
@@ -29,7 +30,7 @@ type accessClaims struct {
 	UsageLimit int      `json:"usl,omitempty"`
 }
 
-// signAccess returns an access token as a JWT, signed like the client's ID tokens, and the key of its record. The
+// signAccess returns an access token as a JWT, and the key of its record. The
 // record decides about validity: the JWT alone opens nothing here, so it can be revoked, limited and counted like any
 // other token.
 func (l *Ledger) signAccess(c *client.Client, rec *Access) (token, key string, err error) {
@@ -49,7 +50,7 @@ func (l *Ledger) signAccess(c *client.Client, rec *Access) (token, key string, e
 	} else {
 		claims.AuthTime, claims.AMR = rec.AuthTime.Unix(), methodReferences(SignIn{AMR: rec.AMR, Provider: rec.Provider, References: rec.References})
 	}
-	token, err = l.deps.Keys.Sign(c.IDTokenAlg, keys.TypeAccessToken, claims)
+	token, err = l.deps.Keys.Sign(cmp.Or(c.AccessTokenAlg, c.IDTokenAlg), keys.TypeAccessToken, claims)
 	return token, jwtKey(id), err
 }
 

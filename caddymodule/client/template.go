@@ -13,19 +13,21 @@ type template struct {
 	name     string
 	callback string // path of the redirect URI that the library has by default
 	idToken  bool   // it signs in by an ID token alone and has no secret (response_type=id_token)
+	// es256: it verifies ES256 without being told, by what the metadata of the issuer name. Others want RS256.
+	es256 bool
 }
 
 // templates are the libraries that For knows, in the order of the alphabet. They read the name and groups of people
 // from the ID token.
 var templates = []template{
-	{name: "aspnet", callback: "/signin-oidc"},
+	{name: "aspnet", callback: "/signin-oidc", es256: true},
 	{name: "auth.js", callback: "/api/auth/callback/gatehouse"},
 	{name: "django-allauth", callback: "/accounts/oidc/gatehouse/login/callback/"},
 	{name: "express-openid-connect", callback: "/callback", idToken: true},
 	{name: "gitlab", callback: "/users/auth/openid_connect/callback"},
 	{name: "grafana", callback: "/login/generic_oauth"},
 	{name: "nextcloud", callback: "/apps/user_oidc/code"},
-	{name: "oauth2-proxy", callback: "/oauth2/callback"},
+	{name: "oauth2-proxy", callback: "/oauth2/callback", es256: true},
 	{name: "spring", callback: "/login/oauth2/code/gatehouse"},
 }
 
@@ -74,5 +76,8 @@ func (c *Client) For(library, address string) error {
 	}
 	c.Name = cmp.Or(c.Name, c.ID)
 	c.IDTokenClaims = true
+	if t.es256 {
+		c.IDTokenAlg = cmp.Or(c.IDTokenAlg, "ES256")
+	}
 	return nil
 }

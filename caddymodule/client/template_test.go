@@ -45,6 +45,25 @@ func TestForKeepsWhatIsSaid(t *testing.T) {
 	}
 }
 
+// TestForChoosesES256: the cheaper signature, where the library takes it and the client names no other.
+func TestForChoosesES256(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ library, named, want string }{
+		{"oauth2-proxy", "", "ES256"},
+		{"auth.js", "", ""},
+		{"aspnet", "", "ES256"},
+		{"oauth2-proxy", "RS256", "RS256"},
+		{"spring", "", ""},
+		{"express-openid-connect", "", ""},
+		{"django-allauth", "", ""},
+	} {
+		c := Client{ID: "app", IDTokenAlg: tc.named}
+		if err := c.For(tc.library, "https://app.example.com"); err != nil || c.IDTokenAlg != tc.want {
+			t.Errorf("For(%q) of a client with %q = %q, %v, want %q", tc.library, tc.named, c.IDTokenAlg, err, tc.want)
+		}
+	}
+}
+
 func TestForRefusals(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, library, address, want string }{

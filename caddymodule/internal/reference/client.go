@@ -65,7 +65,7 @@ scopes openid profile email`,
 			Word: "id_token_claims", Arguments: "on|off", Default: "`off`", Example: "id_token_claims on",
 			Text: "The claims of the scopes, such as name and groups, are in the ID token, too, for libraries that do not ask the userinfo endpoint.",
 		},
-		{Word: "token_format", Arguments: "opaque|jwt", Default: "`opaque`", Text: "The form of its access tokens. `jwt` is that of RFC 9068, signed like its ID tokens, and lives for a day at most.", Example: "token_format jwt"},
+		{Word: "token_format", Arguments: "opaque|jwt", Default: "`opaque`", Text: "The form of its access tokens. `jwt` is that of RFC 9068. It is signed with `id_token_alg` if that is given, otherwise with ES256, and lives for a day at most.", Example: "token_format jwt"},
 		{
 			Word: "subject_type", Arguments: "public|pairwise", Default: "`public`", Example: "subject_type pairwise",
 			Text: "The identifier by which the client knows a person (`sub`): the same for all clients, or another one for each host of redirect URIs.",
