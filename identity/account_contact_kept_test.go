@@ -25,7 +25,7 @@ func TestContactSurvivesStepUp(t *testing.T) {
 		u.StepUp.Actions.ChangeEmailAuthenticationLevel = 2
 		low := h.browser()
 		low.signIn(demo, demoPassword)
-		a := low.fill(low.get("/account/profile"), path, "kind", kind, "do", "add", "value", value)
+		a := low.fill(low.get("/account/profile?edit=details"), path, "kind", kind, "do", "add", "value", value)
 		to := a.Header().Get("Location")
 		if a.Code != http.StatusSeeOther || !strings.HasPrefix(to, "/step-up?flow=") || strings.Contains(to, "typed") {
 			t.Fatalf("%s: the form = %d to %q, want the step-up", kind, a.Code, to)
@@ -48,17 +48,17 @@ func TestContactSurvivesStepUp(t *testing.T) {
 	}
 	t.Run("attack 26: a form of another site keeps nothing", func(t *testing.T) {
 		low.header = http.Header{"Sec-Fetch-Site": {"cross-site"}}
-		low.fill(low.get("/account/profile"), path, "kind", "email", "do", "add", "value", "evil@example.org")
+		low.fill(low.get("/account/profile?edit=details"), path, "kind", "email", "do", "add", "value", "evil@example.org")
 		low.header = nil
 		low.do(http.MethodPost, path, "kind=email&do=add&value=evil@example.org")
 		for _, value := range []string{"a\x00b", strings.Repeat("a", 5000)} {
-			low.fill(low.get("/account/profile"), path, "kind", "email", "do", "add", "value", value)
+			low.fill(low.get("/account/profile?edit=details"), path, "kind", "email", "do", "add", "value", value)
 		}
 		if body := low.get("/account/profile").Body.String(); strings.Contains(body, "evil@") || strings.Contains(body, "autofocus") {
 			t.Errorf("the page shows what was never typed there:\n%s", body)
 		}
 	})
-	low.fill(low.get("/account/profile"), path, "kind", "email", "do", "add", "value", "late@example.org")
+	low.fill(low.get("/account/profile?edit=details"), path, "kind", "email", "do", "add", "value", "late@example.org")
 	h.clock.Advance(59 * time.Minute)
 	low.get("/account/profile")
 	h.clock.Advance(time.Minute)

@@ -386,7 +386,7 @@ func TestEditableMapping(t *testing.T) {
 			e.at("partner")
 			b := e.browser()
 			si := e.mustEnter(b, ann())
-			if n := strings.Count(b.get("/account/profile").Body.String(), " readonly"); n != tt.shownAsReadOnly {
+			if n := strings.Count(b.get("/account/profile?edit=details").Body.String(), " readonly"); n != tt.shownAsReadOnly {
 				t.Errorf("%d fields are read only, want %d", n, tt.shownAsReadOnly)
 			}
 			wantDone(t, "the form", b.sendTo("/account/profile", "form", "details", "given_name", "Mine", "family_name", "Own"), "/account/profile?done=saved")

@@ -60,7 +60,7 @@ func TestAccountForms(t *testing.T) {
 			same(t)
 		})
 		t.Run("attack 282: with the token of another person's page: "+path, func(t *testing.T) {
-			foreign := url.Values{"csrf": {other.get("/account/profile").csrf()}}
+			foreign := url.Values{"csrf": {other.get("/account/profile?edit=details").csrf()}}
 			for k := range v {
 				foreign.Set(k, v.Get(k))
 			}
@@ -72,14 +72,14 @@ func TestAccountForms(t *testing.T) {
 		t.Run("attack 282: from another site: "+path, func(t *testing.T) {
 			b.header = http.Header{"Sec-Fetch-Site": {"cross-site"}}
 			defer func() { b.header = nil }()
-			v := url.Values{"csrf": {b.get("/account/profile").csrf()}}
+			v := url.Values{"csrf": {b.get("/account/profile?edit=details").csrf()}}
 			if a := b.do(http.MethodPost, path, v.Encode()); a.Code != http.StatusForbidden && a.Header().Get("Location") != "/account/profile" {
 				t.Errorf("POST %s = %d", path, a.Code)
 			}
 			same(t)
 		})
 	}
-	form := b.get("/account/profile")
+	form := b.get("/account/profile?edit=details")
 	u.StepUp.Actions.DashboardStepUpAuthenticationLevel = 2
 	u.StepUp.Actions.ChangeEmailAuthenticationLevel, u.StepUp.Actions.ChangePasswordAuthenticationLevel = 2, 2
 	for path, fields := range accountForms {
@@ -146,7 +146,7 @@ func TestVerificationPhone(t *testing.T) {
 	h.start()
 	post := func(do, value string) *answer {
 		t.Helper()
-		return b.fill(b.get("/account/profile"), "/account/profile/contact", "kind", "phone", "do", do, "value", value)
+		return b.fill(b.get("/account/profile?edit=details"), "/account/profile/contact", "kind", "phone", "do", do, "value", value)
 	}
 	u.Attributes.Verification.MobileNumberEnabled = true
 	wantDone(t, "while no text message is sent", post("add", "+31 6 11111111"), "/account/profile?done=added")

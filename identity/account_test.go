@@ -29,7 +29,11 @@ func (b *browser) fill(page *answer, action string, fields ...string) *answer {
 // sendTo opens a page and posts to the same path.
 func (b *browser) sendTo(path string, fields ...string) *answer {
 	b.h.t.Helper()
-	return b.fill(b.get(path), path, fields...)
+	form := path
+	if path == "/account/profile" {
+		form += "?edit=details"
+	}
+	return b.fill(b.get(form), path, fields...)
 }
 
 // wantDone checks that an answer is a redirect to this page, which says what was done.
@@ -71,7 +75,7 @@ func dashboard(t *testing.T) (*harness, *browser, *config.Units, *notifytest.Not
 func TestProfile(t *testing.T) {
 	t.Parallel()
 	h, b, u, _ := dashboard(t)
-	page := b.get("/account/profile")
+	page := b.get("/account/profile?edit=details")
 	if page.Code != http.StatusOK || !strings.Contains(page.Body.String(), `name="given_name"`) || page.Header().Get("Cache-Control") != "no-store" {
 		t.Fatalf("the profile page = %d\n%s", page.Code, page.Body)
 	}
@@ -144,10 +148,10 @@ func TestStoredTextIsText(t *testing.T) {
 func TestMandatoryPhone(t *testing.T) {
 	t.Parallel()
 	h, b, u, _ := dashboard(t)
-	wantDone(t, "a number", b.fill(b.get("/account/profile"), "/account/profile/contact", "kind", "phone", "do", "add", "value", "+31 20 123 4567"), "/account/profile?done=added")
+	wantDone(t, "a number", b.fill(b.get("/account/profile?edit=email"), "/account/profile/contact", "kind", "phone", "do", "add", "value", "+31 20 123 4567"), "/account/profile?done=added")
 	u.Attributes.PersonCreationMandatoryFields.MobileNumberRequired = true
 	number := h.details(demo).Profile.PhoneNumbers[0].Value
-	if a := b.fill(b.get("/account/profile"), "/account/profile/contact", "kind", "phone", "do", "remove", "value", number); a.Code != http.StatusUnprocessableEntity {
+	if a := b.fill(b.get("/account/profile?edit=details"), "/account/profile/contact", "kind", "phone", "do", "remove", "value", number); a.Code != http.StatusUnprocessableEntity {
 		t.Errorf("removing the only number where one is required = %d", a.Code)
 	}
 	u.Attributes.PersonCreationMandatoryFields.MobileNumberRequired = false
@@ -160,7 +164,7 @@ func TestMandatoryPhone(t *testing.T) {
 // contact posts an e-mail address to the form for addresses and numbers of a person.
 func (b *browser) contact(do, value string) *answer {
 	b.h.t.Helper()
-	return b.fill(b.get("/account/profile"), "/account/profile/contact", "kind", "email", "do", do, "value", value)
+	return b.fill(b.get("/account/profile?edit=email"), "/account/profile/contact", "kind", "email", "do", do, "value", value)
 }
 
 // codeOf returns the code of the only notice that was sent.
@@ -269,7 +273,7 @@ func TestContactAttacks(t *testing.T) {
 		}
 	}
 	t.Run("attack 241: an address that is called verified by the form", func(t *testing.T) {
-		form := b.get("/account/profile")
+		form := b.get("/account/profile?edit=details")
 		wantDone(t, "add", b.fill(form, "/account/profile/contact", "kind", "email", "do", "add", "value", "x@example.org", "verified", "true"), "/account/profile/confirm")
 		b.fill(form, "/account/profile", "form", "details", "email", "x@example.org", "verified", "true", "email_addresses", "x@example.org")
 		wantDone(t, "primary", b.fill(form, "/account/profile/contact", "kind", "email", "do", "primary", "value", "x@example.org"), "/account/profile")

@@ -14,7 +14,7 @@ func BenchmarkProfile(b *testing.B) {
 	h := newHarness(b, func(c *identity.Config) { c.Locales = []string{"en", "nl", "de", "fr"} })
 	br := h.browser()
 	br.signIn(demo, demoPassword)
-	page := br.get("/account/profile")
+	page := br.get("/account/profile?edit=details")
 	b.Run("get", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

@@ -267,7 +267,11 @@ func (b *browser) get(target string) *answer {
 var field = regexp.MustCompile(`<input type="hidden" name="csrf" value="([^"]*)">`)
 
 func (a *answer) csrf() string {
-	if m := field.FindStringSubmatch(a.Body.String()); m != nil {
+	_, form, ok := strings.Cut(a.Body.String(), "<main") // not the sign-out above it
+	if !ok {
+		form = a.Body.String()
+	}
+	if m := field.FindStringSubmatch(form); m != nil {
 		return m[1]
 	}
 	return ""
@@ -279,7 +283,8 @@ func (b *browser) post(page *answer, fields ...string) *answer {
 	for i := 0; i+1 < len(fields); i += 2 {
 		v.Set(fields[i], fields[i+1])
 	}
-	action := regexp.MustCompile(`<form method="post" action="([^"]*)"`).FindStringSubmatch(page.Body.String())
+	_, form, _ := strings.Cut(page.Body.String(), "<main")
+	action := regexp.MustCompile(`<form method="post" action="([^"]*)"`).FindStringSubmatch(form)
 	if action == nil {
 		b.h.t.Helper()
 		b.h.t.Fatalf("GET %s: status %d, no form:\n%s", page.url, page.Code, page.Body)

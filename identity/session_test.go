@@ -3,6 +3,7 @@ package identity_test
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -281,7 +282,7 @@ func TestAccountPage(t *testing.T) {
 			t.Errorf("account page does not show %q:\n%s", want, page.Body)
 		}
 	}
-	if a := b.post(page); a.Code != http.StatusSeeOther || b.isSignedIn() {
+	if a := b.do(http.MethodPost, "/sign-out", url.Values{"csrf": {field.FindStringSubmatch(page.Body.String())[1]}}.Encode()); a.Code != http.StatusSeeOther || b.isSignedIn() {
 		t.Errorf("sign-out from the account page: status %d, signed in %t", a.Code, b.isSignedIn())
 	}
 }

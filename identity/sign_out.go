@@ -18,7 +18,6 @@ import (
 
 const (
 	signOutPath = "/sign-out"
-	signOutForm = "sign_out"
 )
 
 // SignOut ends the browser's session, if it has one, and clears its cookie. It writes no answer. via is one of our
@@ -77,7 +76,7 @@ func (s *Service) showSignOut(q *front.Request) error {
 		s.pages.Render(q.W, q.Request, page.View{Template: "signed_out", Data: page.SignedOut{}})
 		return nil
 	}
-	csrf, err := s.Front.FormToken(q, front.SessionForm(signOutForm, q.SignIn))
+	csrf, err := s.Front.FormToken(q, front.SessionForm(front.SignOutForm, q.SignIn))
 	if err != nil {
 		return err
 	}
@@ -103,7 +102,7 @@ func (s *Service) handleSignOut(q *front.Request) error {
 	if q.SignIn == nil { // signed out already, perhaps in another tab
 		return q.Redirect(signOutPath)
 	}
-	if err := s.Front.CheckForm(q, front.SessionForm(signOutForm, q.SignIn), signOutPath); err != nil {
+	if err := s.Front.CheckForm(q, front.SessionForm(front.SignOutForm, q.SignIn), signOutPath); err != nil {
 		return err
 	}
 	frames, err := s.Person.Watcher().LogoutFrames(q.Context(), q.SignIn.Session.PersonID, q.SignIn.ID)

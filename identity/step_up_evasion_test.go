@@ -93,7 +93,7 @@ func TestStepUpEvasion(t *testing.T) {
 			h.phones("!+31612345678")
 			b := h.browser()
 			b.plain()
-			a := b.fill(b.get("/account/profile"), "/account/profile/contact", "kind", "phone", "do", "remove", "value", "+31612345678")
+			a := b.fill(b.get("/account/profile?edit=details"), "/account/profile/contact", "kind", "phone", "do", "remove", "value", "+31612345678")
 			if a.Code != http.StatusSeeOther || !strings.HasPrefix(a.Header().Get("Location"), "/step-up?flow=") {
 				t.Errorf("removing the number = %d to %q", a.Code, a.Header().Get("Location"))
 			}
@@ -111,7 +111,7 @@ func TestStepUpEvasion(t *testing.T) {
 		u.Attributes.Verification.EmailEnabled = false
 		b := h.browser()
 		b.plain()
-		a := b.fill(b.get("/account/profile"), "/account/profile/contact", "kind", "email", "do", "add", "value", "evil@example.org")
+		a := b.fill(b.get("/account/profile?edit=details"), "/account/profile/contact", "kind", "email", "do", "add", "value", "evil@example.org")
 		if a.Code != http.StatusSeeOther || !strings.HasPrefix(a.Header().Get("Location"), "/step-up?flow=") {
 			t.Errorf("another address = %d to %q", a.Code, a.Header().Get("Location"))
 		}

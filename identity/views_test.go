@@ -116,21 +116,21 @@ func TestViewsOfAccountPages(t *testing.T) {
 		{name: "no code to confirm", to: confirm, status: 303, views: 2},
 
 		{
-			name: "profile saved", from: "/account/profile", to: "/account/profile", fields: []string{"form", "details", "given_name", "Ann"},
+			name: "profile saved", from: "/account/profile?edit=details", to: "/account/profile", fields: []string{"form", "details", "given_name", "Ann"},
 			status: 303, views: 2, updates: 1, whatIsUpdated: "the person",
 		},
-		{name: "profile refused", from: "/account/profile", to: "/account/profile", fields: []string{"form", "details", "date_of_birth", "x"}, status: 422, views: 2},
+		{name: "profile refused", from: "/account/profile?edit=details", to: "/account/profile", fields: []string{"form", "details", "date_of_birth", "x"}, status: 422, views: 2},
 		{
-			name: "a number", from: "/account/profile", to: contact, fields: []string{"kind", "phone", "do", "add", "value", "+31 6 12345678"},
+			name: "a number", from: "/account/profile?edit=details", to: contact, fields: []string{"kind", "phone", "do", "add", "value", "+31 6 12345678"},
 			status: 303, views: 2, updates: 1, whatIsUpdated: "the person",
 		},
-		{name: "no number", from: "/account/profile", to: contact, fields: []string{"kind", "phone", "do", "add", "value", "12"}, status: 422, views: 2},
+		{name: "no number", from: "/account/profile?edit=details", to: contact, fields: []string{"kind", "phone", "do", "add", "value", "12"}, status: 422, views: 2},
 		{
-			name: "an address to confirm", from: "/account/profile", to: contact, fields: []string{"kind", "email", "do", "add", "value", "new@example.org"},
+			name: "an address to confirm", from: "/account/profile?edit=details", to: contact, fields: []string{"kind", "email", "do", "add", "value", "new@example.org"},
 			status: 303, views: 2, updates: 1, whatIsUpdated: "the code with its counters",
 		},
 		{
-			name: "another one too soon", from: "/account/profile", to: contact, fields: []string{"kind", "email", "do", "add", "value", "newer@example.org"},
+			name: "another one too soon", from: "/account/profile?edit=details", to: contact, fields: []string{"kind", "email", "do", "add", "value", "newer@example.org"},
 			status: 429, views: 2, updates: 1, whatIsUpdated: "nothing: the counters are judged where they are counted",
 		},
 		{name: "the code", to: confirm, status: 200, views: 2},
@@ -147,7 +147,7 @@ func TestViewsOfAccountPages(t *testing.T) {
 			status: 303, views: 2, updates: 1, whatIsUpdated: "the person",
 		},
 		{
-			name: "a postal address removed", from: "/account/profile", to: address, fields: []string{"do", "remove", "was", "-"},
+			name: "a postal address removed", from: "/account/profile?edit=details", to: address, fields: []string{"do", "remove", "was", "-"},
 			status: 303, views: 1, updates: 1, whatIsUpdated: "the person",
 		},
 		{name: "an application that is gone", from: "/account/applications", to: "/account/applications", fields: []string{"application", "x"}, status: 303, views: 2},
@@ -249,7 +249,7 @@ func TestOneConfigurationPerRequest(t *testing.T) {
 	h.units = func(storage.Tx) (*config.Units, error) { return present, nil }
 	h.start()
 	c := h.count()
-	forms := b.get("/account/profile")
+	forms := b.get("/account/profile?edit=details")
 	for _, request := range []struct {
 		name string
 		send func() *answer

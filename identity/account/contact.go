@@ -128,6 +128,7 @@ func (s *Service) editContact(a *front.Visit, v *profilePage, c person.Contact, 
 func (s *Service) refuseContact(a *front.Visit, v *profilePage, c person.Contact, problem string) error {
 	name := c.Field()
 	v.problems = map[string]string{name: problem}
+	v.edit = string(c.Kind)
 	if person.IsText(c.Value, person.MaxLine) {
 		v.values[name] = c.Value
 	}
@@ -196,7 +197,7 @@ func (s *Service) sendContactCode(a *front.Visit, v *profilePage, c person.Conta
 		return err
 	case wait > 0 && !sent:
 		d := throttle(a, wait)
-		d.Problem, v.values[c.Field()] = "problem.sent", c.Value
+		d.Problem, v.values[c.Field()], v.edit = "problem.sent", c.Value, string(c.Kind)
 		return s.renderProfile(a, v, http.StatusTooManyRequests, d)
 	}
 	return a.Redirect(confirmPath)

@@ -14,6 +14,10 @@ func (s *Service) emailPart(a *front.Visit, v *profilePage) page.Part {
 		row.value, row.primary, row.verified = e.Value, e.Primary, e.Verified
 		part.Rows = append(part.Rows, row.render(a))
 	}
+	if v.edit != string(person.ContactEmail) {
+		part.Links = []page.Action{{Label: "profile.emails.add", URL: editURL(string(person.ContactEmail))}}
+		return part
+	}
 	part.Form = contactForm(a, v, person.ContactEmail, "profile.emails.add", page.Field{
 		Type: "email", Label: "profile.emails.new", Autocomplete: "email", MaxLength: 254,
 	})
@@ -27,6 +31,10 @@ func (s *Service) phonePart(a *front.Visit, v *profilePage) page.Part {
 	for _, n := range v.own.PhoneNumbers {
 		row.value, row.primary, row.verified = n.Value, n.Primary, n.Verified
 		part.Rows = append(part.Rows, row.render(a))
+	}
+	if v.edit != string(person.ContactPhone) {
+		part.Links = []page.Action{{Label: "profile.phones.add", URL: editURL(string(person.ContactPhone))}}
+		return part
 	}
 	part.Form = contactForm(a, v, person.ContactPhone, "profile.phones.add", page.Field{
 		Type: "tel", Label: "profile.phones.new", Hint: "profile.phones.hint", Autocomplete: "tel", MaxLength: person.MaxTag,
@@ -75,9 +83,9 @@ func contactForm(a *front.Visit, v *profilePage, kind person.ContactKind, submit
 	name := person.Contact{Kind: kind}.Field()
 	f.Name, f.ID, f.Required = "value", string(kind), true
 	f.Value, f.Problem = v.values[name], v.problems[name]
-	f.Focus = f.Problem != "" || v.focus == name
+	f.Focus = true
 	return &page.PartForm{
-		Action: contactPath, CSRF: a.CSRF, Submit: submit, Quiet: true, Fields: []page.Field{f},
+		Action: contactPath, CSRF: a.CSRF, Submit: submit, Fields: []page.Field{f},
 		Hidden: []page.Hidden{{Name: "kind", Value: string(kind)}, {Name: "do", Value: "add"}},
 	}
 }

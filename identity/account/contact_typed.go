@@ -35,6 +35,7 @@ func (v *profilePage) fillIn(now time.Time) {
 	}
 	v.focus = v.kept.contact().Field()
 	v.values[v.focus] = v.kept.Value
+	v.edit = string(v.kept.contact().Kind)
 }
 
 // forgetTypedContact forgets the contact that was kept, once a form of the page is accepted.

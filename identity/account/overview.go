@@ -3,6 +3,7 @@ package account
 import (
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -25,49 +26,63 @@ func (s *Service) showAccount(q *front.Request) error {
 	if err := s.front.RememberBack(q); err != nil {
 		return err
 	}
-	out, err := s.front.FormToken(q, front.SessionForm("sign_out", a.SignIn))
-	if err != nil {
-		return err
-	}
 	var rows []page.Row
+	var cards []page.Card
+	now := s.now()
 	err = s.store.View(q.Context(), func(tx storage.Tx) error {
 		st, err := s.stepup.StandingIn(tx, a.SignIn, a.Settings)
-		if err == nil {
-			rows = s.reminders(a, st)
+		if err != nil {
+			return err
 		}
+		rows = s.reminders(a, st)
+		cards, err = s.statusCards(tx, a, st, now)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	d := page.Dashboard{Key: "overview", Parts: []page.Part{identityPart(a)}}
+	d := page.Dashboard{Key: "overview", Names: furtherNames(a), Cards: cards}
 	if len(rows) > 0 {
 		d.Parts = append(d.Parts, page.Part{ID: "attention", Title: page.Say("account.attention"), Rows: rows})
 	}
-	d.Parts = append(d.Parts, page.Part{
-		ID: "sign-out", Text: page.Say("account.signed_in"),
-		Form: &page.PartForm{Action: "/sign-out", CSRF: out, Submit: "account.sign_out", Quiet: true},
-	})
 	return s.render(a, http.StatusOK, d)
 }
 
-// identityPart says who is signed in.
-func identityPart(a *front.Visit) (part page.Part) {
+// statusCards say how an account is protected, and who has access to it.
+func (s *Service) statusCards(tx storage.Tx, a *front.Visit, st *stepup.Standing, now time.Time) ([]page.Card, error) {
+	open, err := s.session.OpenSessions(tx, a.SignIn.Session.PersonID, a.SignIn.Session.Epoch, now)
+	if err != nil {
+		return nil, err
+	}
+	apps, err := s.apps.Applications(tx, a.SignIn.Session.PersonID, now)
+	if err != nil {
+		return nil, err
+	}
+	security := page.Card{Icon: "lock", Title: "account.security", URL: front.SecurityPath, Text: page.Say("card.security.on"), Kind: "good"}
+	if len(st.Has) == 0 {
+		security.Text, security.Kind = page.Say("card.security.off"), "warn"
+	}
+	return []page.Card{
+		security,
+		{Icon: "device", Title: "account.devices", URL: front.DevicesPath, Text: page.Say("card.devices", "n", len(open))},
+		{Icon: "app", Title: "account.applications", URL: front.ApplicationsPath, Text: page.Say("card.applications", "n", len(apps))},
+	}, nil
+}
+
+// furtherNames are what else identifies the person: username, address and groups.
+func furtherNames(a *front.Visit) []string {
 	p := a.SignIn.Person
-	if !a.Settings.Attributes.NameVisibleOnDashboard {
-		p.Name = ""
+	out := []string{p.Username}
+	if p.Email != "" && !strings.EqualFold(p.Email, p.Username) {
+		out = append(out, p.Email)
 	}
-	for _, f := range []page.Fact{
-		{Label: "account.username", Value: p.Username},
-		{Label: "account.name", Value: p.Name},
-		{Label: "account.email", Value: p.Email},
-		{Label: "account.groups", Value: strings.Join(p.Groups, ", ")},
-	} {
-		if f.Value != "" {
-			part.Facts = append(part.Facts, f)
-		}
+	if p.Name == "" || !a.Settings.Attributes.NameVisibleOnDashboard {
+		out = out[1:] // the username is the name
 	}
-	return part
+	if len(p.Groups) > 0 {
+		out = append(out, strings.Join(p.Groups, ", "))
+	}
+	return out
 }
 
 // reminders lists what the person should do about their account.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -21,6 +22,7 @@ type profilePage struct {
 	problems map[string]string
 	kept     newContactRecord // a contact that was typed before a step-up. Zero: none
 	focus    string           // its field. Empty: none
+	edit     string           // the part that is edited: details, more, address, email, phone. Empty: none
 	// fields are the custom fields that the person can change, custom are their values.
 	fields person.CustomFields
 	custom []person.CustomAttribute
@@ -81,7 +83,7 @@ func (s *Service) readProfile(q *front.Request) (v *profilePage, err error) {
 	return v, err
 }
 
-// showProfile serves GET /account/profile.
+// showProfile serves GET /account/profile?edit=…: what is known of the person, or the form for a part of that.
 func (s *Service) showProfile(q *front.Request) error {
 	a, err := s.front.VisitOf(q, front.ProfilePath)
 	if err != nil {
@@ -91,28 +93,104 @@ func (s *Service) showProfile(q *front.Request) error {
 	if err != nil {
 		return err
 	}
+	v.edit = q.URL.Query().Get("edit")
 	v.fillIn(s.now())
 	return s.renderProfile(a, v, http.StatusOK, page.Dashboard{})
 }
 
 func (s *Service) renderProfile(a *front.Visit, v *profilePage, status int, d page.Dashboard) error {
 	d.Key = "profile"
-	d.Parts = []page.Part{
-		{ID: "who", Title: page.Say("profile.details"), Form: s.profileForm(a, v, "details", d.Problem != "")},
-		s.emailPart(a, v),
-		s.phonePart(a, v),
-		{ID: "post", Title: page.Say("profile.address"), Form: s.profileForm(a, v, "address", d.Problem != "")},
+	details, address := s.detailsPart(a, v, d.Problem != ""), s.addressPart(a, v, d.Problem != "")
+	switch v.edit { // one thing to do
+	case "details", "more":
+		d.Parts = []page.Part{details}
+	case "address":
+		d.Parts = []page.Part{address}
+	case string(person.ContactEmail):
+		d.Parts = []page.Part{s.emailPart(a, v)}
+	case string(person.ContactPhone):
+		d.Parts = []page.Part{s.phonePart(a, v)}
+	default:
+		v.edit = ""
+		d.Parts = []page.Part{details, s.emailPart(a, v), s.phonePart(a, v)}
+		if len(v.own.Addresses) > 0 {
+			d.Parts = append(d.Parts, address)
+		}
+		d.Parts = append(d.Parts, addressParts(a, v)...)
+		d.Parts = append(d.Parts, customParts(a, v, d.Problem != "")...)
 	}
+	if v.edit != "" {
+		d.Cancel = front.ProfilePath
+	}
+	return s.render(a, status, d)
+}
+
+func editURL(part string) string { return front.ProfilePath + "?edit=" + part }
+
+// detailsPart shows who the person is, or the form to change that.
+func (s *Service) detailsPart(a *front.Visit, v *profilePage, notice bool) page.Part {
+	part := page.Part{ID: "who", Title: page.Say("profile.details")}
 	if v.locked("given_name") || v.locked("family_name") || v.locked("locale") {
 		var names []string
 		for _, p := range v.writers {
 			names = append(names, p.Name)
 		}
-		d.Parts[0].Text = page.Say("profile.synchronised", "provider", strings.Join(names, ", "))
+		part.Text = page.Say("profile.synchronised", "provider", strings.Join(names, ", "))
 	}
-	d.Parts = append(d.Parts, addressParts(a, v)...)
-	d.Parts = append(d.Parts, customParts(a, v, d.Problem != "")...)
-	return s.render(a, status, d)
+	if v.edit == "details" || v.edit == "more" {
+		part.Form = s.profileForm(a, v, "details", notice)
+		return part
+	}
+	for _, f := range profileFields {
+		if value := v.values[f.name]; value != "" && f.form == "details" {
+			part.Facts = append(part.Facts, s.fact(a, f.name, value))
+		}
+	}
+	part.Links = []page.Action{{Label: "profile.edit", URL: editURL("details")}}
+	if !v.asksMore(a.Settings) {
+		part.Links = append(part.Links, page.Action{Label: "profile.more", URL: editURL("more")})
+	}
+	if len(v.own.Addresses) == 0 {
+		part.Links = append(part.Links, page.Action{Label: "profile.address.add", URL: editURL("address")})
+	}
+	return part
+}
+
+// fact is a value of the details as people read it.
+func (s *Service) fact(a *front.Visit, name, value string) page.Fact {
+	out := page.Fact{Label: "profile." + name, Value: value}
+	switch name {
+	case "gender":
+		out.Text = page.Say("profile.gender." + value)
+	case "locale":
+		for _, l := range s.pages.Offered(a.Context()) {
+			if l.Tag == value {
+				out.Value = l.Name
+			}
+		}
+	}
+	return out
+}
+
+// addressPart shows the main postal address, or the form to change it.
+func (s *Service) addressPart(a *front.Visit, v *profilePage, notice bool) page.Part {
+	part := page.Part{ID: "post", Title: page.Say("profile.address")}
+	if v.edit == "address" {
+		part.Form = s.profileForm(a, v, "address", notice)
+		part.Form.Quiet = false
+		return part
+	}
+	if i := mainAddress(v.own.Addresses); i >= 0 {
+		part.Rows = []page.Row{{Icon: "mail", Name: v.own.Addresses[i].Line(), Actions: []page.Action{{Label: "profile.edit", URL: editURL("address")}}}}
+	}
+	return part
+}
+
+// asksMore tells whether the form of the details has the date of birth and the gender: if the profile has one of them,
+// if the settings ask for the date, or if the person does.
+func (v *profilePage) asksMore(u *config.Units) bool {
+	return v.edit == "more" || v.values["date_of_birth"]+v.values["gender"] != "" || v.problems["date_of_birth"]+v.problems["gender"] != "" ||
+		slices.ContainsFunc(v.own.Missing(u), func(rule []string) bool { return slices.Contains(rule, config.AttributeBirthDate) })
 }
 
 // handleProfile serves POST /account/profile: one of the forms.
@@ -129,6 +207,7 @@ func (s *Service) handleProfile(q *front.Request) error {
 	if form == "custom" {
 		return s.changeCustom(a, v)
 	}
+	v.edit = form
 	v.values.read(q.PostForm, form, v.locked)
 	if l := v.values["locale"]; l != v.own.PreferredLocale && !slices.ContainsFunc(s.languages(a, ""), func(o page.Option) bool { return o.Value == l }) {
 		v.values["locale"] = v.own.PreferredLocale

@@ -61,10 +61,13 @@ func putMainFirst(p *person.Profile) {
 	p.Addresses[0], p.Addresses[i] = p.Addresses[i], p.Addresses[0]
 }
 
-// read reads a form. Fields that a provider writes keep their values.
+// offered are the fields that the form has only for people who want them.
+var offered = map[string]bool{"date_of_birth": true, "gender": true}
+
+// read reads a form. Fields that a provider writes, and those that the form did not show, keep their values.
 func (t formValues) read(form url.Values, name string, locked func(string) bool) {
 	for _, f := range profileFields {
-		if f.form == name && !locked(f.name) {
+		if f.form == name && !locked(f.name) && (form.Has(f.name) || !offered[f.name]) {
 			t[f.name] = strings.TrimSpace(form.Get(f.name))
 		}
 	}
@@ -149,7 +152,7 @@ func (s *Service) profileForm(a *front.Visit, v *profilePage, form string, notic
 		Action: front.ProfilePath, CSRF: a.CSRF, Submit: "profile.save", Hidden: []page.Hidden{{Name: "form", Value: form}}, Quiet: form != "details",
 	}
 	for _, f := range profileFields {
-		if f.form != form {
+		if f.form != form || offered[f.name] && !v.asksMore(a.Settings) {
 			continue
 		}
 		field := page.Field{
@@ -166,7 +169,7 @@ func (s *Service) profileForm(a *front.Visit, v *profilePage, form string, notic
 		case "house_number":
 			field.InputMode, field.MaxLength = "numeric", 6
 		case "country":
-			field.MaxLength, field.Hint = 2, "profile.country.hint"
+			field.Type, field.MaxLength = "country", 0
 		}
 		if v.locked(f.name) {
 			if field.Type == "select" {

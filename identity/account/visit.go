@@ -94,8 +94,11 @@ func (s *Service) render(a *front.Visit, status int, d page.Dashboard) error {
 	if d.Done == "" {
 		d.Done = doneMessage(a)
 	}
-	r := a.Request.Request
-	s.pages.Render(a.W, r, page.View{Template: "dashboard", Status: status, Locales: a.SignIn.Locales(), Nav: s.front.Nav(r, a.Settings), Data: d})
+	nav, err := s.front.Nav(a.Request)
+	if err != nil {
+		return err
+	}
+	s.pages.Render(a.W, a.Request.Request, page.View{Template: "dashboard", Status: status, Locales: a.SignIn.Locales(), Nav: nav, Data: d})
 	return nil
 }
 

@@ -44,9 +44,19 @@ func (s *Service) Actor(r *http.Request, si *session.Current) event.Actor {
 	return event.Actor{ID: si.Session.PersonID, Name: si.Person.Username, Session: si.ID, Origin: s.origin(r)}
 }
 
+// SignOutForm names the form that signs a person out.
+const SignOutForm = "sign_out"
+
 // Nav returns the navigation of the account pages.
-func (s *Service) Nav(r *http.Request, u *config.Units) *page.Nav {
-	n := &page.Nav{}
+func (s *Service) Nav(q *Request) (*page.Nav, error) {
+	r, n := q.Request, &page.Nav{Name: q.SignIn.Person.Username}
+	if name := q.SignIn.Person.Name; name != "" && q.Settings.Attributes.NameVisibleOnDashboard {
+		n.Name = name
+	}
+	var err error
+	if n.SignOut, err = s.FormToken(q, SessionForm(SignOutForm, q.SignIn)); err != nil {
+		return nil, err
+	}
 	for _, e := range []page.NavEntry{
 		{Label: "account.overview", URL: person.DefaultReturn, Icon: "person"},
 		{Label: "account.profile", URL: ProfilePath, Icon: "pencil"},
@@ -60,10 +70,10 @@ func (s *Service) Nav(r *http.Request, u *config.Units) *page.Nav {
 		n.Entries = append(n.Entries, e)
 	}
 	from, _ := base64.RawURLEncoding.DecodeString(s.jar.Get(r, kindBack)) // an invalid cookie is not allowed below
-	if back, err := url.Parse(Allowed(u, string(from))); err == nil && back.Host != "" {
+	if back, err := url.Parse(Allowed(q.Settings, string(from))); err == nil && back.Host != "" {
 		n.Back, n.BackName = back.String(), back.Hostname()
 	}
-	return n
+	return n, nil
 }
 
 // RememberBack keeps where the person came from, if the parameter redirect names a whitelisted URL. With the parameter

@@ -59,7 +59,10 @@ func (s *Service) showSecurity(q *front.Request) error {
 	if err != nil {
 		return err
 	}
-	nav := s.front.Nav(q.Request, q.Settings)
+	nav, err := s.front.Nav(q)
+	if err != nil {
+		return err
+	}
 	s.pages.Render(q.W, q.Request, page.View{Template: "security", Locales: q.SignIn.Locales(), Nav: nav, Data: data})
 	return nil
 }

@@ -4,13 +4,38 @@ import (
 	"context"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Nav is the navigation at the side of a person's own account pages.
 type Nav struct {
 	Entries []NavEntry
+	// Name is the person's name or username, and SignOut the token of the form that signs them out.
+	Name, SignOut string
 	// Back is the link to the page or application that the person came from, and BackName its name. Empty: unknown
 	Back, BackName string
+}
+
+// Initials are those of the name.
+func (n *Nav) Initials() string {
+	words := strings.Fields(n.Name)
+	if len(words) > 1 {
+		words = []string{words[0], words[len(words)-1]}
+	}
+	var out []rune
+	for _, w := range words {
+		c, _ := utf8.DecodeRuneInString(w)
+		out = append(out, unicode.ToUpper(c))
+	}
+	return string(out)
+}
+
+// Card is a link to a part of the account, with its state. Title is a message; Kind is that of a notice.
+type Card struct {
+	Icon, Title, URL string
+	Text             Text
+	Kind             string
 }
 
 // NavEntry is a link. Label is a message.
@@ -26,8 +51,11 @@ type Dashboard struct {
 	// Done says what was just done; Problem what to do next, after Wait seconds. Both are messages. Empty: nothing
 	Done, Problem string
 	Wait          int
-	Parts         []Part
-	Cancel        string // link back to the page above this one. Empty: none
+	// Cards are the state of the parts of the account, below whose it is with these further names. Empty: none
+	Cards  []Card
+	Names  []string
+	Parts  []Part
+	Cancel string // link back to the page above this one. Empty: none
 }
 
 // Part is a part of such a page: the state first, then the possible actions. Everything is optional.
@@ -50,8 +78,11 @@ type Code struct {
 	Value string
 }
 
-// Fact is a name and a value. Label is a message.
-type Fact struct{ Label, Value string }
+// Fact is a name and a value. Label is a message; Text stands in place of the value if it is not empty.
+type Fact struct {
+	Label, Value string
+	Text         Text
+}
 
 // PartForm is the form of a part. Submit is a message.
 type PartForm struct {

@@ -23,8 +23,8 @@ func Say(key string, fill ...any) Text { return Text{key, fill} }
 type Field struct {
 	// Name of the field in the form, and its id unless there is an ID.
 	Name, ID string
-	// Type: text, email, tel, password, date, select, checkbox, code for one-time codes, secret for a code that
-	// onlookers must not read. Default: text
+	// Type: text, email, tel, password, date, select, country for a list of them, checkbox, code for one-time codes,
+	// secret for a code that onlookers must not read. Default: text
 	Type  string
 	Label string
 	// Called is the label if the key Label has no message. It is shown as it is.
@@ -63,7 +63,7 @@ func Fields(notice bool, list ...Field) []Field {
 		if f.Invalid && (invalid < 0 || f.Value == "" && list[invalid].Value != "") {
 			invalid = i
 		}
-		if f.Type == "checkbox" || f.Type == "select" {
+		if f.Type == "checkbox" || f.Type == "select" || f.Type == "country" {
 			continue
 		}
 		if empty < 0 && f.Value == "" && !f.ReadOnly {
@@ -133,6 +133,9 @@ func (f *frame) Field(in Field) field {
 	for _, o := range in.Options {
 		out.Options = append(out.Options, option{o.Value, f.T(o.Label), o.Value == in.Value})
 	}
+	if in.Type == "country" {
+		out.Options = f.countries(in.Value)
+	}
 	if in.Type == "password" {
 		f.Needs("password")
 		out.Reveal = f.T("field.reveal", "label", out.Label)
@@ -161,6 +164,8 @@ func (f *Field) complete() {
 		f.Type, f.InputMode, f.Autocomplete = "text", cmp.Or(f.InputMode, "numeric"), cmp.Or(f.Autocomplete, "one-time-code")
 	case "secret":
 		f.Type = "password"
+	case "country":
+		f.Type = "select"
 	case "checkbox":
 		f.Value = cmp.Or(f.Value, "yes")
 	}

@@ -277,7 +277,7 @@ func TestTextsAreText(t *testing.T) {
 			{Template: "choose", Client: login.Client{Name: evil}, Data: page.Choose{Account: evil, Detail: evil}},
 			{Template: "token", Data: page.Token{Account: evil, Detail: evil}},
 			{Template: "consent", Client: login.Client{Name: evil}, Data: page.Consent{Account: evil, Owner: evil, RequestID: evil, Scopes: []page.ScopeLine{{Name: evil}, {Name: "x", Description: evil}}}},
-			{Template: "dashboard", Nav: &page.Nav{Back: "javascript:alert(1)", BackName: evil}, Data: page.Dashboard{Key: evil, Parts: []page.Part{{ID: "a", Title: page.Say(evil), Text: page.Say("account.signed_in", "x", evil), Empty: evil, Facts: []page.Fact{{evil, evil}}}, {Rows: []page.Row{{Name: evil, Mark: page.Say(evil), Details: []page.Text{page.Say(evil)}}}}}}},
+			{Template: "dashboard", Nav: &page.Nav{Name: evil, SignOut: evil, Back: "javascript:alert(1)", BackName: evil}, Data: page.Dashboard{Key: evil, Names: []string{evil}, Cards: []page.Card{{Title: evil, URL: "javascript:alert(1)", Text: page.Say(evil), Kind: "good"}}, Parts: []page.Part{{ID: "a", Title: page.Say(evil), Text: page.Say("account.signed_in", "x", evil), Empty: evil, Facts: []page.Fact{{Label: evil, Value: evil}}, Links: []page.Action{{Label: evil, URL: "javascript:alert(1)"}}}, {Rows: []page.Row{{Name: evil, Mark: page.Say(evil), Details: []page.Text{page.Say(evil)}}}}}}},
 			{Template: "sign_out", Data: page.SignOut{Account: evil, Hidden: map[string]string{evil: evil}}},
 			{Template: "signed_out", Data: page.SignedOut{Continue: "javascript:alert(1)"}},
 		} {
