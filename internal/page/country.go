@@ -24,8 +24,8 @@ var countryCodes = func() (out []xlanguage.Region) {
 	return out
 }()
 
-// countries returns the countries by their names in the language, in the order of these names. chosen is among them even
-// if it is a code that is no longer in use.
+// countries returns the countries by their names in the language, in the order of these names. chosen is among them
+// even if it is a code that is no longer in use.
 func (l *language) countries(chosen string) []option {
 	names := display.Regions(xlanguage.Make(l.tag))
 	if names == nil {
