@@ -31,6 +31,24 @@ func TestOverviewSaysHowTheAccountIs(t *testing.T) {
 	}
 }
 
+// TestActivityNamesTheWayIn: a sign-in by a passkey or at a provider says so.
+func TestActivityNamesTheWayIn(t *testing.T) {
+	t.Parallel()
+	h, k := withPasskey(t)
+	b := h.browser()
+	b.tryPasskey(k)
+	if body := b.get("/account/activity").Body.String(); !strings.Contains(body, "With a passkey") || strings.Contains(body, "You confirmed it’s you") {
+		t.Errorf("a sign-in by passkey:\n%s", body)
+	}
+	e := newElsewhere(t)
+	e.at("partner")
+	c := e.browser()
+	e.mustEnter(c, ann())
+	if body := c.get("/account/activity").Body.String(); !strings.Contains(body, "With Partner account") {
+		t.Errorf("a sign-in at a provider:\n%s", body)
+	}
+}
+
 // TestProfileAsksForLittle: the profile is read first. Date of birth, gender and address are asked for only when the
 // person wants to give them, or has; the country is chosen from a list.
 func TestProfileAsksForLittle(t *testing.T) {

@@ -120,7 +120,7 @@ func (s *Service) signInByPasskey(x *signIn, challenge []byte, remember bool) (w
 		}
 	}
 	err = s.Front.Admit(x.W, x.Request.Request, x.flow, front.Identification{
-		Person: a.ID, Level: session.PasskeyLevel, AMR: session.AMRPasskey, Passkey: key.ID, Reason: "by passkey", Remember: remember, Device: device, From: t.from,
+		Person: a.ID, Level: session.PasskeyLevel, AMR: session.AMRPasskey, Passkey: key.ID, Reason: front.ByPasskey, Remember: remember, Device: device, From: t.from,
 		Prove: func(tx storage.Tx, now time.Time) (person.Record, error) {
 			rec, err := s.StepUp.UsePasskey(tx, a.ID, key, now)
 			if err != nil {

@@ -63,7 +63,7 @@ func (s *Service) showActivity(q *front.Request) error {
 			return err
 		}
 		part.Rows, next = nil, n
-		for _, e := range list {
+		for _, e := range actsOf(list) {
 			row, err := s.activityRow(tx, e)
 			if err != nil {
 				return err
@@ -90,22 +90,27 @@ func (s *Service) showActivity(q *front.Request) error {
 func byAnother(e event.Event) bool { return e.Actor != "" && e.Actor != e.PersonID }
 
 // activityRow describes an event. A type without a message of its own is shown by its name.
-func (s *Service) activityRow(tx storage.Tx, e event.Event) (page.Row, error) {
+func (s *Service) activityRow(tx storage.Tx, e act) (page.Row, error) {
 	name := ""
-	if e.ClientID != "" {
+	if e.application != "" {
 		var err error
-		if name, err = s.apps.ApplicationName(tx, e.ClientID); err != nil {
+		if name, err = s.apps.ApplicationName(tx, e.application); err != nil {
 			return page.Row{}, err
 		}
 	}
 	row := page.Row{Icon: activityIcon(e.Type), Name: e.Name, Title: page.Say("activity." + e.Type)}
 	switch {
-	case byAnother(e):
+	case byAnother(e.Event):
 		row.Details = []page.Text{page.Say("activity.at", "time", e.Occurred), page.Say("activity.by_other")}
 	case e.ClientIP != "" && e.UserAgent != event.Self.UserAgent:
 		row.Details = []page.Text{page.Say("activity.from", "time", e.Occurred, "address", e.ClientIP), front.AgentText(e.UserAgent)}
 	default:
 		row.Details = []page.Text{page.Say("activity.at", "time", e.Occurred)}
+	}
+	if provider, ok := strings.CutPrefix(e.Reason, front.SignedInBy); ok {
+		row.Details = append(row.Details, page.Say("device.provider", "provider", provider))
+	} else if e.Reason == front.ByPasskey {
+		row.Details = append(row.Details, page.Say("activity.passkey"))
 	}
 	if name != "" {
 		row.Details = append(row.Details, page.Say("activity.client", "client", name))

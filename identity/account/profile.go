@@ -85,7 +85,11 @@ func (s *Service) readProfile(q *front.Request) (v *profilePage, err error) {
 
 // showProfile serves GET /account/profile?edit=…: what is known of the person, or the form for a part of that.
 func (s *Service) showProfile(q *front.Request) error {
-	a, err := s.front.VisitOf(q, front.ProfilePath)
+	self, edit := front.ProfilePath, q.URL.Query().Get("edit")
+	if slices.Contains(editable, edit) {
+		self = editURL(edit)
+	}
+	a, err := s.front.VisitOf(q, self)
 	if err != nil {
 		return err
 	}
@@ -93,7 +97,10 @@ func (s *Service) showProfile(q *front.Request) error {
 	if err != nil {
 		return err
 	}
-	v.edit = q.URL.Query().Get("edit")
+	if a.CSRF, err = s.front.FormToken(q, front.SessionForm(front.ProfilePath, a.SignIn)); err != nil {
+		return err
+	}
+	v.edit = edit
 	v.fillIn(s.now())
 	return s.renderProfile(a, v, http.StatusOK, page.Dashboard{})
 }
@@ -124,6 +131,9 @@ func (s *Service) renderProfile(a *front.Visit, v *profilePage, status int, d pa
 	}
 	return s.render(a, status, d)
 }
+
+// editable are the parts of the profile that have a form.
+var editable = []string{"details", "more", "address", string(person.ContactEmail), string(person.ContactPhone)}
 
 func editURL(part string) string { return front.ProfilePath + "?edit=" + part }
 

@@ -185,12 +185,12 @@ func (s *Service) signInExternal(q *front.Request, d login.Demand, p *Member, id
 		si = &session.Current{ID: sid, Session: rec, Person: m.Person}
 		var happened []event.Event
 		if m.Created {
-			happened = append(happened, si.OwnEvent(x.events[1], "signed in by "+p.Name))
+			happened = append(happened, si.OwnEvent(x.events[1], front.SignedInBy+p.Name))
 		}
 		for i, o := range ended {
 			happened = append(happened, o.OwnEvent(x.events[2+i], o.Reason))
 		}
-		e := si.OwnEvent(x.events[0], "signed in by "+p.Name)
+		e := si.OwnEvent(x.events[0], front.SignedInBy+p.Name)
 		e.ClientID = d.Client.ID
 		return s.appendAll(tx, append(happened, e))
 	})

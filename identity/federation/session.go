@@ -102,7 +102,7 @@ func (s *Service) Bind(tx storage.Tx, a *Answer, o *Opening, m *Match) error {
 	si := &session.Current{ID: sid, Session: rec, Person: m.Person}
 	var happened []event.Event
 	if m.Created {
-		happened = append(happened, si.OwnEvent(o.Ev[evCreated], "signed in by "+a.Provider.Name))
+		happened = append(happened, si.OwnEvent(o.Ev[evCreated], front.SignedInBy+a.Provider.Name))
 	}
 	if m.Created || m.NewlyOne {
 		reason := "by " + a.Provider.Name
@@ -114,7 +114,7 @@ func (s *Service) Bind(tx storage.Tx, a *Answer, o *Opening, m *Match) error {
 	for i, x := range ended {
 		happened = append(happened, x.OwnEvent(o.Ev[[session.MostEnded]int{evSignedOut, evMadeRoom}[i]], x.Reason))
 	}
-	e := si.OwnEvent(o.Ev[evSucceeded], "signed in by "+a.Provider.Name)
+	e := si.OwnEvent(o.Ev[evSucceeded], front.SignedInBy+a.Provider.Name)
 	e.ClientID = a.Flow.Demand.Client.ID
 	return s.appendAll(tx, append(happened, e))
 }

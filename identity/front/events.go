@@ -11,3 +11,9 @@ var (
 	// SignedOut says that a session has ended.
 	SignedOut = event.Type{Type: "session.SignedOutEvent", Name: "Signed Out"}
 )
+
+// SignedInBy begins the reason of an event that a provider's answer has caused, in front of the provider's name.
+const SignedInBy = "signed in by "
+
+// ByPasskey is the reason of a sign-in by a passkey.
+const ByPasskey = "by passkey"
