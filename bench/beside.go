@@ -23,7 +23,7 @@ func (b *bench) half() error {
 	var sync []float64
 	p99s := map[string][]float64{}
 	rates := map[string][]float64{}
-	targets := []namedTarget{{"client_credentials", b.issue(lab.MachineID)}, {"introspection", b.introspect("client", 64)}, {rowRespond, b.plain(2)}, {rowFloor, b.floor(64)}}
+	targets := []namedTarget{{"client_credentials", b.issue(lab.MachineID)}, {"introspection", b.introspect("client", 64)}, {rowRespond, b.plain(2)}, {"load generator alone", b.floor(64)}}
 	for range *rounds {
 		for _, n := range targets {
 			peak, err := load(n.t, length(), 0)
@@ -86,7 +86,7 @@ func (b *bench) pacedP99(t target, rate int, d time.Duration) (float64, error) {
 func (b *bench) beside() error {
 	d := 2 * length()
 	idle, busy := map[string][]float64{}, map[string][]float64{}
-	targets := []namedTarget{{"introspection", b.introspect("client", 8)}, {rowRespond, b.plain(2)}, {rowFloor, b.floor(8)}}
+	targets := []namedTarget{{"introspection", b.introspect("client", 8)}, {rowRespond, b.plain(2)}, {"load generator alone", b.floor(8)}}
 	for range *rounds {
 		for _, n := range targets {
 			i, err := b.pacedP99(n.t, 500, d)

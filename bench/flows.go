@@ -147,7 +147,9 @@ func (b *bench) jwts() error {
 func (b *bench) again() error {
 	limit := max(20*flowBrowsers, int(300*float64(*rounds)*length().Seconds()))
 	me := func(int64) string { return "again@example.com" }
+	done := b.profileOf("again", 5*length())
 	s, ends, err := signIns(b.ours("flow-es256"), b.server.PID(), 0, limit, me)
+	done()
 	if err != nil {
 		return err
 	}

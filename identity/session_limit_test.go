@@ -1,12 +1,16 @@
 package identity_test
 
 import (
+	"context"
+	"iter"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // stored counts the records of a table.
@@ -40,7 +44,7 @@ func TestSessionsOfOnePerson(t *testing.T) {
 			t.Errorf("browser %d is signed in: %t, want %t", i+1, got, want)
 		}
 	}
-	if !fourth.isSignedIn() || h.stored("identity_session") != 3 || h.stored("identity_session_of") != 3 || h.stored("identity_session_key") != 3 {
+	if !fourth.isSignedIn() || h.stored("identity_session") != 3 || h.stored("identity_sessions") != 1 || h.stored("identity_session_key") != 3 {
 		t.Errorf("%d sessions are stored, want 3", h.stored("identity_session"))
 	}
 	if n := h.events()["session.SignedOutEvent"] - before; n != 1 {
@@ -53,6 +57,106 @@ func TestSessionsOfOnePerson(t *testing.T) {
 	}
 	if !browsers[0].isSignedIn() || !browsers[2].isSignedIn() {
 		t.Error("signing in again in one browser has ended the session of another one")
+	}
+}
+
+// scansOf counts the scans of one table.
+type scansOf struct {
+	storage.Store
+	table string
+	n     atomic.Int64
+}
+
+type scanningTx struct {
+	storage.Tx
+	of *scansOf
+}
+
+func (t scanningTx) Scan(r storage.Range) iter.Seq2[storage.Record, error] {
+	if strings.HasPrefix(string(r.Prefix), t.of.table+"/") {
+		t.of.n.Add(1)
+	}
+	return t.Tx.Scan(r)
+}
+
+func (s *scansOf) Update(ctx context.Context, fn func(storage.Tx) error) error {
+	return s.Store.Update(ctx, func(tx storage.Tx) error { return fn(scanningTx{tx, s}) })
+}
+
+// TestSigningInAgainAndAgainScansNoSessions: a person who signs in for ever in new browsers does not slow the writes of
+// others, since the marks that ended sessions leave in storage are not passed.
+func TestSigningInAgainAndAgainScansNoSessions(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, func(c *identity.Config) { c.Session.PerPerson = 3 })
+	h.browser().signIn(demo, demoPassword)
+	counted := &scansOf{Store: h.store.Store, table: "identity_session_of"}
+	h.store.Store = counted
+	for range 10 {
+		h.clock.Advance(time.Minute)
+		h.browser().signIn(demo, demoPassword)
+	}
+	if n := counted.n.Load(); n != 0 {
+		t.Errorf("%d scans of the sessions of a person within updates, want none", n)
+	}
+	if h.stored("identity_session") != 3 || h.stored("identity_session_of") != 0 {
+		t.Errorf("%d sessions are stored and %d listed as before, want 3 and 0", h.stored("identity_session"), h.stored("identity_session_of"))
+	}
+}
+
+// listAsBefore stores the sessions of all persons as versions before did: a key for each.
+func (h *harness) listAsBefore() {
+	h.t.Helper()
+	type list struct {
+		Sessions []string  `cbor:"1,keyasint,omitempty"`
+		Ends     time.Time `cbor:"2,keyasint"`
+	}
+	now, before := storage.NewTable[list]("identity_sessions"), storage.NewTable[struct{}]("identity_session_of")
+	err := h.store.Update(h.t.Context(), func(tx storage.Tx) error {
+		for e, err := range now.Scan(tx, storage.Range{}) {
+			if err != nil {
+				return err
+			}
+			for _, id := range e.Value.Sessions {
+				if err := before.Put(tx, storage.Key(e.Key, id), struct{}{}, e.Value.Ends); err != nil {
+					return err
+				}
+			}
+			if err := now.Delete(tx, e.Key); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// TestSessionsListedAsBefore: the sessions in a store of an earlier version count towards the limit and end as before,
+// and their keys go when a session is added.
+func TestSessionsListedAsBefore(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, func(c *identity.Config) { c.Session.PerPerson = 3 })
+	var browsers []*browser
+	for range 3 {
+		b := h.browser()
+		b.signIn(demo, demoPassword)
+		browsers = append(browsers, b)
+		h.clock.Advance(2 * time.Minute)
+	}
+	h.listAsBefore()
+	if n := h.stored("identity_session_of"); n != 3 {
+		t.Fatalf("%d sessions are listed as before, want 3", n)
+	}
+	browsers[1].get("/next")
+	h.browser().signIn(demo, demoPassword)
+	for i, want := range []bool{false, true, true} {
+		if got := browsers[i].isSignedIn(); got != want {
+			t.Errorf("browser %d is signed in: %t, want %t", i+1, got, want)
+		}
+	}
+	if h.stored("identity_session") != 3 || h.stored("identity_session_of") != 0 || h.stored("identity_sessions") != 1 {
+		t.Errorf("%d sessions, %d listed as before, %d lists, want 3, 0, 1", h.stored("identity_session"), h.stored("identity_session_of"), h.stored("identity_sessions"))
 	}
 }
 

@@ -76,7 +76,7 @@ func (s *Service) Begin(tx storage.Tx, id, token, old string, rec Record) (sessi
 	if err := Records.Put(tx, sessionID, rec, s.Collect(rec)); err != nil {
 		return "", nil, err
 	}
-	if err := recordsOf.Put(tx, storage.Key(rec.PersonID, sessionID), struct{}{}, s.Collect(rec)); err != nil {
+	if err := s.enlist(tx, sessionID, rec); err != nil {
 		return "", nil, err
 	}
 	return sessionID, ended, keyRecords.Create(tx, rec.Cookie, keyRecord{SessionID: sessionID}, s.Collect(rec))
@@ -93,15 +93,17 @@ func (s *Service) makeRoom(tx storage.Tx, personID string, now time.Time) (*Curr
 	if err != nil {
 		return nil, err
 	}
+	global, err := GlobalEpoch(tx)
+	if err != nil {
+		return nil, err
+	}
 	slices.SortStableFunc(all, func(a, b Session) int { return a.Record.Seen.Compare(b.Record.Seen) })
 	left := len(all)
 	var good []Session
 	for _, x := range all {
-		if _, err := s.Live(tx, x.ID, now); err == nil && x.Record.Epoch == p.Epoch {
+		if s.alive(x.Record, global, now) && x.Record.Epoch == p.Epoch {
 			good = append(good, x)
 			continue
-		} else if err != nil && !errors.Is(err, storage.ErrNotFound) {
-			return nil, err
 		}
 		if err := s.End(tx, x.ID, x.Record); err != nil {
 			return nil, err
@@ -119,12 +121,12 @@ func (s *Service) makeRoom(tx storage.Tx, personID string, now time.Time) (*Curr
 
 // sessionsOf returns the stored sessions of a person, ended ones too.
 func (s *Service) sessionsOf(tx storage.Tx, personID string) (out []Session, err error) {
-	var stale []string
-	for e, err := range recordsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(personID)}) {
-		if err != nil {
-			return nil, err
-		}
-		id := storage.Parts(e.Key)[1]
+	list, err := s.move(tx, personID)
+	if err != nil {
+		return nil, err
+	}
+	var gone []string
+	for _, id := range list.Sessions {
 		rec, found, err := Records.Find(tx, id)
 		switch {
 		case err != nil:
@@ -132,15 +134,13 @@ func (s *Service) sessionsOf(tx storage.Tx, personID string) (out []Session, err
 		case found && rec.PersonID == personID:
 			out = append(out, Session{id, rec})
 		default:
-			stale = append(stale, e.Key)
+			gone = append(gone, id)
 		}
 	}
-	for _, key := range stale {
-		if err := recordsOf.Delete(tx, key); err != nil {
-			return nil, err
-		}
+	if len(gone) == 0 {
+		return out, nil
 	}
-	return out, nil
+	return out, unlist(tx, personID, gone...)
 }
 
 // PerPerson is how many browsers of a person are recognised at once.

@@ -14,7 +14,7 @@ func (s *Service) End(tx storage.Tx, id string, rec Record) error {
 	if err := Records.Delete(tx, id); err != nil {
 		return err
 	}
-	if err := recordsOf.Delete(tx, storage.Key(rec.PersonID, id)); err != nil {
+	if err := unlist(tx, rec.PersonID, id); err != nil {
 		return err
 	}
 	if rec.Held {
@@ -61,12 +61,15 @@ const forgottenSessions = 1000
 // ForgetSessions removes the sessions of a person and what was begun in them, since they tell where the person was and
 // what a provider has said of them. It is a hook of the removal of a person.
 func (s *Service) ForgetSessions(tx storage.Tx, person string) error {
-	var ids []string
-	for e, err := range recordsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(person), Limit: forgottenSessions}) {
-		if err != nil {
+	list, found, err := lists.Find(tx, person)
+	if err != nil {
+		return err
+	}
+	ids := list.Sessions[:min(len(list.Sessions), forgottenSessions)]
+	if !found {
+		if ids, err = listedBefore(tx, person, forgottenSessions); err != nil {
 			return err
 		}
-		ids = append(ids, storage.Parts(e.Key)[1])
 	}
 	for _, id := range ids {
 		rec, found, err := Records.Find(tx, id)
@@ -84,6 +87,9 @@ func (s *Service) ForgetSessions(tx storage.Tx, person string) error {
 		if err := recordsOf.Delete(tx, storage.Key(person, id)); err != nil {
 			return err
 		}
+	}
+	if err := lists.Delete(tx, person); err != nil {
+		return err
 	}
 	return FirstSignIns.Delete(tx, person)
 }

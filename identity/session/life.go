@@ -29,10 +29,15 @@ func (s *Service) Live(tx storage.Tx, id string, now time.Time) (Record, error) 
 	if err != nil {
 		return rec, err
 	}
-	if rec.Global != global || !s.ends(rec).After(now) {
+	if !s.alive(rec, global, now) {
 		return rec, storage.ErrNotFound
 	}
 	return rec, nil
+}
+
+// alive tells whether a session has not ended by itself.
+func (s *Service) alive(rec Record, global int64, now time.Time) bool {
+	return rec.Global == global && s.ends(rec).After(now)
 }
 
 // ends returns when a session ends if it is not used again, by today's configuration.

@@ -18,11 +18,11 @@ type Session struct {
 
 // OpenSessions returns the live sessions of a person, the one used last first.
 func (s *Service) OpenSessions(tx storage.Tx, personID string, epoch int64, now time.Time) (out []Session, err error) {
-	for e, err := range recordsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(personID)}) {
-		if err != nil {
-			return nil, err
-		}
-		id := storage.Parts(e.Key)[1]
+	ids, err := listed(tx, personID)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
 		rec, err := s.Live(tx, id, now)
 		if errors.Is(err, storage.ErrNotFound) {
 			continue
@@ -56,11 +56,12 @@ func (s *Service) List(tx storage.Tx, subject string, now time.Time) ([]login.Se
 		return nil, err
 	}
 	var out []login.Session
-	for e, err := range recordsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(subject)}) {
-		if err != nil {
-			return nil, err
-		}
-		one, err := s.Get(tx, storage.Parts(e.Key)[1], now)
+	ids, err := listed(tx, subject)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		one, err := s.Get(tx, id, now)
 		if errors.Is(err, storage.ErrNotFound) {
 			continue
 		}
@@ -77,7 +78,7 @@ func (s *Service) List(tx storage.Tx, subject string, now time.Time) ([]login.Se
 
 // Count returns how many sessions are kept, up to most.
 func Count(tx storage.Tx, most int) (n int, err error) {
-	for _, err := range recordsOf.Scan(tx, storage.Range{Limit: most}) {
+	for _, err := range keyRecords.Scan(tx, storage.Range{Limit: most}) { // each has one
 		if err != nil {
 			return 0, err
 		}

@@ -129,11 +129,11 @@ func raisedNames(method string) []string {
 // passkey, "" for all.
 func (s *Service) LowerSessions(tx storage.Tx, person, method, passkey string) error {
 	var lowered []Session
-	for e, err := range recordsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(person)}) {
-		if err != nil {
-			return err
-		}
-		id := storage.Parts(e.Key)[1]
+	ids, err := listed(tx, person)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
 		rec, found, err := Records.Find(tx, id)
 		if err != nil {
 			return err

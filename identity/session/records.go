@@ -11,7 +11,8 @@ import (
 var (
 	Records         = storage.NewTable[Record]("identity_session")              // session id
 	keyRecords      = storage.NewTable[keyRecord]("identity_session_key")       // hash of the cookie
-	recordsOf       = storage.NewTable[struct{}]("identity_session_of")         // person id, session id
+	lists           = storage.NewTable[listRecord]("identity_sessions")         // person id
+	recordsOf       = storage.NewTable[struct{}]("identity_session_of")         // person id, session id: earlier versions
 	FirstSignIns    = storage.NewTable[FirstSignInRecord]("identity_signed_in") // person id
 	globals         = storage.NewTable[globalRecord]("identity_global")         // globalKey
 	ProviderRecords = storage.NewTable[ProviderRecord]("identity_held")         // session id
@@ -61,6 +62,22 @@ type Record struct {
 	Passkey string `cbor:"23,keyasint,omitempty"`
 	// Again says that the person had signed in before.
 	Again bool `cbor:"24,keyasint,omitempty"`
+}
+
+// listRecord is the sessions of a person.
+type listRecord struct {
+	Sessions []string  `cbor:"1,keyasint,omitempty"`
+	Ends     time.Time `cbor:"2,keyasint"` // when the last of them can be collected, and the list with it
+}
+
+// add adds a session that can be collected at ends.
+func (l *listRecord) add(id string, ends time.Time) {
+	if !slices.Contains(l.Sessions, id) {
+		l.Sessions = append(l.Sessions, id)
+	}
+	if ends.After(l.Ends) {
+		l.Ends = ends
+	}
 }
 
 // BaseRecord is the level and the methods (amr) of a sign-in before it was raised.
