@@ -3,7 +3,9 @@ package protect
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/net/http/httpguts"
@@ -64,6 +66,11 @@ func TestClaim(t *testing.T) {
 		},
 	}
 	client := &token.Introspection{Active: true, Subject: "demo", ClientID: "demo"}
+	of := func(said ...string) *token.Introspection { // by a provider, about an address that is not verified here
+		return &token.Introspection{Active: true, Subject: "p2", Person: &login.Subject{
+			Profile: map[string]string{"email": "boss@example.com", "email_verified": "false"}, Details: map[string][]string{"email": {"a@partner.example"}, "email_verified": said},
+		}}
+	}
 	tests := []struct {
 		who         *token.Introspection
 		claim, want string
@@ -82,6 +89,9 @@ func TestClaim(t *testing.T) {
 		{client, "client_id", "demo"},
 		{client, "username", ""}, // a client is not the person of that name
 		{client, "name", ""},
+		{of("true"), "email", "a@partner.example"},
+		{of("false"), "email", ""}, // the provider vouches for it no more than we do
+		{of("true", "false"), "email", ""},
 	}
 	for _, tt := range tests {
 		if got, _ := claim(tt.who, tt.claim); got != tt.want {
@@ -108,6 +118,39 @@ func TestDropOurs(t *testing.T) {
 	dropOurs(h)
 	if want := []string{"a=1; Path=/", "b=gh-x"}; !slices.Equal(h["Set-Cookie"], want) {
 		t.Errorf("dropOurs left %q, want %q", h["Set-Cookie"], want)
+	}
+	h = http.Header{"Set-Cookie": {"=gh-abcdefgh-site=evil", `"gh-abcdefgh-site"=evil`, " gh-abcdefgh-site=evil"}, http.TrailerPrefix + "Set-Cookie": {"gh-abcdefgh-site=evil", "a=1"}}
+	dropOurs(h)
+	if got := h[http.TrailerPrefix+"Set-Cookie"]; len(h["Set-Cookie"]) > 0 || !slices.Equal(got, []string{"a=1"}) {
+		t.Errorf("dropOurs left %q, and %q in trailers", h["Set-Cookie"], got)
+	}
+}
+
+// TestFieldValueIsWholeOrAbsent: a value that is too long for a header is left out. Cut, it could be somebody else's.
+func TestFieldValueIsWholeOrAbsent(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]int{maxFieldValue: maxFieldValue, maxFieldValue + 1: 0, 10 * maxFieldValue: 0} {
+		if got := fieldValue(strings.Repeat("x", n)); len(got) != want {
+			t.Errorf("fieldValue of %d characters has %d, want %d", n, len(got), want)
+		}
+	}
+}
+
+// TestBrowserNeedsTheLevelOfTheScopes: the session of a site stands for a token with the scopes of the site, so it must
+// have the level that they need, though it has no scopes itself.
+func TestBrowserNeedsTheLevelOfTheScopes(t *testing.T) {
+	t.Parallel()
+	p := &Protect{Scopes: []string{"a"}, reach: 3, now: time.Now}
+	who := person(2)
+	who.Scope = nil
+	if got := p.examine(who, true); got != tooLow {
+		t.Errorf("a browser at level 2, where the scope needs 3: verdict %d, want %d", got, tooLow)
+	}
+	if who.Level = 3; p.examine(who, true) != allowed {
+		t.Error("a browser at level 3 is refused")
+	}
+	if got := p.examine(person(2), false); got != allowed {
+		t.Errorf("a token, which has the scope already: verdict %d, want %d", got, allowed)
 	}
 }
 

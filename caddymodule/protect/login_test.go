@@ -79,6 +79,20 @@ func TestProtectLogin(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a sign-in ends at the site, wherever its record leads", func(t *testing.T) {
+		for _, to := range []string{"https://evil.example/", g.origin(host) + ".evil.example/", g.origin(host) + "@evil.example/", "//evil.example/", "javascript:alert(1)", ""} {
+			browser := "Cookie: " + setCookie(g.open(t, host, "/here"), jar.Name(cookie.KindBrowser))
+			code := g.code(t)
+			g.fake.set(func() {
+				c := g.fake.codes[code]
+				c.to = to
+				g.fake.codes[code] = c
+			})
+			if got := g.open(t, host, withCode("/here", code), browser).Header.Get("Location"); got != g.origin(host)+"/here" {
+				t.Errorf("a return to %q leads to %q", to, got)
+			}
+		}
+	})
 	t.Run("several tabs share one binding", func(t *testing.T) {
 		a := g.open(t, host, "/one")
 		browser := "Cookie: " + setCookie(a, jar.Name(cookie.KindBrowser))
