@@ -120,3 +120,19 @@ func TestBrowserIsSetOnceAnAnswer(t *testing.T) {
 			first, second, len(w.Result().Cookies()), err1, err2)
 	}
 }
+
+// TestBrowserTakesNoGuessableBinding: a short value that somebody has planted in a browser binds no flow, since they
+// could send it too.
+func TestBrowserTakesNoGuessableBinding(t *testing.T) {
+	t.Parallel()
+	j := cookie.For("https://auth.example.com")
+	fresh := strings.Repeat("f", 43)
+	for value, want := range map[string]string{"": fresh, "x": fresh, strings.Repeat("a", 42): fresh, strings.Repeat("a", 43): strings.Repeat("a", 43)} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r.AddCookie(&http.Cookie{Name: j.Name(cookie.KindBrowser), Value: value}) //nolint:gosec // of a request
+		got, err := j.Browser(httptest.NewRecorder(), r, func() (string, error) { return fresh, nil })
+		if err != nil || got != want {
+			t.Errorf("Browser with the cookie %q = %q, %v, want %q", value, got, err, want)
+		}
+	}
+}
