@@ -41,8 +41,9 @@ var admin = event.Actor{ID: "admin", Name: "admin", Origin: event.Self}
 
 // world is one store with persons, groups and clients, and servers on it.
 type world struct {
+	*clock
+
 	t     *testing.T
-	now   time.Time
 	disk  *badgerstore.Store
 	store *between
 	keys  *keys.Keys
@@ -56,6 +57,11 @@ type world struct {
 	groups  []string
 	result  *login.Result // of the next sign-in
 }
+
+// clock is the clock of a world. It does not lead to the world, so that a store which is closed keeps nothing else.
+type clock struct{ now time.Time }
+
+func (c *clock) Now() time.Time { return c.now }
 
 // pair is two servers of one configuration.
 type pair struct {
@@ -88,26 +94,24 @@ func (b *between) Track(ctx context.Context, fn func(storage.Tx) error) (*storag
 // plain is a store that cannot tell what has changed, so nothing is kept.
 type plain struct{ storage.Store }
 
-func (w *world) clock() time.Time { return w.now }
-
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, now: time.Date(2035, 3, 1, 12, 0, 0, 0, time.UTC)}
+	w := &world{t: t, clock: &clock{time.Date(2035, 3, 1, 12, 0, 0, 0, time.UTC)}}
 	var err error
-	w.disk, err = badgerstore.OpenMemory(func(o *badgerstore.Options) { o.Now = w.clock })
+	w.disk, err = badgerstore.OpenMemory(func(o *badgerstore.Options) { o.Now = w.clock.Now })
 	w.must(err)
 	w.store = &between{Store: w.disk, tracker: w.disk}
 	w.ring, err = secret.NewKeyring(make([]byte, secret.KeySize))
 	w.must(err)
 	w.plantKeys()
-	w.keys, err = keys.New(t.Context(), w.disk, w.ring, w.clock, nil, nil)
+	w.keys, err = keys.New(t.Context(), w.disk, w.ring, w.clock.Now, nil, nil)
 	w.must(err)
 	w.pages, err = page.New(page.Config{Issuer: issuer, Key: w.ring.Derive("csrf"), Log: zap.NewNop()})
 	w.must(err)
-	events := &event.Recorder{Random: randomReader, Now: w.clock, PartitionOf: person.PartitionOfID}
+	events := &event.Recorder{Random: randomReader, Now: w.clock.Now, PartitionOf: person.PartitionOfID}
 	w.id, err = identity.New(context.WithoutCancel(t.Context()), identity.Config{Issuer: issuer, NoPasskeys: true}, identity.Deps{
 		Store: w.store, Keyring: w.ring, Hasher: secret.NewHasher(secret.HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 1}),
-		Events: events, Pages: w.pages, Log: zap.NewNop(), Now: w.clock,
+		Events: events, Pages: w.pages, Log: zap.NewNop(), Now: w.clock.Now,
 	})
 	w.must(err)
 	for _, name := range []string{"ann", "ben", "cem"} {
@@ -153,7 +157,7 @@ func (w *world) reload(cfg authz.Config) {
 
 func (w *world) start(cfg authz.Config, store storage.Store) *authz.Server {
 	s, err := authz.New(context.WithoutCancel(w.t.Context()), cfg, authz.Deps{
-		Store: store, Keys: w.keys, Keyring: w.ring, Auth: w, Subjects: w.id.Subjects(), Passwords: w, Pages: w.pages, Log: zap.NewNop(), Now: w.clock,
+		Store: store, Keys: w.keys, Keyring: w.ring, Auth: w, Subjects: w.id.Subjects(), Passwords: w, Pages: w.pages, Log: zap.NewNop(), Now: w.clock.Now,
 	})
 	w.must(err)
 	return s
@@ -183,7 +187,7 @@ var planted struct {
 
 func (w *world) plantKeys() {
 	planted.once.Do(func() {
-		_, err := keys.New(w.t.Context(), w.disk, w.ring, w.clock, nil, nil)
+		_, err := keys.New(w.t.Context(), w.disk, w.ring, w.clock.Now, nil, nil)
 		w.must(err)
 		w.must(w.disk.View(w.t.Context(), func(tx storage.Tx) error {
 			planted.records = nil
