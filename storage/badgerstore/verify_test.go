@@ -261,7 +261,7 @@ func TestBitFlips(t *testing.T) {
 	dir := t.TempDir()
 	s := mustOpen(t, dir)
 	want := map[string]string{}
-	for i := range 4 {
+	for i := range 6 {
 		for k, v := range fill(t, s, fmt.Sprint(i), 1000) {
 			want[k] = v
 		}
