@@ -73,6 +73,10 @@ func TestDashboard(t *testing.T) {
 	b.click("ul.rows form button")
 	see("applications-none")
 	b.open(s.Issuer + "/account/activity")
+	b.until(`document.querySelector("time").title.endsWith(" UTC")`)
+	if got := b.text("time"); strings.Contains(got, "UTC") {
+		t.Errorf("with scripts a moment is shown as %q, want the reader's zone", got)
+	}
 	see("activity")
 	b.open(s.Issuer + "/account/security")
 	see("security")

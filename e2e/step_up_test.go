@@ -56,6 +56,9 @@ func TestStepUp(t *testing.T) {
 	b.click("main ul.providers a[href*=authenticator]")
 	inspect(b, "authenticator", string(axe))
 	secret := b.text("p.secret code")
+	if !b.has(`a[href^="otpauth://totp/Gatehouse:`+person+`?"][href*="secret=`+strings.ReplaceAll(secret, " ", "")+`"]`) || !b.has("button[data-copy=secret]:not([hidden])") {
+		t.Error("an app on the same phone cannot open the key, nor can it be copied")
+	}
 	s.secret("secret of the app", strings.ReplaceAll(secret, " ", ""))
 	b.fill("#code", "000000")
 	b.click("main form button:not([type])")
@@ -63,6 +66,9 @@ func TestStepUp(t *testing.T) {
 	b.fill("#code", appCode(t, secret, 0))
 	b.click("main form button:not([type])")
 	inspect(b, "recovery", string(axe))
+	if !b.has("button[data-copy=codes]:not([hidden])") || !b.has("button[data-print]:not([hidden])") || !b.has("form[action$=file] button:not([type])") {
+		t.Error("the recovery codes cannot be copied, printed and downloaded")
+	}
 	recovery := b.text("ol.codes li code")
 	s.secret("recovery code", recovery)
 	b.click("main .buttons a")

@@ -24,8 +24,11 @@ func TestActivityHasOneLineForOneAct(t *testing.T) {
 		other, ev("person.PasswordChangedEvent", 3*time.Minute, ""), ev("session.SessionsEndedEvent", 3*time.Minute, ""),
 	})
 	want := []struct{ kind, application string }{
-		{"login.LoginSucceededEvent", "shop"}, {"login.StepUpSucceededEvent", ""}, {"person.StepUpMethodAddedEvent", ""},
-		{"session.SessionsEndedEvent", ""}, {"person.PasswordChangedEvent", ""},
+		{"login.LoginSucceededEvent", "shop"},
+		{"login.StepUpSucceededEvent", ""},
+		{"person.StepUpMethodAddedEvent", ""},
+		{"session.SessionsEndedEvent", ""},
+		{"person.PasswordChangedEvent", ""},
 	}
 	for i := range max(len(got), len(want)) {
 		if i >= len(got) || i >= len(want) || got[i].Type != want[i].kind || got[i].application != want[i].application {

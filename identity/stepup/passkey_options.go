@@ -3,93 +3,36 @@ package stepup
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/stepup/ceremony"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// passkeyOptions is what we request of a browser. (Web Authentication Level 3 5.1.10 and 5.1.11, the JSON forms)
-type passkeyOptions struct {
-	Challenge        string              `json:"challenge"`
-	Timeout          int64               `json:"timeout"` // milliseconds
-	UserVerification string              `json:"userVerification,omitempty"`
-	RPID             string              `json:"rpId,omitempty"`
-	Allow            []passkeyDescriptor `json:"allowCredentials,omitempty"`
-
-	RP          *passkeyName        `json:"rp,omitempty"`
-	User        *passkeyName        `json:"user,omitempty"`
-	Parameters  []passkeyParameter  `json:"pubKeyCredParams,omitempty"`
-	Selection   *passkeySelection   `json:"authenticatorSelection,omitempty"`
-	Attestation string              `json:"attestation,omitempty"`
-	Exclude     []passkeyDescriptor `json:"excludeCredentials,omitempty"`
-}
-
-type passkeyName struct {
-	ID          string `json:"id"`
-	Name        string `json:"name"`
-	DisplayName string `json:"displayName,omitempty"`
-}
-
-type passkeyDescriptor struct {
-	Type       string   `json:"type"`
-	ID         string   `json:"id"`
-	Transports []string `json:"transports,omitempty"`
-}
-
-type passkeyParameter struct {
-	Type string `json:"type"`
-	Alg  int64  `json:"alg"`
-}
-
-type passkeySelection struct {
-	ResidentKey        string `json:"residentKey"`
-	RequireResidentKey bool   `json:"requireResidentKey"`
-	UserVerification   string `json:"userVerification"`
-}
-
-// describe returns how passkeys are described to a browser.
-func describe(keys []Passkey) (out []passkeyDescriptor) {
+// keysOf returns passkeys as browsers know them.
+func keysOf(keys []Passkey) (out []ceremony.Key) {
 	for _, k := range keys {
-		out = append(out, passkeyDescriptor{"public-key", encodeBytes(k.Credential), k.Transports})
+		out = append(out, ceremony.Key{ID: k.Credential, Transports: k.Transports})
 	}
 	return out
 }
 
+func (s *Service) ask(challenge []byte) ceremony.Ask {
+	return ceremony.Ask{RPID: s.rp.Config.RPID, RPName: s.rp.Config.RPDisplayName, Challenge: challenge, Life: challengeLife}
+}
+
 // UseOptions returns the request for the use of one of the passkeys, or of any passkey when there are no keys.
 func (s *Service) UseOptions(challenge []byte, keys []Passkey) string {
-	return optionsText(passkeyOptions{
-		Challenge: encodeBytes(challenge), Timeout: challengeLife.Milliseconds(), RPID: s.rp.Config.RPID, UserVerification: "required",
-		Allow: describe(keys),
-	})
+	return s.ask(challenge).Use(keysOf(keys))
 }
 
-// makeOptions returns the request for a new passkey of the person: one that works without a username, on a device that
-// has none of theirs.
+// makeOptions returns the request for a new passkey of the person.
 func (s *Service) makeOptions(si *session.Current, challenge []byte, set *PasskeySet) string {
-	var algorithms []passkeyParameter
-	for _, p := range passkeyAlgorithms() {
-		algorithms = append(algorithms, passkeyParameter{string(p.Type), int64(p.Algorithm)})
-	}
-	username := si.Person.Username
-	return optionsText(passkeyOptions{
-		Challenge: encodeBytes(challenge), Timeout: challengeLife.Milliseconds(), Attestation: "none", Parameters: algorithms,
-		Exclude:   describe(set.Keys),
-		RP:        &passkeyName{ID: s.rp.Config.RPID, Name: s.rp.Config.RPDisplayName},
-		User:      &passkeyName{ID: encodeBytes(set.Handle), Name: username, DisplayName: cmp.Or(si.Person.Name, username)},
-		Selection: &passkeySelection{ResidentKey: "required", RequireResidentKey: true, UserVerification: "required"},
-	})
-}
-
-func optionsText(o passkeyOptions) string {
-	raw, err := json.Marshal(o)
-	if err != nil {
-		return "{}" // impossible: there are only texts and numbers
-	}
-	return string(raw)
+	user := ceremony.User{Handle: set.Handle, Name: si.Person.Username, DisplayName: cmp.Or(si.Person.Name, si.Person.Username)}
+	return s.ask(challenge).Make(user, keysOf(set.Keys), passkeyAlgorithms())
 }
 
 // ChallengeSeconds is how long a page relies on its challenge: a little less than its life, and no more than what is

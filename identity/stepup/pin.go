@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,14 +15,13 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/stepup/codes"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 const (
 	pinTries = 5 // wrong ones in a row; then the PIN is locked until it is removed or reset
-	pinMin   = 6
-	pinMax   = 12
 	pinForm  = "pin"
 )
 
@@ -109,26 +107,6 @@ func (s *Service) verifyPIN(ctx context.Context, personID string, rec pinRecord,
 	return ok, err
 }
 
-// pinProblem returns the message for what is wrong with a new PIN, or "".
-func pinProblem(pin, again string) string {
-	digits := []byte(pin)
-	if len(digits) < pinMin || len(digits) > pinMax || slices.ContainsFunc(digits, func(c byte) bool { return c < '0' || c > '9' }) {
-		return "problem.pin_digits"
-	}
-	runs := [3]bool{true, true, true} // one digit, upwards, downwards
-	for i := 1; i < len(digits); i++ {
-		step := int(digits[i]) - int(digits[i-1])
-		runs[0], runs[1], runs[2] = runs[0] && step == 0, runs[1] && step == 1, runs[2] && step == -1
-	}
-	switch {
-	case runs[0] || runs[1] || runs[2]:
-		return "problem.pin_easy"
-	case pin != again:
-		return "problem.pin_again"
-	}
-	return ""
-}
-
 func (s *Service) pinSection(tx storage.Tx, si *session.Current, st *Standing) (*page.SecuritySection, error) {
 	if pinMethod.Level(st.Units) == 0 {
 		return nil, nil //nolint:nilnil // switched off
@@ -177,7 +155,7 @@ func (s *Service) handlePIN(q *front.Request) error {
 		return err
 	}
 	pin := strings.TrimSpace(q.PostForm.Get("pin"))
-	if problem := pinProblem(pin, strings.TrimSpace(q.PostForm.Get("again"))); problem != "" {
+	if problem := codes.PINProblem(pin, strings.TrimSpace(q.PostForm.Get("again"))); problem != "" {
 		return s.pinPage(q, x, http.StatusUnprocessableEntity, problem)
 	}
 	if err := s.addPIN(q, pin); err != nil && !errors.Is(err, person.ErrMismatch) { // mismatch: another page was faster

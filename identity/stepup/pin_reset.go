@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/stepup/codes"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -198,7 +199,7 @@ func (s *Service) handlePINReset(q *front.Request) error {
 		return err
 	}
 	pin := strings.TrimSpace(q.PostForm.Get("pin"))
-	if problem := pinProblem(pin, strings.TrimSpace(q.PostForm.Get("again"))); problem != "" {
+	if problem := codes.PINProblem(pin, strings.TrimSpace(q.PostForm.Get("again"))); problem != "" {
 		return s.pinResetPage(q, x, http.StatusUnprocessableEntity, problem)
 	}
 	flow, _, err := s.front.SignInOf(q.Request, x.Record.Data[front.LinkFlow])

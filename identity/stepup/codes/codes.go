@@ -1,5 +1,5 @@
-// Package codes makes and checks what people type to confirm who they are: codes of an authenticator app, and recovery
-// codes. It stores nothing, and does not know when such a code is accepted.
+// Package codes makes and checks what people type to confirm who they are: codes of an authenticator app, recovery
+// codes, and new PINs. It stores nothing, and does not know when such a code is accepted.
 package codes
 
 import (
@@ -7,6 +7,7 @@ import (
 	"encoding/base32"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +22,9 @@ const (
 	skew        = 1  // time steps that a phone's clock may be off (RFC 6238 5.2)
 	secretBytes = 20 // RFC 4226 4, R6
 	digits      = 6
+
+	pinMin = 6
+	pinMax = 12
 
 	recoveryCodes = 10
 	recoveryBytes = 10 // 80 bits, so a fast hash is enough to protect them
@@ -92,4 +96,24 @@ func Hash(personID, code string) string {
 		return c
 	}, strings.ToLower(code))
 	return secret.Hash("recovery code\x00" + personID + "\x00" + code)
+}
+
+// PINProblem returns the message for what is wrong with a new PIN, or "".
+func PINProblem(pin, again string) string {
+	digits := []byte(pin)
+	if len(digits) < pinMin || len(digits) > pinMax || slices.ContainsFunc(digits, func(c byte) bool { return c < '0' || c > '9' }) {
+		return "problem.pin_digits"
+	}
+	runs := [3]bool{true, true, true} // one digit, upwards, downwards
+	for i := 1; i < len(digits); i++ {
+		step := int(digits[i]) - int(digits[i-1])
+		runs[0], runs[1], runs[2] = runs[0] && step == 0, runs[1] && step == 1, runs[2] && step == -1
+	}
+	switch {
+	case runs[0] || runs[1] || runs[2]:
+		return "problem.pin_easy"
+	case pin != again:
+		return "problem.pin_again"
+	}
+	return ""
 }

@@ -1,0 +1,107 @@
+// Package ceremony is what browsers are asked of passkeys, in the form of their interface. (Web Authentication Level 3
+// 5.1.10 and 5.1.11, the JSON forms) It knows no persons, and checks no answer.
+package ceremony
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"time"
+
+	"github.com/go-webauthn/webauthn/protocol"
+)
+
+// options is what we request of a browser.
+type options struct {
+	Challenge        string       `json:"challenge"`
+	Timeout          int64        `json:"timeout"` // milliseconds
+	UserVerification string       `json:"userVerification,omitempty"`
+	RPID             string       `json:"rpId,omitempty"`
+	Allow            []descriptor `json:"allowCredentials,omitempty"`
+
+	RP          *entity      `json:"rp,omitempty"`
+	User        *entity      `json:"user,omitempty"`
+	Parameters  []parameter  `json:"pubKeyCredParams,omitempty"`
+	Selection   *selection   `json:"authenticatorSelection,omitempty"`
+	Attestation string       `json:"attestation,omitempty"`
+	Exclude     []descriptor `json:"excludeCredentials,omitempty"`
+}
+
+type entity struct {
+	ID          string `json:"id"`
+	Name        string `json:"name"`
+	DisplayName string `json:"displayName,omitempty"`
+}
+
+type descriptor struct {
+	Type       string   `json:"type"`
+	ID         string   `json:"id"`
+	Transports []string `json:"transports,omitempty"`
+}
+
+type parameter struct {
+	Type string `json:"type"`
+	Alg  int64  `json:"alg"`
+}
+
+type selection struct {
+	ResidentKey        string `json:"residentKey"`
+	RequireResidentKey bool   `json:"requireResidentKey"`
+	UserVerification   string `json:"userVerification"`
+}
+
+// Key is a passkey as browsers know it: its credential id, and how they reach it.
+type Key struct {
+	ID         []byte
+	Transports []string
+}
+
+// Ask is what both requests have: the relying party, the challenge, and how long it is valid.
+type Ask struct {
+	RPID, RPName string
+	Challenge    []byte
+	Life         time.Duration
+}
+
+// User is the owner of a new passkey, with the random handle that stands for them.
+type User struct {
+	Handle            []byte
+	Name, DisplayName string
+}
+
+// Use returns the request for the use of one of the passkeys, or of any passkey when there are no keys.
+func (a Ask) Use(keys []Key) string {
+	return text(options{
+		Challenge: encode(a.Challenge), Timeout: a.Life.Milliseconds(), RPID: a.RPID, UserVerification: "required", Allow: describe(keys),
+	})
+}
+
+// Make returns the request for a new passkey: one that works without a username, on a device that has none of theirs.
+func (a Ask) Make(u User, keys []Key, algorithms []protocol.CredentialParameter) string {
+	var list []parameter
+	for _, p := range algorithms {
+		list = append(list, parameter{string(p.Type), int64(p.Algorithm)})
+	}
+	return text(options{
+		Challenge: encode(a.Challenge), Timeout: a.Life.Milliseconds(), Attestation: "none", Parameters: list, Exclude: describe(keys),
+		RP:        &entity{ID: a.RPID, Name: a.RPName},
+		User:      &entity{ID: encode(u.Handle), Name: u.Name, DisplayName: u.DisplayName},
+		Selection: &selection{ResidentKey: "required", RequireResidentKey: true, UserVerification: "required"},
+	})
+}
+
+func describe(keys []Key) (out []descriptor) {
+	for _, k := range keys {
+		out = append(out, descriptor{"public-key", encode(k.ID), k.Transports})
+	}
+	return out
+}
+
+func encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
+
+func text(o options) string {
+	raw, err := json.Marshal(o)
+	if err != nil {
+		return "{}" // impossible: there are only texts and numbers
+	}
+	return string(raw)
+}
