@@ -84,7 +84,7 @@ func (s *Server) askConsent(w http.ResponseWriter, r *http.Request, p *pendingRe
 		Template: "consent", Locales: p.rec.Locales, Mobile: p.rec.View == "mobile", Client: loginClient(p.client, p.rec.RedirectURI),
 		Data: page.Consent{
 			Action: consentPath + "?flow=" + url.QueryEscape(p.id), CSRF: s.deps.Pages.CSRF(browser, consentForm(p.id, result.Subject)),
-			RequestID: p.id, Account: account, Owner: client.RedirectOwner(p.rec.RedirectURI), Scopes: scopes,
+			RequestID: p.id, Account: account, Another: page.AnotherAccount(resumePath + "?flow=" + url.QueryEscape(p.id)), Owner: client.RedirectOwner(p.rec.RedirectURI), Scopes: scopes,
 		},
 	})
 	return nil

@@ -267,3 +267,19 @@ func TestConsentWithdrawnBeforeRedeeming(t *testing.T) {
 	}
 	h.Invariants(t)
 }
+
+// TestConsentOfAnotherPerson: who is not the person that is signed in leaves the question to sign in, and comes back to
+// it.
+func TestConsentOfAnotherPerson(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	b := h.Browser(authztest.Demo)
+	b.Decision = "-" // to be asked
+	res := b.Authorize("asks")
+	_, link, _ := strings.Cut(res.Body, `href="/sign-in?other=1&amp;redirect=`)
+	link, rest, _ := strings.Cut(link, `"`)
+	back, err := url.QueryUnescape(link)
+	if err != nil || !strings.HasPrefix(back, "/oauth/authorize?flow=") || !strings.HasPrefix(rest, ">Not you?") {
+		t.Errorf("the page leads another person to %q, want back to the request:\n%s", back, res.Body)
+	}
+}

@@ -86,7 +86,7 @@ func (s *Server) handleLogout(w http.ResponseWriter, r *http.Request) error {
 		}
 		return s.leave(w, r, l, http.StatusSeeOther)
 	}
-	if l.current == nil || l.hinted {
+	if l.current == nil || l.hinted || page.FromHere(r) {
 		return s.leave(w, r, l, http.StatusFound)
 	}
 	return s.askLogout(w, r, l)
@@ -103,7 +103,7 @@ func (s *Server) checkLogoutPost(r *http.Request, l *signOut) error {
 		}
 		return nil
 	}
-	if err := s.deps.Pages.CheckPost(r, browser, logoutForm); err != nil {
+	if err := s.deps.Pages.CheckPost(r, browser, logoutForm); err != nil && !page.FromHere(r) {
 		return &oauth.Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the form is refused", Cause: err}
 	}
 	return nil
@@ -250,7 +250,7 @@ func (s *Server) askLogout(w http.ResponseWriter, r *http.Request, l *signOut) e
 		purpose, hidden["client_id"] = vouchedForm(l.hint.Audience), l.hint.Audience
 	}
 	view := page.View{Template: "sign_out", Data: page.SignOut{
-		Action: logoutPath, CSRF: s.deps.Pages.CSRF(browser, purpose), Account: l.account, Hidden: hidden,
+		Action: logoutPath, CSRF: s.deps.Pages.CSRF(browser, purpose), Account: l.account, Hidden: hidden, Cancel: "/account",
 	}}
 	if l.after != "" {
 		view.Client.Targets = []string{client.RedirectTarget(l.after)}

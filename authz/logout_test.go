@@ -206,3 +206,27 @@ func TestAttacksOnLogout(t *testing.T) {
 		h.Invariants(t)
 	})
 }
+
+// TestLogoutFromOurOwnPage: a link on a page of the issuer asks nothing. One of another site asks and can be turned
+// down.
+func TestLogoutFromOurOwnPage(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	fetch := func(site, dest string) []string {
+		return []string{"Sec-Fetch-Site", site, "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", dest}
+	}
+	b := h.Browser(authztest.Demo)
+	b.Tokens("shop")
+	b.Person = ""
+	for _, foreign := range [][]string{fetch("cross-site", "document"), fetch("none", "document"), fetch("same-origin", "iframe"), append(fetch("same-origin", "document"), "Sec-Purpose", "prefetch")} {
+		if res := b.Get("/oauth/logout", foreign...); outcome(res) != asked_ || !strings.Contains(res.Body, "Stay signed in") || !signedIn(b) {
+			t.Errorf("Logout(%q) = %s, want a question that can be turned down", foreign, outcome(res))
+		}
+		if res := b.Post("/oauth/logout", url.Values{"csrf": {"guessed"}}, foreign...); res.Status != http.StatusForbidden || !signedIn(b) {
+			t.Errorf("POST with a wrong token, %q = %d", foreign, res.Status)
+		}
+	}
+	if res := b.Get("/oauth/logout", fetch("same-origin", "document")...); outcome(res) != signedOut || signedIn(b) {
+		t.Errorf("Logout(from our page) = %s, want signed out", outcome(res))
+	}
+}

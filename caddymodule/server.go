@@ -136,7 +136,7 @@ func (i *instance) serve(out *statusWriter, r *http.Request) {
 	case under(path, []string{"/api", "/scim"}):
 		i.gate.Fail(out, r, rest.NotFound())
 	default:
-		i.pages.Error(out, r, http.StatusNotFound, "error.not_found", "")
+		i.identity.ServeElse(out, r)
 	}
 }
 

@@ -45,7 +45,7 @@ func (s *Service) handleChoose(q *front.Request) error {
 		return err
 	}
 	if q.PostForm.Get("choice") != "continue" {
-		return q.Redirect(front.FlowURL(id) + "&other=1")
+		return q.Redirect(front.AnotherInFlow(id))
 	}
 	now, hash := s.now(), secret.Hash(s.jar.Get(q.Request, session.CookieSession))
 	err = s.store.Update(q.Context(), func(tx storage.Tx) error {

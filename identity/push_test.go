@@ -233,7 +233,7 @@ func TestPushAttacks(t *testing.T) {
 		waiting, link := b.prompt(box)
 		number := waiting.number(t)
 		for name, who := range map[string]*browser{"a stranger": h.browser(), "the browser that asked": b, "another browser of the password": thief, "the browser that set up the phone": desk} {
-			if a := who.get(link); a.Code != http.StatusNotFound || strings.Contains(a.Body.String(), demo) {
+			if a := who.get(link); a.Code != http.StatusNotFound || strings.Contains(a.Body.String(), demo) != who.isSignedIn() {
 				t.Errorf("%s looks at the prompt: %d", name, a.Code)
 			}
 		}

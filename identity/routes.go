@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
@@ -13,6 +14,15 @@ func (s *Service) Paths() []string {
 		signInPath, signOutPath, "/step-up", "/push/", "/account", "/invitation", "/forgot", "/reset", "/sign-up", "/activate", "/verify",
 		page.LanguagePath, page.FaviconPath, "/assets/", "/saml/", "/oidc/",
 	}
+}
+
+// ServeElse answers a path that no part of the server has: the start page leads to the account, others are not found.
+func (s *Service) ServeElse(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+		page.Redirect(w, person.DefaultReturn)
+		return
+	}
+	s.pages.Error(w, r, http.StatusNotFound, "error.not_found", "")
 }
 
 func (s *Service) routes() http.Handler {
@@ -30,9 +40,7 @@ func (s *Service) addRoutes(mux front.Router) {
 	s.StepUp.Routes(mux)
 	s.Federation.Routes(mux)
 	s.Front.Routes(mux)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		s.pages.Error(w, r, http.StatusNotFound, "error.not_found", "")
-	})
+	mux.HandleFunc("/", s.ServeElse)
 }
 
 // identityRoutes adds the sign-in page and the sign-out.

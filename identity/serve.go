@@ -26,6 +26,7 @@ func (s *Service) tie() {
 	s.Session.OnForget(stepup.ForgetSetUps)
 	s.Session.OnForget(account.ForgetNewContact)
 	s.Front.AuthenticateBy(s)
+	s.pages.SetPerson(s.account)
 	s.Federation.RaiseBy(federation.StepUps{Reachable: s.StepUp.Reachable, Passkeys: s.StepUp.HasPasskeys, SetUpLevel: s.StepUp.SetUpLevel})
 	s.Federation.OnArrival(account.IsOwnCoupling, s.Account.CoupleOwn)
 	s.StepUp.AddSections(account.PasswordSection)

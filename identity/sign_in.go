@@ -102,6 +102,9 @@ func (s *Service) showSignIn(q *front.Request) error {
 // continueAs returns where a browser that is signed in continues, or "": it has to sign in anew.
 func (s *Service) continueAs(x *signIn, other bool) (string, error) {
 	d := x.flow.Demand
+	if other && x.SignIn.Session.AuthTime.Before(x.flow.CreatedAt) {
+		return "", nil // even if it was for this very destination
+	}
 	if s.Front.Satisfies(x.SignIn, d) {
 		return cmp.Or(d.Return, person.DefaultReturn), nil
 	}
@@ -128,10 +131,27 @@ func (s *Service) startSignIn(q *front.Request) error {
 			d.Return += "?" + url.Values{"redirect": {wanted}}.Encode()
 		}
 	}
+	if q.SignIn != nil && q.URL.Query().Get("other") != "" {
+		return s.startOther(q, d)
+	}
 	if _, err := s.AuthenticateRequest(q, d); err != nil {
 		return front.SignInError(err, signInPath)
 	}
 	return q.LeaveTo(to)
+}
+
+// startOther begins a sign-in with another account than the one that is signed in. That one stays until it is done.
+func (s *Service) startOther(q *front.Request, d login.Demand) error {
+	known, err := s.Federation.Registry(q.Context(), q.Settings)
+	if err != nil {
+		return err
+	}
+	d.SelectAccount, d.NotBefore = true, s.now()
+	id, err := s.Front.NewFlow(q.W, q.Request, known.OfService(d))
+	if err != nil {
+		return err
+	}
+	return q.Redirect(front.AnotherInFlow(id))
 }
 
 // signInPage writes the form, with the providers that can be used instead. Where a username can lead to a provider, the

@@ -69,9 +69,13 @@ func (s *Service) signOut(q *front.Request, ret string) (via string, err error) 
 	return via, nil
 }
 
-// showSignOut serves GET /sign-out: it asks, and changes nothing.
+// showSignOut serves GET /sign-out. It asks, and changes nothing, unless one of our own pages leads here.
+// (docs/decisions.md#sign-out-at-the-issuer)
 func (s *Service) showSignOut(q *front.Request) error {
 	q.Again = signOutPath
+	if q.SignIn != nil && page.FromHere(q.Request) {
+		return s.leave(q)
+	}
 	if q.SignIn == nil {
 		s.pages.Render(q.W, q.Request, page.View{Template: "signed_out", Data: page.SignedOut{}})
 		return nil
@@ -102,9 +106,16 @@ func (s *Service) handleSignOut(q *front.Request) error {
 	if q.SignIn == nil { // signed out already, perhaps in another tab
 		return q.Redirect(signOutPath)
 	}
-	if err := s.Front.CheckForm(q, front.SessionForm(front.SignOutForm, q.SignIn), signOutPath); err != nil {
-		return err
+	if !page.FromHere(q.Request) {
+		if err := s.Front.CheckForm(q, front.SessionForm(front.SignOutForm, q.SignIn), signOutPath); err != nil {
+			return err
+		}
 	}
+	return s.leave(q)
+}
+
+// leave signs the browser out and sends it on.
+func (s *Service) leave(q *front.Request) error {
 	frames, err := s.Person.Watcher().LogoutFrames(q.Context(), q.SignIn.Session.PersonID, q.SignIn.ID)
 	if err != nil {
 		return err

@@ -12,6 +12,22 @@ import (
 // Current returns the browser's sign-in, or nil if it is not signed in. It shows no page.
 func (s *Service) Current(r *http.Request) (*login.Result, error) { return s.Session.CurrentOf(r) }
 
+// account returns the name of the person who is signed in, for pages of errors. "": nobody is, or it cannot be read.
+func (s *Service) account(r *http.Request) (name string) {
+	now := s.now()
+	err := s.store.View(r.Context(), func(tx storage.Tx) error {
+		si, err := s.Session.ReadIn(tx, r, now)
+		if err == nil && si != nil {
+			name = si.Person.Username
+		}
+		return err
+	})
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
 // Subjects answers the questions of authz about people and their sessions.
 type Subjects struct{ s *Service }
 

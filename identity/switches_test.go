@@ -187,7 +187,7 @@ func TestDashboardLevel(t *testing.T) {
 		t.Fatalf("the account page = %d", a.Code)
 	}
 	u.StepUp.Actions.DashboardStepUpAuthenticationLevel = 2
-	if a := b.get("/account"); a.Code != http.StatusForbidden || strings.Contains(a.Body.String(), demo) {
+	if a := b.get("/account"); a.Code != http.StatusForbidden || strings.Contains(a.Body.String(), "Demo Person") {
 		t.Errorf("the account page with a password, where level 2 is demanded = %d\n%s", a.Code, a.Body)
 	}
 	if !b.isSignedIn() {

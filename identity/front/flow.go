@@ -108,6 +108,9 @@ func ChangeFlowIn(tx storage.Tx, id string, change func(*FlowRecord)) error {
 // FlowURL is the sign-in page of a flow.
 func FlowURL(id string) string { return "/sign-in?flow=" + url.QueryEscape(id) }
 
+// AnotherInFlow is the sign-in page of a flow for a person who asks for another account.
+func AnotherInFlow(id string) string { return FlowURL(id) + "&other=1" }
+
 // accepts tells whether the demand accepts a sign-in by the provider.
 func accepts(d login.Demand, by string) bool {
 	if d.Provider != "" {

@@ -3,6 +3,8 @@ package front
 import (
 	"context"
 	"net/url"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
@@ -27,13 +29,22 @@ func Landing(u *config.Units, wanted string) string {
 
 // Allowed returns a place where a request asks to be sent if it is one of our paths or whitelisted, otherwise "".
 func Allowed(u *config.Units, wanted string) string {
-	if to := page.LocalPath(wanted); to != "" {
+	if to := OwnPath(wanted); to != "" {
 		return to
 	}
 	if wanted != "" && config.Whitelisted(u.Redirects.URLWhitelist, wanted) {
 		return wanted
 	}
 	return ""
+}
+
+// OwnPath is one of our paths that a link asked for, or "". No link signs the person out after a sign-in or a step-up.
+func OwnPath(wanted string) string {
+	to := page.LocalPath(wanted)
+	if u, err := url.Parse(to); err != nil || slices.Contains([]string{"/sign-out", "/oauth/logout"}, path.Clean(u.Path)) {
+		return ""
+	}
+	return to
 }
 
 // Absolute puts a path of the configuration on the default origin, if there is one.

@@ -80,7 +80,7 @@ func (s *Service) passkeyStepUpPage(q *front.Request, x passkeyStepUp, status in
 	if err != nil {
 		return err
 	}
-	in.Account, in.Cancel = q.SignIn.Person.Username, page.LocalPath(x.flow.Demand.Cancel)
+	in.Account, in.Another, in.Cancel = q.SignIn.Person.Username, front.AnotherInFlow(x.id), page.LocalPath(x.flow.Demand.Cancel)
 	if len(x.offered) > 1 {
 		in.Others = chooseURL(x.id)
 	}

@@ -146,7 +146,7 @@ func (x *stepUp) choice(query url.Values) *Method {
 // startStepUp begins a step-up that no application asked for, to the level of the settings. The parameter redirect may
 // name a path to go to afterwards.
 func (s *Service) startStepUp(q *front.Request) error {
-	to := page.LocalPath(q.URL.Query().Get("redirect"))
+	to := front.OwnPath(q.URL.Query().Get("redirect"))
 	ret := stepUpPath
 	if to != "" {
 		ret += "?" + url.Values{"redirect": {to}}.Encode()
@@ -160,7 +160,7 @@ func (s *Service) startStepUp(q *front.Request) error {
 
 // stepUpPage writes the page of a method, or of all that can be chosen.
 func (s *Service) stepUpPage(q *front.Request, x *stepUp, m *Method, status int, in page.StepUp) (err error) {
-	in.Account, in.Cancel = q.SignIn.Person.Username, page.LocalPath(x.flow.Demand.Cancel)
+	in.Account, in.Another, in.Cancel = q.SignIn.Person.Username, front.AnotherInFlow(x.id), page.LocalPath(x.flow.Demand.Cancel)
 	if m == nil {
 		x.fillChoices(&in)
 		s.pages.Render(q.W, q.Request, s.front.View(x.flow.Demand, "step_up", status, in))

@@ -66,6 +66,17 @@ func (p *Renderer) CheckPost(r *http.Request, binding, form string) error {
 	return nil
 }
 
+// FromHere tells whether the browser says that one of our pages has led to a request: a navigation or a form, no
+// picture, frame, script or prefetch. A redirect on the way does not make another site's link ours. (Fetch Metadata)
+func FromHere(r *http.Request) bool {
+	for name, want := range map[string]string{"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"} {
+		if v := r.Header.Values(name); len(v) != 1 || v[0] != want {
+			return false
+		}
+	}
+	return r.Header.Get("Sec-Purpose") == "" && r.Header.Get("Purpose") == ""
+}
+
 // sameOrigin decides what Sec-Fetch-Site means. It has no trusted origins.
 var sameOrigin http.CrossOriginProtection
 

@@ -13,6 +13,7 @@ func (p *Renderer) AccountURL() string { return p.cfg.Issuer + "/account" }
 // the path below which that origin serves Assets.
 func (p *Renderer) On(origin, prefix string) *Renderer {
 	q := *p
+	q.person = nil // the session is the issuer's
 	if u, err := url.Parse(origin); err == nil && u.Host != "" {
 		q.origin, q.host = strings.ToLower(origin), u.Host
 	}

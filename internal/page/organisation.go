@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"go.uber.org/zap"
 )
@@ -126,6 +128,19 @@ func (p *Renderer) setOrganisation(f *frame, org *organisation, v View) {
 	f.Organisation = org
 	f.Help = cmp.Or(org.help, f.Help)
 	f.ClientLogo = cmp.Or(f.ClientLogo, org.logo)
+}
+
+// Initials are up to two letters of the client's name, for a client without a logo.
+func (f *frame) Initials() (out string) {
+	words := strings.FieldsFunc(f.Client.Name, func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsNumber(c) })
+	if len(words) > 2 {
+		words = words[len(words)-2:] // "The corner shop": CS
+	}
+	for _, w := range words {
+		first, _ := utf8.DecodeRuneInString(w)
+		out += string(unicode.ToUpper(first))
+	}
+	return out
 }
 
 // signedIn tells whether the page is only for people who are signed in: their consent, and their account.

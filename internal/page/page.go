@@ -77,7 +77,8 @@ type Failure struct {
 
 // Renderer writes pages. It is safe for concurrent use.
 type Renderer struct {
-	cfg Config
+	cfg    Config
+	person func(*http.Request) string // nil: pages of errors do not say who is signed in
 	*liveState
 	templates map[string]*template.Template
 	assets    *assets
@@ -173,8 +174,41 @@ func (p *Renderer) Fail(w http.ResponseWriter, r *http.Request, status int, f Fa
 	if (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) && w.Header().Get("Retry-After") == "" {
 		pace.RetryAfter(w, pace.Soon)
 	}
+	if p.person != nil && status < http.StatusInternalServerError {
+		p.leadOn(r, status, &f)
+	}
 	lang := p.match(r, nil, "")
 	p.Render(w, r, View{Template: "error", Status: status, Data: p.failureFor(lang, f)})
+}
+
+// SetPerson sets the function that returns the name of the person who is signed in, or "". Pages of errors then say who
+// that is and lead on. Call SetPerson before the renderer is used, if at all.
+func (p *Renderer) SetPerson(of func(*http.Request) string) { p.person = of }
+
+const accountPath = "/account"
+
+// leadOn adds to the page of an error who is signed in, and where to go from here.
+func (p *Renderer) leadOn(r *http.Request, status int, f *Failure) {
+	if f.Account = cmp.Or(f.Account, p.person(r)); f.Account == "" && f.Again != "" {
+		return // to start again is all that there is to do
+	}
+	if f.Again != accountPath {
+		f.Back = cmp.Or(f.Back, accountPath)
+	}
+	if f.Account == "" || f.Another != "" || status != http.StatusForbidden || f.Key == "error.closed" {
+		return
+	}
+	to := f.Again
+	if to == "" && r.Method == http.MethodGet && (f.Key == "error.denied" || f.Key == "error.level") {
+		to = r.URL.RequestURI() // it can open for another person
+	}
+	f.Another = AnotherAccount(to)
+}
+
+// AnotherAccount is the sign-in page for a person who asks for another account, and who then goes on to one of our
+// paths. "": to the account.
+func AnotherAccount(to string) string {
+	return "/sign-in?" + url.Values{"other": {"1"}, "redirect": {cmp.Or(LocalPath(to), accountPath)}}.Encode()
 }
 
 func (p *Renderer) failureFor(lang *language, f Failure) failure {

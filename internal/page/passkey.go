@@ -26,6 +26,7 @@ type Passkey struct {
 // StepUpPasskey is the data of step_up_passkey: the person confirms who they are with a passkey.
 type StepUpPasskey struct {
 	Account string
+	Another string // as in StepUp
 	Passkey *Passkey
 	Problem string // as in SignIn
 	Wait    int

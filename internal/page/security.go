@@ -12,6 +12,7 @@ import (
 // without one it lists Choices. The messages of a method are step_up.<Method>.choice, .text and .label.
 type StepUp struct {
 	Account      string
+	Another      string // same-origin link for somebody else. Empty: none
 	Method       string
 	Action, CSRF string
 	// Digits says that a code has digits only, Hidden that onlookers must not read it.

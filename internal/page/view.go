@@ -82,8 +82,17 @@ type Token struct {
 type Consent struct {
 	Action, CSRF, RequestID string
 	Account                 string // of the person who is asked
+	Another                 string // same-origin link for somebody else. Empty: none
 	Owner                   string // host of the client's redirect URI
 	Scopes                  []ScopeLine
+}
+
+// who is the account that a page is about, and the link for somebody else.
+type who struct{ Account, Hint, Another, NotYou string }
+
+// Who returns what the template who shows.
+func (f *frame) Who(account, another string) who {
+	return who{account, f.T("who.account"), LocalPath(another), f.T("who.another")}
 }
 
 // ScopeLine is one permission. Description empty: the standard scopes have built-in descriptions, others show their

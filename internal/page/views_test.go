@@ -46,7 +46,7 @@ func views() map[string]page.View {
 		"sign_in_wrong":  {Template: "sign_in", Status: 422, Client: shop, Data: page.SignIn{Action: "/sign-in?flow=f", CSRF: "t", CanRemember: true, Remember: true, Username: "demo@example.com", Problem: "problem.mismatch"}},
 		"sign_in_wait":   {Template: "sign_in", Status: 429, Client: shop, Data: page.SignIn{Action: "/sign-in?flow=f", CSRF: "t", Username: "demo@example.com", Problem: "problem.wait", Wait: 40}},
 		"choose":         {Template: "choose", Client: shop, Data: page.Choose{Action: "/sign-in/account?flow=f", CSRF: "t", Account: "demo@example.com", Detail: "Demo Person", Cancel: "/c"}},
-		"consent":        {Template: "consent", Client: shop, Data: page.Consent{Action: "/oauth/consent", CSRF: "t", RequestID: "r", Account: "demo@example.com", Owner: "shop.example.com", Scopes: []page.ScopeLine{{Name: "openid"}, {Name: "email"}, {Name: "orders.read", Description: "Read your orders"}, {Name: "x.y"}}}},
+		"consent":        {Template: "consent", Client: shop, Data: page.Consent{Action: "/oauth/consent", CSRF: "t", RequestID: "r", Account: "demo@example.com", Another: "/sign-in?other=1", Owner: "shop.example.com", Scopes: []page.ScopeLine{{Name: "openid"}, {Name: "email"}, {Name: "orders.read", Description: "Read your orders"}, {Name: "x.y"}}}},
 		"consent_none":   {Template: "consent", Client: shop, Data: page.Consent{Action: "/oauth/consent", CSRF: "t", RequestID: "r", Account: "demo@example.com"}},
 		"sign_out":       {Template: "sign_out", Data: page.SignOut{Action: "/sign-out", CSRF: "t", Account: "demo@example.com", Cancel: "/account", Hidden: map[string]string{"state": "s"}}},
 		"sign_out_blank": {Template: "sign_out", Data: page.SignOut{Action: "/sign-out", CSRF: "t"}},
