@@ -57,8 +57,13 @@ func TestServe(t *testing.T) {
 			t.Errorf("forged token: status = %d, want 401", got)
 		}
 	})
+	t.Run("start page", func(t *testing.T) {
+		if resp, _ := s.get("/"); resp.StatusCode != http.StatusSeeOther || resp.Header.Get("Location") != "/account" {
+			t.Errorf("GET / = %d to %q, want /account", resp.StatusCode, resp.Header.Get("Location"))
+		}
+	})
 	t.Run("unknown path", func(t *testing.T) {
-		for _, path := range []string{"/", "/nothing", "/oauthx", "/sign-inx", "/oauth/../sign-in", "/healthz/x"} {
+		for _, path := range []string{"//", "/nothing", "/oauthx", "/sign-inx", "/oauth/../sign-in", "/healthz/x"} {
 			resp, body := s.get(path)
 			if resp.StatusCode != http.StatusNotFound || !strings.Contains(body, "<html") {
 				t.Errorf("GET %s = %d", path, resp.StatusCode)

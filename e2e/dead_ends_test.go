@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestDeadEnds: the consent page, a page that is not there and a sign-out have a way on. Another person than the one who
-// is signed in says so and comes back. A sign-out asks nothing twice and says that it is done.
+// TestDeadEnds: the consent page, a page that is not there and a sign-out have a way on. Another person than the one
+// who is signed in says so and comes back. A sign-out asks nothing twice and says that it is done.
 func TestDeadEnds(t *testing.T) {
 	t.Parallel()
 	p, s := openShop(t)
