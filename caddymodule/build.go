@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/identity/stepup"
+	"github.com/gatehouse-id/gatehouse/identity/passkey"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -89,7 +89,7 @@ func (a *App) buildIdentity(r *options.Resolver) identity.Config {
 	case "off":
 		cfg.NoPasskeys = true
 	case "on":
-		if cfg.Issuer != "" && !stepup.PasskeysPossible(cfg.Issuer) {
+		if cfg.Issuer != "" && !passkey.Possible(cfg.Issuer) {
 			r.Fail("identity: passkeys: browsers allow them for an https issuer with a host name of several parts and for localhost: change the issuer, or leave passkeys away")
 		}
 	}

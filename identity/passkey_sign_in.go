@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/passkey"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/identity/stepup"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
@@ -28,15 +28,15 @@ func (s *Service) offerPasskey(x *signIn) (*page.Passkey, error) {
 	if !x.ways.Passkey {
 		return nil, nil //nolint:nilnil // not offered
 	}
-	challenge, err := s.StepUp.PasskeyChallenge(x.Context(), stepup.ChallengeSignIn, x.id)
+	challenge, err := s.StepUp.Passkeys.Challenge(x.Context(), passkey.ChallengeSignIn, x.id)
 	if err != nil {
 		return nil, err
 	}
 	csrf, err := s.Front.FormToken(x.Request, passkeyForm+":"+x.id)
 	return &page.Passkey{
-		Action: passkeySignInPath + "?flow=" + x.id, CSRF: csrf, Options: s.StepUp.UseOptions(challenge, nil), Again: front.FlowURL(x.id),
+		Action: passkeySignInPath + "?flow=" + x.id, CSRF: csrf, Options: s.StepUp.Passkeys.UseOptions(challenge, nil), Again: front.FlowURL(x.id),
 		Offer: x.ways.Password || x.ways.HasDomains(), Quiet: x.ways.Password, Remember: s.Session.OffersRemember(), Label: "sign_in.passkey",
-		Life: stepup.ChallengeSeconds,
+		Life: passkey.ChallengeSeconds,
 	}, err
 }
 
@@ -50,7 +50,7 @@ func (s *Service) handlePasskey(q *front.Request) error {
 		return q.Redirect(front.FlowURL(x.id))
 	}
 	in := page.SignIn{Remember: q.PostForm.Get("remember") != ""}
-	challenge, err := s.StepUp.SpendChallenge(q.Context(), stepup.ChallengeSignIn, x.id)
+	challenge, err := s.StepUp.Passkeys.SpendChallenge(q.Context(), passkey.ChallengeSignIn, x.id)
 	if err != nil {
 		return err
 	}
@@ -82,18 +82,18 @@ type passkeyTry struct {
 // person.ErrMismatch: the answer signs nobody in, for any reason.
 func (s *Service) signInByPasskey(x *signIn, challenge []byte, remember bool) (wait time.Duration, err error) {
 	ctx, t := x.Context(), &passkeyTry{client: x.flow.Demand.Client.ID, from: s.origin(x.Request.Request)}
-	assertion, malformed := stepup.ReadAssertion(x.PostForm.Get("credential"))
+	assertion, malformed := passkey.ReadAssertion(x.PostForm.Get("credential"))
 	var credential []byte // empty for a malformed answer, which counts like any other
 	if malformed == nil {
 		credential = assertion.RawID
 	}
-	a, set, err := s.StepUp.OwnerOf(ctx, credential)
+	a, set, err := s.StepUp.Passkeys.OwnerOf(ctx, credential)
 	if err != nil {
 		return 0, err
 	}
 	device := s.Session.DeviceToken(x.Request.Request)
 	t.account = a
-	t.attempt, err = s.Proof.BeginAttempt(ctx, a, stepup.CredentialKey(credential), proof.Source{Address: t.from.ClientIP, Device: proof.Hashed(device)})
+	t.attempt, err = s.Proof.BeginAttempt(ctx, a, passkey.CredentialKey(credential), proof.Source{Address: t.from.ClientIP, Device: proof.Hashed(device)})
 	if err != nil {
 		return 0, err
 	}
@@ -104,10 +104,10 @@ func (s *Service) signInByPasskey(x *signIn, challenge []byte, remember bool) (w
 	if malformed != nil {
 		return 0, s.refusePasskey(ctx, t, malformed)
 	}
-	key, copied, err := s.StepUp.VerifyPasskey(&set, challenge, assertion, false)
+	key, copied, err := s.StepUp.Passkeys.Verify(&set, challenge, assertion, false)
 	switch {
 	case err == nil && copied:
-		err = cmp.Or[error](s.StepUp.Suspect(ctx, a.ID, key, t.from), stepup.ErrCopied)
+		err = cmp.Or[error](s.StepUp.Suspect(ctx, a.ID, key, t.from), passkey.ErrCopied)
 	case err == nil && a.Person.State != person.Active:
 		err = person.ErrMismatch
 	}
@@ -122,7 +122,7 @@ func (s *Service) signInByPasskey(x *signIn, challenge []byte, remember bool) (w
 	err = s.Front.Admit(x.W, x.Request.Request, x.flow, front.Identification{
 		Person: a.ID, Level: session.PasskeyLevel, AMR: session.AMRPasskey, Passkey: key.ID, Reason: front.ByPasskey, Remember: remember, Device: device, From: t.from,
 		Prove: func(tx storage.Tx, now time.Time) (person.Record, error) {
-			rec, err := s.StepUp.UsePasskey(tx, a.ID, key, now)
+			rec, err := s.StepUp.Passkeys.Use(tx, a.ID, key, now)
 			if err != nil {
 				return rec, err
 			}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
+	"github.com/gatehouse-id/gatehouse/identity/passkey"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/stepup"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -307,7 +307,7 @@ func TestPasskeysOff(t *testing.T) {
 		"one word":           {"https://auth", false, false},
 		"a local host below": {"http://a.localhost", false, true},
 	} {
-		if got := stepup.PasskeysPossible(c.issuer) && !c.off; got != c.want {
+		if got := passkey.Possible(c.issuer) && !c.off; got != c.want {
 			t.Errorf("%s: passkeys are possible at %s: %t, want %t", name, c.issuer, got, c.want)
 		}
 	}

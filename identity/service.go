@@ -45,7 +45,7 @@ type Config struct {
 	Partitions person.PartitionConfig
 	// Providers are the identity providers other than the service itself, which is called identity.
 	Providers []federation.Provider
-	// NoPasskeys switches passkeys off, which are on where stepup.PasskeysPossible.
+	// NoPasskeys switches passkeys off, which are on where passkey.Possible.
 	NoPasskeys bool
 }
 

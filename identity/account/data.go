@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/passkey"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/stepup"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -139,7 +139,7 @@ func (s *Service) readOwnSignIn(tx storage.Tx, a *front.Visit) (ownSignIn, error
 	for _, m := range st.Has {
 		out.Methods = append(out.Methods, m.Name)
 	}
-	set, err := stepup.ReadPasskeys(tx, a.SignIn.Session.PersonID)
+	set, err := passkey.Read(tx, a.SignIn.Session.PersonID)
 	for _, k := range set.Keys {
 		out.Passkeys = append(out.Passkeys, ownPasskey{k.Name, k.Since, k.Used})
 	}

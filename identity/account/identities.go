@@ -10,6 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/passkey"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
@@ -214,7 +215,7 @@ func (s *Service) uncouple(a *front.Visit, provider string) error {
 			return "", person.ErrMismatch
 		}
 		rest := slices.DeleteFunc(slices.Clone(have), func(c person.Identity) bool { return c.Provider == provider })
-		set, err := stepup.ReadPasskeys(tx, personID)
+		set, err := passkey.Read(tx, personID)
 		if err != nil {
 			return "", err
 		}

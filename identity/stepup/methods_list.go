@@ -1,6 +1,9 @@
 package stepup
 
-import "github.com/gatehouse-id/gatehouse/storage"
+import (
+	"github.com/gatehouse-id/gatehouse/identity/passkey"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
 
 // SetUp is what a person has set up for higher levels, for administrators.
 type SetUp struct {
@@ -18,7 +21,7 @@ func (s *Service) SetUpOf(tx storage.Tx, personID string) (SetUp, error) {
 	if err != nil {
 		return SetUp{}, err
 	}
-	set, _, err := passkeySets.Find(tx, personID)
+	set, err := passkey.Read(tx, personID)
 	if err != nil {
 		return SetUp{}, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/passkey"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/identity/stepup/codes"
@@ -25,8 +26,8 @@ const passkeyForm = "passkey"
 // passkeySetUp is a request of a page about passkeys.
 type passkeySetUp struct {
 	setUp
-	set     PasskeySet
-	waiting passkeyChallengeRecord // for a passkey to add
+	set     passkey.Set
+	waiting passkey.Challenge // for a passkey to add
 }
 
 // readPasskeySetUp reads what the pages about passkeys share.
@@ -35,10 +36,10 @@ func (s *Service) readPasskeySetUp(q *front.Request, path string) (x passkeySetU
 		return x, front.NotFound()
 	}
 	x.setUp, err = s.readSetUp(q, path, func(tx storage.Tx) (err error) {
-		if x.set, err = ReadPasskeys(tx, q.SignIn.Session.PersonID); err != nil {
+		if x.set, err = passkey.Read(tx, q.SignIn.Session.PersonID); err != nil {
 			return err
 		}
-		x.waiting, err = readChallenge(tx, challengeAdd, q.SignIn.ID)
+		x.waiting, err = passkey.ReadChallenge(tx, passkey.ChallengeAdd, q.SignIn.ID)
 		return err
 	})
 	return x, err
@@ -56,13 +57,13 @@ func (s *Service) showAddPasskey(q *front.Request) error {
 func (s *Service) addPasskeyPage(q *front.Request, x passkeySetUp, status int, problem string) error {
 	in := page.PasskeyAdd{Cancel: x.next, Problem: problem}
 	v := page.View{Template: "passkey_add", Status: status, Locales: q.SignIn.Locales()}
-	if len(x.set.Keys) >= maxPasskeys {
-		in.Full = maxPasskeys
+	if len(x.set.Keys) >= passkey.Most {
+		in.Full = passkey.Most
 		v.Data = in
 		s.pages.Render(q.W, q.Request, v)
 		return nil
 	}
-	challenge, err := s.ensureChallenge(q.Context(), challengeAdd, q.SignIn.ID, x.waiting)
+	challenge, err := s.Passkeys.EnsureChallenge(q.Context(), passkey.ChallengeAdd, q.SignIn.ID, x.waiting)
 	if err == nil && len(x.set.Handle) == 0 {
 		x.set, err = s.addHandle(q)
 	}
@@ -74,8 +75,8 @@ func (s *Service) addPasskeyPage(q *front.Request, x passkeySetUp, status int, p
 		return err
 	}
 	in.Passkey = &page.Passkey{
-		Action: x.self, Again: x.self, CSRF: csrf, Options: s.makeOptions(q.SignIn, challenge, &x.set), Create: true, Label: "security.passkey.add",
-		Life: ChallengeSeconds,
+		Action: x.self, Again: x.self, CSRF: csrf, Options: s.Passkeys.MakeOptions(q.SignIn.Person.Username, q.SignIn.Person.Name, challenge, &x.set), Create: true, Label: "security.passkey.add",
+		Life: passkey.ChallengeSeconds,
 	}
 	v.Client, v.Data = x.client, in
 	s.pages.Render(q.W, q.Request, v)
@@ -83,17 +84,17 @@ func (s *Service) addPasskeyPage(q *front.Request, x passkeySetUp, status int, p
 }
 
 // addHandle gives a person's passkeys their handle.
-func (s *Service) addHandle(q *front.Request) (set PasskeySet, err error) {
-	fresh := make([]byte, handleBytes)
+func (s *Service) addHandle(q *front.Request) (set passkey.Set, err error) {
+	fresh := make([]byte, passkey.HandleBytes)
 	if _, err := io.ReadFull(s.random, fresh); err != nil {
 		return set, err
 	}
 	err = s.store.Update(q.Context(), func(tx storage.Tx) (err error) {
-		if set, err = ReadPasskeys(tx, q.SignIn.Session.PersonID); err != nil || len(set.Handle) > 0 { // another tab was faster
+		if set, err = passkey.Read(tx, q.SignIn.Session.PersonID); err != nil || len(set.Handle) > 0 { // another tab was faster
 			return err
 		}
 		set.Handle = fresh
-		return putPasskeys(tx, q.SignIn.Session.PersonID, set)
+		return passkey.Put(tx, q.SignIn.Session.PersonID, set)
 	})
 	return set, err
 }
@@ -107,16 +108,16 @@ func (s *Service) handleAddPasskey(q *front.Request) error {
 	if err != nil {
 		return err
 	}
-	challenge, err := s.SpendChallenge(q.Context(), challengeAdd, q.SignIn.ID)
+	challenge, err := s.Passkeys.SpendChallenge(q.Context(), passkey.ChallengeAdd, q.SignIn.ID)
 	if err != nil {
 		return err
 	}
-	x.waiting = passkeyChallengeRecord{} // spent
+	x.waiting = passkey.Challenge{} // spent
 	if challenge == nil {
 		return s.addPasskeyPage(q, x, http.StatusUnprocessableEntity, "problem.passkey_late")
 	}
 	var fresh []string
-	key, err := s.readAttestation(&x.set, challenge, q.PostForm.Get("credential"))
+	key, err := s.Passkeys.Attest(&x.set, challenge, q.PostForm.Get("credential"))
 	if err == nil {
 		key, fresh, err = s.addPasskey(q, key)
 	}
@@ -141,7 +142,7 @@ func (s *Service) handleAddPasskey(q *front.Request) error {
 
 // addPasskey stores a passkey that was verified, and raises the session to its level. With the first one it returns
 // recovery codes, unless the person has some.
-func (s *Service) addPasskey(q *front.Request, key Passkey) (_ Passkey, fresh []string, err error) {
+func (s *Service) addPasskey(q *front.Request, key passkey.Passkey) (_ passkey.Passkey, fresh []string, err error) {
 	personID := q.SignIn.Session.PersonID
 	if key.ID, err = secret.ID(s.random, 16); err != nil {
 		return key, nil, err
@@ -162,12 +163,12 @@ func (s *Service) addPasskey(q *front.Request, key Passkey) (_ Passkey, fresh []
 		if err != nil {
 			return false, err
 		}
-		set, err := ReadPasskeys(tx, personID)
-		if err != nil || len(set.Keys) >= maxPasskeys || len(set.Handle) == 0 {
+		set, err := passkey.Read(tx, personID)
+		if err != nil || len(set.Keys) >= passkey.Most || len(set.Handle) == 0 {
 			return false, err
 		}
 		// Web Authentication Level 3 7.1, step 26: a credential id must not be registered twice.
-		err = passkeyOwners.Create(tx, CredentialKey(key.Credential), personID, time.Time{})
+		err = passkey.Own(tx, key.Credential, personID)
 		if errors.Is(err, storage.ErrExists) {
 			return false, errKnownPasskey
 		}
@@ -178,7 +179,7 @@ func (s *Service) addPasskey(q *front.Request, key Passkey) (_ Passkey, fresh []
 		fresh := key
 		fresh.Number = set.Made
 		set.Keys = append(slices.Clone(set.Keys), fresh)
-		if err := putPasskeys(tx, personID, set); err != nil {
+		if err := passkey.Put(tx, personID, set); err != nil {
 			return false, err
 		}
 		if err := s.notifyPasskey(tx, personID, &q.SignIn.Person, passkeyAdded, now); err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/passkey"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -27,7 +28,7 @@ func passkeySection(tx storage.Tx, si *session.Current, st *Standing) (*page.Sec
 	if !slices.Contains(st.All, &passkeyMethod) {
 		return nil, nil //nolint:nilnil // switched off
 	}
-	set, err := ReadPasskeys(tx, si.Session.PersonID)
+	set, err := passkey.Read(tx, si.Session.PersonID)
 	if err != nil {
 		return nil, err
 	}
@@ -39,13 +40,13 @@ func passkeySection(tx storage.Tx, si *session.Current, st *Standing) (*page.Sec
 		out.State = "on"
 	}
 	for _, k := range set.Keys {
-		out.Items = append(out.Items, k.row())
+		out.Items = append(out.Items, passkeyRow(&k))
 	}
 	return out, nil
 }
 
-// row is the passkey as a row of the page.
-func (k *Passkey) row() page.Row {
+// passkeyRow is a passkey as a row of the page.
+func passkeyRow(k *passkey.Passkey) page.Row {
 	id := "?" + url.Values{"id": {k.ID}}.Encode()
 	row := page.Row{
 		Icon: "key", Name: k.Name, Details: []page.Text{page.Say("security.passkey.added", "time", k.Since)},
@@ -66,7 +67,7 @@ func (k *Passkey) row() page.Row {
 // onePasskey is a request about one passkey.
 type onePasskey struct {
 	self string
-	key  Passkey
+	key  passkey.Passkey
 }
 
 // readOnePasskey reads which passkey a request of the page at path is about.
@@ -79,15 +80,15 @@ func (s *Service) readOnePasskey(q *front.Request, path string) (x onePasskey, e
 	if !s.HasPasskeys() {
 		return x, front.NotFound()
 	}
-	var set PasskeySet
+	var set passkey.Set
 	_, err = s.needSetUp(q, x.self, func(tx storage.Tx) (err error) {
-		set, err = ReadPasskeys(tx, q.SignIn.Session.PersonID)
+		set, err = passkey.Read(tx, q.SignIn.Session.PersonID)
 		return err
 	})
 	if err != nil {
 		return x, err
 	}
-	i := set.byID(id)
+	i := set.ByID(id)
 	if i < 0 {
 		return x, front.NotFound()
 	}
@@ -128,9 +129,9 @@ func (s *Service) handleNamePasskey(q *front.Request) error {
 	if name == "" || !person.IsText(name, maxPasskeyName) {
 		return s.namePasskeyPage(q, x, http.StatusUnprocessableEntity, "problem.passkey_name")
 	}
-	err = s.changePasskey(q, x.key.ID, passkeyRenamed, name, func(tx storage.Tx, set *PasskeySet, i int) error {
+	err = s.changePasskey(q, x.key.ID, passkeyRenamed, name, func(tx storage.Tx, set *passkey.Set, i int) error {
 		set.Keys[i].Name = name
-		return putPasskeys(tx, q.SignIn.Session.PersonID, *set)
+		return passkey.Put(tx, q.SignIn.Session.PersonID, *set)
 	})
 	if err != nil && !errors.Is(err, person.ErrMismatch) {
 		return err
@@ -141,7 +142,7 @@ func (s *Service) handleNamePasskey(q *front.Request) error {
 // changePasskey changes one passkey in a transaction, with its event. person.ErrMismatch: the passkey is gone, or the
 // session may no longer change it.
 func (s *Service) changePasskey(
-	q *front.Request, id string, kind event.Type, reason string, change func(tx storage.Tx, set *PasskeySet, i int) error,
+	q *front.Request, id string, kind event.Type, reason string, change func(tx storage.Tx, set *passkey.Set, i int) error,
 ) error {
 	ev, err := s.person.NewEvents(s.origin(q.Request), kind)
 	if err != nil {
@@ -152,11 +153,11 @@ func (s *Service) changePasskey(
 		if _, err := s.CheckSetUp(tx, q.SignIn, now); err != nil {
 			return err
 		}
-		set, err := ReadPasskeys(tx, q.SignIn.Session.PersonID)
+		set, err := passkey.Read(tx, q.SignIn.Session.PersonID)
 		if err != nil {
 			return err
 		}
-		i := set.byID(id)
+		i := set.ByID(id)
 		if i < 0 {
 			return person.ErrMismatch
 		}
@@ -169,7 +170,7 @@ func (s *Service) changePasskey(
 }
 
 // checkWayIn returns ErrLastWay when a person could not sign in without one of their passkeys.
-func (s *Service) checkWayIn(tx storage.Tx, personID string, rec *person.Record, set *PasskeySet, id string) error {
+func (s *Service) checkWayIn(tx storage.Tx, personID string, rec *person.Record, set *passkey.Set, id string) error {
 	u, err := s.units(tx)
 	if err != nil {
 		return err
@@ -178,7 +179,7 @@ func (s *Service) checkWayIn(tx storage.Tx, personID string, rec *person.Record,
 	if err != nil {
 		return err
 	}
-	rest := slices.DeleteFunc(set.Usable(), func(k Passkey) bool { return k.ID == id })
+	rest := slices.DeleteFunc(set.Usable(), func(k passkey.Passkey) bool { return k.ID == id })
 	ok, err := s.HasWayIn(tx, u, personID, rec, linked, rest)
 	if err == nil && !ok {
 		err = ErrLastWay
@@ -216,7 +217,7 @@ func (s *Service) handleRemovePasskey(q *front.Request) error {
 		return err
 	}
 	personID, now := q.SignIn.Session.PersonID, s.now()
-	err = s.changePasskey(q, x.key.ID, passkeyRemoved, x.key.Name, func(tx storage.Tx, set *PasskeySet, _ int) error {
+	err = s.changePasskey(q, x.key.ID, passkeyRemoved, x.key.Name, func(tx storage.Tx, set *passkey.Set, _ int) error {
 		rec, err := person.Records.Get(tx, personID)
 		if err != nil {
 			return err
@@ -224,7 +225,7 @@ func (s *Service) handleRemovePasskey(q *front.Request) error {
 		if err := s.checkWayIn(tx, personID, &rec, set, x.key.ID); err != nil {
 			return err
 		}
-		if _, err := dropPasskeys(tx, personID, x.key.ID); err != nil {
+		if _, err := passkey.Drop(tx, personID, x.key.ID); err != nil {
 			return err
 		}
 		own, err := readRecord(tx, personID)

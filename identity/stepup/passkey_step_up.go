@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/passkey"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -27,36 +28,26 @@ var passkeyMethod = Method{
 	needs: (*Service).HasPasskeys,
 	Level: func(*config.Units) int { return session.PasskeyLevel },
 	has: func(tx storage.Tx, si *session.Current, _ *Record) (bool, error) {
-		set, err := ReadPasskeys(tx, si.Session.PersonID)
+		set, err := passkey.Read(tx, si.Session.PersonID)
 		return len(set.Keys) > 0, err // suspect ones count too: they must not make it easier to add another
 	},
 	check: checkPasskey,
 }
 
-// Usable returns the passkeys that are accepted.
-func (p *PasskeySet) Usable() (out []Passkey) {
-	for _, k := range p.Keys {
-		if !k.Suspect {
-			out = append(out, k)
-		}
-	}
-	return out
-}
-
 // passkeyStepUp is a step-up that goes on with a passkey.
 type passkeyStepUp struct {
 	*stepUp
-	set     PasskeySet
-	waiting passkeyChallengeRecord
+	set     passkey.Set
+	waiting passkey.Challenge
 }
 
 // readPasskeyStepUp reads what the two handlers of the page share.
 func (s *Service) readPasskeyStepUp(q *front.Request) (x passkeyStepUp, err error) {
 	x.stepUp, err = s.readOwnPage(q, &passkeyMethod, func(tx storage.Tx, up *stepUp) (err error) {
-		if x.set, err = ReadPasskeys(tx, q.SignIn.Session.PersonID); err != nil {
+		if x.set, err = passkey.Read(tx, q.SignIn.Session.PersonID); err != nil {
 			return err
 		}
-		x.waiting, err = readChallenge(tx, challengeStepUp, up.bound(q.SignIn))
+		x.waiting, err = passkey.ReadChallenge(tx, passkey.ChallengeStepUp, up.bound(q.SignIn))
 		return err
 	})
 	return x, err
@@ -72,7 +63,7 @@ func (s *Service) showPasskeyStepUp(q *front.Request) error {
 }
 
 func (s *Service) passkeyStepUpPage(q *front.Request, x passkeyStepUp, status int, in page.StepUpPasskey) error {
-	challenge, err := s.ensureChallenge(q.Context(), challengeStepUp, x.bound(q.SignIn), x.waiting)
+	challenge, err := s.Passkeys.EnsureChallenge(q.Context(), passkey.ChallengeStepUp, x.bound(q.SignIn), x.waiting)
 	if err != nil {
 		return err
 	}
@@ -86,7 +77,7 @@ func (s *Service) passkeyStepUpPage(q *front.Request, x passkeyStepUp, status in
 	}
 	self := passkeyStepUpPath + "?flow=" + x.id
 	in.Passkey = &page.Passkey{
-		Action: self, CSRF: csrf, Options: s.UseOptions(challenge, x.set.Usable()), Again: self, Label: "step_up.passkey.choice", Life: ChallengeSeconds,
+		Action: self, CSRF: csrf, Options: s.Passkeys.UseOptions(challenge, x.set.Usable()), Again: self, Label: "step_up.passkey.choice", Life: passkey.ChallengeSeconds,
 	}
 	s.pages.Render(q.W, q.Request, s.front.View(x.flow.Demand, "step_up_passkey", status, in))
 	return nil
@@ -101,11 +92,11 @@ func (s *Service) handlePasskeyStepUp(q *front.Request) error {
 	if err != nil {
 		return err
 	}
-	challenge, err := s.SpendChallenge(q.Context(), challengeStepUp, x.bound(q.SignIn))
+	challenge, err := s.Passkeys.SpendChallenge(q.Context(), passkey.ChallengeStepUp, x.bound(q.SignIn))
 	if err != nil {
 		return err
 	}
-	x.waiting = passkeyChallengeRecord{} // spent
+	x.waiting = passkey.Challenge{} // spent
 	if challenge == nil {
 		return s.passkeyStepUpPage(q, x, http.StatusUnprocessableEntity, page.StepUpPasskey{Problem: "problem.passkey_late"})
 	}
@@ -133,7 +124,7 @@ func checkPasskey(ctx context.Context, s *Service, a *answer) (spender, error) {
 	a.passkey = key.ID
 	now := s.now()
 	return func(tx storage.Tx, _ *Record) (bool, error) {
-		_, err := s.UsePasskey(tx, a.signIn.Session.PersonID, key, now)
+		_, err := s.Passkeys.Use(tx, a.signIn.Session.PersonID, key, now)
 		if errors.Is(err, person.ErrMismatch) {
 			return false, nil
 		}
@@ -141,21 +132,21 @@ func checkPasskey(ctx context.Context, s *Service, a *answer) (spender, error) {
 	}, nil
 }
 
-func (s *Service) verifyAnswer(ctx context.Context, a *answer) (key Passkey, err error) {
-	assertion, err := ReadAssertion(a.code)
+func (s *Service) verifyAnswer(ctx context.Context, a *answer) (key passkey.Passkey, err error) {
+	assertion, err := passkey.ReadAssertion(a.code)
 	if err != nil {
 		return key, err
 	}
-	owner, set, err := s.OwnerOf(ctx, assertion.RawID)
+	owner, set, err := s.Passkeys.OwnerOf(ctx, assertion.RawID)
 	if err != nil {
 		return key, err
 	}
 	if owner.ID != a.signIn.Session.PersonID {
-		return key, &passkeyError{errors.New("the passkey belongs to another person, or is unknown")}
+		return key, passkey.Refuse("the passkey belongs to another person, or is unknown")
 	}
-	key, copied, err := s.VerifyPasskey(&set, a.challenge, assertion, true)
+	key, copied, err := s.Passkeys.Verify(&set, a.challenge, assertion, true)
 	if err == nil && copied {
-		err = cmp.Or(s.Suspect(ctx, owner.ID, key, a.from), ErrCopied)
+		err = cmp.Or(s.Suspect(ctx, owner.ID, key, a.from), passkey.ErrCopied)
 	}
 	return key, err
 }

@@ -8,16 +8,13 @@ import (
 
 // Tables of step-ups and their methods.
 var (
-	records           = storage.NewTable[Record]("identity_step_up")                           // person id
-	totpSetUps        = storage.NewTable[totpSetUpRecord]("identity_step_up_new_totp")         // session id
-	smsSetUps         = storage.NewTable[smsSetUpRecord]("identity_step_up_new_sms")           // session id
-	pushEnrols        = storage.NewTable[pushEnrolRecord]("identity_step_up_new_push")         // session id
-	pushEnrolKeys     = storage.NewTable[string]("identity_push_enrol_key")                    // hash of the link's token; the value is the session id
-	prompts           = storage.NewTable[promptRecord]("identity_prompt")                      // hash of the flow id, session id
-	promptIDs         = storage.NewTable[string]("identity_prompt_id")                         // id of the prompt; the value is its key
-	passkeySets       = storage.NewTable[PasskeySet]("identity_passkey_set")                   // person id
-	passkeyOwners     = storage.NewTable[string]("identity_passkey")                           // hash of the credential id; the value is the person id
-	passkeyChallenges = storage.NewTable[passkeyChallengeRecord]("identity_passkey_challenge") // purpose, then flow id or session id
+	records       = storage.NewTable[Record]("identity_step_up")                   // person id
+	totpSetUps    = storage.NewTable[totpSetUpRecord]("identity_step_up_new_totp") // session id
+	smsSetUps     = storage.NewTable[smsSetUpRecord]("identity_step_up_new_sms")   // session id
+	pushEnrols    = storage.NewTable[pushEnrolRecord]("identity_step_up_new_push") // session id
+	pushEnrolKeys = storage.NewTable[string]("identity_push_enrol_key")            // hash of the link's token; the value is the session id
+	prompts       = storage.NewTable[promptRecord]("identity_prompt")              // hash of the flow id, session id
+	promptIDs     = storage.NewTable[string]("identity_prompt_id")                 // id of the prompt; the value is its key
 )
 
 // Record is what a person has set up to reach higher levels, and which method they used last.
@@ -50,39 +47,6 @@ type pinRecord struct {
 // totpSetUpRecord is a secret that was shown to a session, which has not confirmed it yet.
 type totpSetUpRecord struct {
 	Sealed    []byte    `cbor:"1,keyasint"`
-	ExpiresAt time.Time `cbor:"2,keyasint"`
-}
-
-// PasskeySet is the passkeys of a person. Handle is their name for the person: random, and the same for all of them.
-type PasskeySet struct {
-	Handle []byte    `cbor:"1,keyasint"`
-	Keys   []Passkey `cbor:"2,keyasint,omitempty"`
-	// Made counts all that were ever added.
-	Made int `cbor:"3,keyasint,omitempty"`
-}
-
-// Passkey is the public part of a passkey.
-type Passkey struct {
-	ID         string   `cbor:"1,keyasint"` // our own, for addresses
-	Credential []byte   `cbor:"2,keyasint"` // credential id
-	PublicKey  []byte   `cbor:"3,keyasint"` // COSE
-	Name       string   `cbor:"4,keyasint,omitempty"`
-	Number     int      `cbor:"5,keyasint"`
-	SignCount  uint32   `cbor:"6,keyasint,omitempty"`
-	Transports []string `cbor:"7,keyasint,omitempty"`
-	Model      []byte   `cbor:"8,keyasint,omitempty"` // AAGUID
-	// BackupEligible says that it can be on several devices, BackedUp that it is.
-	BackupEligible bool      `cbor:"9,keyasint,omitempty"`
-	BackedUp       bool      `cbor:"10,keyasint,omitempty"`
-	Since          time.Time `cbor:"11,keyasint"`
-	Used           time.Time `cbor:"12,keyasint,omitempty"`
-	// Suspect says that its counter has gone back: it is no longer accepted.
-	Suspect bool `cbor:"13,keyasint,omitempty"`
-}
-
-// passkeyChallengeRecord is what a passkey has to sign, once.
-type passkeyChallengeRecord struct {
-	Challenge []byte    `cbor:"1,keyasint"`
 	ExpiresAt time.Time `cbor:"2,keyasint"`
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/passkey"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/identity/stepup/codes"
@@ -172,7 +173,7 @@ func (s *Service) handleRecoveryFile(q *front.Request) error {
 
 // removeIdleRecovery removes the recovery codes of a person who has lost the last thing that they stood in for.
 func removeIdleRecovery(tx storage.Tx, personID string, own *Record) error {
-	set, err := ReadPasskeys(tx, personID)
+	set, err := passkey.Read(tx, personID)
 	if err != nil || own.TOTP != nil || len(set.Keys) > 0 || len(own.Recovery) == 0 {
 		return err
 	}

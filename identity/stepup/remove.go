@@ -7,6 +7,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/passkey"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -112,7 +113,7 @@ func (s *Service) RemoveStepUp(ctx context.Context, usernameOrID, method string,
 		case method == pushMethod.Name && len(own.Devices) > 0:
 			pushMethod.remove(&own)
 		case method == passkeyMethod.Name:
-			dropped, err := dropPasskeys(tx, id, "")
+			dropped, err := passkey.Drop(tx, id, "")
 			if err == nil && !dropped {
 				err = ErrNoMethod
 			}
@@ -141,7 +142,7 @@ func (s *Service) RemoveStepUp(ctx context.Context, usernameOrID, method string,
 }
 
 // HasWayIn tells whether a person who has these linked identities and these passkeys left can still sign in.
-func (s *Service) HasWayIn(tx storage.Tx, u *config.Units, personID string, rec *person.Record, left []person.Identity, keys []Passkey) (bool, error) {
+func (s *Service) HasWayIn(tx storage.Tx, u *config.Units, personID string, rec *person.Record, left []person.Identity, keys []passkey.Passkey) (bool, error) {
 	if rec.External != "" {
 		return true, nil
 	}
@@ -161,13 +162,10 @@ func (s *Service) HasWayIn(tx storage.Tx, u *config.Units, personID string, rec 
 
 // ForgetStepUp removes everything that a removed person had set up. The removal of the person calls it.
 func ForgetStepUp(tx storage.Tx, personID string) error {
-	if _, err := dropPasskeys(tx, personID, ""); err != nil {
+	if err := passkey.Forget(tx, personID); err != nil {
 		return err
 	}
-	if err := records.Delete(tx, personID); err != nil {
-		return err
-	}
-	return passkeySets.Delete(tx, personID)
+	return records.Delete(tx, personID)
 }
 
 // ForgetSetUps removes the set-ups that were begun in a session. The end of the session calls it.

@@ -7,13 +7,13 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/go-webauthn/webauthn/webauthn"
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/passkey"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
@@ -81,11 +81,12 @@ type Service struct {
 	now     func() time.Time
 	random  io.Reader
 
-	rp       *webauthn.WebAuthn // verifies passkeys. nil: they are switched off
+	// Passkeys keeps and verifies passkeys.
+	Passkeys *passkey.Service
 	sections []Section
 }
 
-// New returns a service. Passkeys are on if passkeys is true and the issuer allows them (PasskeysPossible).
+// New returns a service. Passkeys are on if passkeys is true and the issuer allows them (passkey.Possible).
 func New(passkeys bool, d Deps) (*Service, error) {
 	s := &Service{
 		person: d.Person, session: d.Session, proof: d.Proof, front: d.Front, federation: d.Federation,
@@ -93,11 +94,10 @@ func New(passkeys bool, d Deps) (*Service, error) {
 		notify: d.Notify, sms: d.SMS, push: d.Push, pages: d.Pages, origin: d.Origin,
 		jar: d.Jar, issuer: d.Issuer, log: d.Log, now: d.Now, random: d.Random,
 	}
-	if passkeys && PasskeysPossible(d.Issuer) {
-		var err error
-		if s.rp, err = newRelyingParty(d.Issuer, d.Pages.Name()); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
+	var err error
+	s.Passkeys, err = passkey.New(passkeys, d.Issuer, d.Pages.Name(), d.Store, d.Now, d.Random)
+	return s, err
 }
+
+// HasPasskeys tells whether passkeys are switched on.
+func (s *Service) HasPasskeys() bool { return s.Passkeys.On() }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/passkey"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -72,7 +73,7 @@ func (s *Service) StandingIn(tx storage.Tx, si *session.Current, u *config.Units
 		return nil, err
 	}
 	st.resetPIN = to != ""
-	keys, err := ReadPasskeys(tx, si.Session.PersonID)
+	keys, err := passkey.Read(tx, si.Session.PersonID)
 	if err != nil {
 		return nil, err
 	}

@@ -15,13 +15,14 @@ var rooms = map[string][]string{
 	"identity/person":      {"identity/config", "identity/notify", "idp", "storage", "internal"},
 	"identity/session":     {"identity/person", "identity/config", "storage", "internal"},
 	"identity/proof":       {"identity/session", "identity/person", "identity/config", "identity/notify", "storage", "internal"},
+	"identity/passkey":     {"identity/session", "identity/person", "storage", "internal"},
 	"identity/front":       append(belowFront, "idp"),
 	"identity/federation":  append(belowFront, "identity/front", "idp"),
-	"identity/stepup":      append(belowFront, "identity/front", "identity/federation"),
+	"identity/stepup":      append(belowFront, "identity/passkey", "identity/front", "identity/federation"),
 	"identity/enrol":       append(belowFront, "identity/front", "identity/federation", "idp"),
 	"identity/actiontoken": append(belowFront, "identity/front", "identity/federation", "identity/stepup", "idp"),
-	"identity/account": append(belowFront, "identity/front", "identity/federation", "identity/stepup", "identity/enrol", "identity/actiontoken",
-		"idp"),
+	"identity/account": append(belowFront, "identity/passkey", "identity/front", "identity/federation", "identity/stepup", "identity/enrol",
+		"identity/actiontoken", "idp"),
 	"identity/breach":     {"internal"},
 	"identity/personfile": {"identity", "internal"},
 }
@@ -29,7 +30,7 @@ var rooms = map[string][]string{
 var belowFront = []string{"identity/proof", "identity/session", "identity/person", "identity/config", "identity/notify", "storage", "internal"}
 
 // pageless are the rooms that know rules and no pages.
-var pageless = []string{"identity/person", "identity/session", "identity/proof"}
+var pageless = []string{"identity/person", "identity/session", "identity/proof", "identity/passkey"}
 
 func init() { maps.Copy(mayImport, rooms) }
 

@@ -1,13 +1,16 @@
-package stepup
+// Package passkey keeps the passkeys of people and verifies what they answer. The pages about them, and what their use
+// is good for, do not belong here.
+package passkey
 
 import (
 	"bytes"
 	"encoding/base64"
-	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/go-webauthn/webauthn/protocol"
 	"github.com/go-webauthn/webauthn/protocol/webauthncose"
@@ -15,21 +18,45 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
+// Most is how many passkeys a person can have.
+const Most = 20
+
+// HandleBytes is the length of a user handle, which is random, so that it says nothing about the person.
+// (Web Authentication Level 3 14.6.1)
+const HandleBytes = 32
+
 const (
-	maxPasskeys = 20
-	maxAnswer   = 16 << 10 // bytes of a browser's answer
+	maxAnswer = 16 << 10 // bytes of a browser's answer
 	// maxCredentialID and maxPublicKey bound what is stored of a passkey, in bytes. (Web Authentication Level 3 4,
 	// credential id)
 	maxCredentialID = 1023
 	maxPublicKey    = 2048
-	handleBytes     = 32 // of a user handle: random, so it says nothing about the person (Web Authentication Level 3 14.6.1)
 )
 
-// PasskeysPossible tells whether browsers let the pages of an issuer use passkeys: only with https, or on localhost,
+// Service verifies passkeys. It is safe for concurrent use.
+type Service struct {
+	store  storage.Store
+	now    func() time.Time
+	random io.Reader
+	rp     *webauthn.WebAuthn // nil: they are switched off
+}
+
+// New returns a service for the issuer, whose pages have a name. Passkeys are on if on is true and the issuer allows
+// them (Possible).
+func New(on bool, issuer, name string, store storage.Store, now func() time.Time, random io.Reader) (s *Service, err error) {
+	s = &Service{store: store, now: now, random: random}
+	if on && Possible(issuer) {
+		s.rp, err = newRelyingParty(issuer, name)
+	}
+	return s, err
+}
+
+// Possible tells whether browsers let the pages of an issuer use passkeys: only with https, or on localhost,
 // and never where the host is an IP address, which cannot be a relying party id. (Web Authentication Level 3 5.1.2)
-func PasskeysPossible(issuer string) bool {
+func Possible(issuer string) bool {
 	u, err := url.Parse(issuer)
 	if err != nil {
 		return false
@@ -61,11 +88,11 @@ func newRelyingParty(issuer, name string) (*webauthn.WebAuthn, error) {
 	return rp, nil
 }
 
-// HasPasskeys tells whether passkeys are switched on.
-func (s *Service) HasPasskeys() bool { return s.rp != nil }
+// On tells whether passkeys are switched on.
+func (s *Service) On() bool { return s.rp != nil }
 
-// passkeyAlgorithms are the signatures that passkeys may make: ES256, EdDSA with Ed25519, RS256.
-func passkeyAlgorithms() []protocol.CredentialParameter {
+// signatures are the signatures that passkeys may make: ES256, EdDSA with Ed25519, RS256.
+func signatures() []protocol.CredentialParameter {
 	var out []protocol.CredentialParameter
 	for _, alg := range []webauthncose.COSEAlgorithmIdentifier{webauthncose.AlgES256, webauthncose.AlgEdDSA, webauthncose.AlgRS256} {
 		out = append(out, protocol.CredentialParameter{Type: protocol.PublicKeyCredentialType, Algorithm: alg})
@@ -73,16 +100,16 @@ func passkeyAlgorithms() []protocol.CredentialParameter {
 	return out
 }
 
-// passkeyOwner is a person as the library sees one.
-type passkeyOwner struct{ set *PasskeySet }
+// owner is a person as the library sees one.
+type owner struct{ set *Set }
 
-func (o passkeyOwner) WebAuthnID() []byte { return o.set.Handle }
+func (o owner) WebAuthnID() []byte { return o.set.Handle }
 
-func (o passkeyOwner) WebAuthnName() string { return "" }
+func (o owner) WebAuthnName() string { return "" }
 
-func (o passkeyOwner) WebAuthnDisplayName() string { return "" }
+func (o owner) WebAuthnDisplayName() string { return "" }
 
-func (o passkeyOwner) WebAuthnCredentials() []webauthn.Credential {
+func (o owner) WebAuthnCredentials() []webauthn.Credential {
 	out := make([]webauthn.Credential, len(o.set.Keys))
 	for i, k := range o.set.Keys {
 		out[i] = webauthn.Credential{
@@ -93,8 +120,8 @@ func (o passkeyOwner) WebAuthnCredentials() []webauthn.Credential {
 	return out
 }
 
-// find returns the index of a credential in the set, or -1.
-func (p *PasskeySet) find(credential []byte) int {
+// Find returns the index of a credential in the set, or -1.
+func (p *Set) Find(credential []byte) int {
 	for i, k := range p.Keys {
 		if bytes.Equal(k.Credential, credential) {
 			return i
@@ -103,14 +130,24 @@ func (p *PasskeySet) find(credential []byte) int {
 	return -1
 }
 
-// byID returns the index of the passkey with this id, or -1.
-func (p *PasskeySet) byID(id string) int {
+// ByID returns the index of the passkey with this id, or -1.
+func (p *Set) ByID(id string) int {
 	for i, k := range p.Keys {
 		if k.ID == id {
 			return i
 		}
 	}
 	return -1
+}
+
+// Usable returns the passkeys that are accepted.
+func (p *Set) Usable() (out []Passkey) {
+	for _, k := range p.Keys {
+		if !k.Suspect {
+			out = append(out, k)
+		}
+	}
+	return out
 }
 
 // CredentialKey returns the storage key of a credential id, which is unique across all persons.
@@ -121,64 +158,64 @@ func encodeBytes(b []byte) string { return base64.RawURLEncoding.EncodeToString(
 // ReadAssertion parses a browser's answer about a passkey that it has used. It verifies nothing.
 func ReadAssertion(answer string) (*protocol.ParsedCredentialAssertionData, error) {
 	if len(answer) > maxAnswer {
-		return nil, &passkeyError{errors.New("the answer is too large")}
+		return nil, Refuse("the answer is too large")
 	}
 	a, err := protocol.ParseCredentialRequestResponseBytes([]byte(answer))
 	if err != nil {
-		return nil, refusedPasskey(err)
+		return nil, refused(err)
 	}
 	if len(a.RawID) == 0 || len(a.RawID) > maxCredentialID {
-		return nil, &passkeyError{errors.New("the length of the credential id is invalid")}
+		return nil, Refuse("the length of the credential id is invalid")
 	}
 	return a, nil
 }
 
-// VerifyPasskey checks an answer to a challenge against the passkeys of a person, with user verification. named says
+// Verify checks an answer to a challenge against the passkeys of a person, with user verification. named says
 // that the browser was told whose passkeys to use, so the answer need not say so. It returns the passkey as it is now;
 // copied says that its counter has gone back, so there may be a copy of it. (Web Authentication Level 3 7.2)
-func (s *Service) VerifyPasskey(
-	set *PasskeySet, challenge []byte, a *protocol.ParsedCredentialAssertionData, named bool,
+func (s *Service) Verify(
+	set *Set, challenge []byte, a *protocol.ParsedCredentialAssertionData, named bool,
 ) (key Passkey, copied bool, err error) {
-	owner := passkeyOwner{set}
+	of := owner{set}
 	session := webauthn.SessionData{Challenge: encodeBytes(challenge), UserVerification: protocol.VerificationRequired}
 	var c *webauthn.Credential
 	if named {
 		session.UserID = set.Handle
-		c, err = s.rp.ValidateLogin(owner, session, a)
+		c, err = s.rp.ValidateLogin(of, session, a)
 	} else {
-		_, c, err = s.rp.ValidatePasskeyLogin(func(_, _ []byte) (webauthn.User, error) { return owner, nil }, session, a)
+		_, c, err = s.rp.ValidatePasskeyLogin(func(_, _ []byte) (webauthn.User, error) { return of, nil }, session, a)
 	}
 	if err != nil {
-		return key, false, refusedPasskey(err)
+		return key, false, refused(err)
 	}
-	key = set.Keys[set.find(c.ID)]
+	key = set.Keys[set.Find(c.ID)]
 	if key.Suspect {
-		return key, false, &passkeyError{errors.New("the passkey is not accepted since its counter went back")}
+		return key, false, Refuse("the passkey is not accepted since its counter went back")
 	}
 	key.SignCount, key.BackedUp = c.Authenticator.SignCount, c.Flags.BackupState
 	return key, c.Authenticator.CloneWarning, nil
 }
 
-// readAttestation checks a browser's answer about a passkey that it has made, with user verification. We demand nothing
+// Attest checks a browser's answer about a passkey that it has made, with user verification. We demand nothing
 // of the maker of the device, so the attestation is ignored. (Web Authentication Level 3 7.1)
-func (s *Service) readAttestation(set *PasskeySet, challenge []byte, answer string) (key Passkey, err error) {
+func (s *Service) Attest(set *Set, challenge []byte, answer string) (key Passkey, err error) {
 	if len(answer) > maxAnswer {
-		return key, &passkeyError{errors.New("the answer is too large")}
+		return key, Refuse("the answer is too large")
 	}
 	a, err := protocol.ParseCredentialCreationResponseBytes([]byte(answer))
 	if err != nil {
-		return key, refusedPasskey(err)
+		return key, refused(err)
 	}
 	o := &a.Response.AttestationObject
 	o.Format, o.AttStatement, o.SubStatements = string(protocol.AttestationFormatNone), nil, nil
-	c, err := s.rp.CreateCredential(passkeyOwner{set}, webauthn.SessionData{
-		Challenge: encodeBytes(challenge), UserID: set.Handle, UserVerification: protocol.VerificationRequired, CredParams: passkeyAlgorithms(),
+	c, err := s.rp.CreateCredential(owner{set}, webauthn.SessionData{
+		Challenge: encodeBytes(challenge), UserID: set.Handle, UserVerification: protocol.VerificationRequired, CredParams: signatures(),
 	}, a)
 	if err != nil {
-		return key, refusedPasskey(err)
+		return key, refused(err)
 	}
 	if len(c.ID) == 0 || len(c.ID) > maxCredentialID || len(c.PublicKey) > maxPublicKey {
-		return key, &passkeyError{errors.New("the passkey is too large")}
+		return key, Refuse("the passkey is too large")
 	}
 	key = Passkey{
 		Credential: c.ID, PublicKey: c.PublicKey, SignCount: c.Authenticator.SignCount, BackupEligible: c.Flags.BackupEligible, BackedUp: c.Flags.BackupState,

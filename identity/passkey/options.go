@@ -1,4 +1,4 @@
-package stepup
+package passkey
 
 import (
 	"cmp"
@@ -6,9 +6,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/identity/passkey/ceremony"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/identity/stepup/ceremony"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -29,10 +28,10 @@ func (s *Service) UseOptions(challenge []byte, keys []Passkey) string {
 	return s.ask(challenge).Use(keysOf(keys))
 }
 
-// makeOptions returns the request for a new passkey of the person.
-func (s *Service) makeOptions(si *session.Current, challenge []byte, set *PasskeySet) string {
-	user := ceremony.User{Handle: set.Handle, Name: si.Person.Username, DisplayName: cmp.Or(si.Person.Name, si.Person.Username)}
-	return s.ask(challenge).Make(user, keysOf(set.Keys), passkeyAlgorithms())
+// MakeOptions returns the request for a new passkey of the person.
+func (s *Service) MakeOptions(username, name string, challenge []byte, set *Set) string {
+	user := ceremony.User{Handle: set.Handle, Name: username, DisplayName: cmp.Or(name, username)}
+	return s.ask(challenge).Make(user, keysOf(set.Keys), signatures())
 }
 
 // ChallengeSeconds is how long a page relies on its challenge: a little less than its life, and no more than what is
@@ -40,10 +39,10 @@ func (s *Service) makeOptions(si *session.Current, challenge []byte, set *Passke
 const ChallengeSeconds = int(challengeLife/time.Second)/2 - 10
 
 // OwnerOf returns the owner of a credential with all their passkeys, or zero values for an unknown credential.
-func (s *Service) OwnerOf(ctx context.Context, credential []byte) (a person.Holder, set PasskeySet, err error) {
+func (s *Service) OwnerOf(ctx context.Context, credential []byte) (a person.Holder, set Set, err error) {
 	err = s.store.View(ctx, func(tx storage.Tx) error {
-		a, set = person.Holder{}, PasskeySet{}
-		id, ok, err := passkeyOwners.Find(tx, CredentialKey(credential))
+		a, set = person.Holder{}, Set{}
+		id, ok, err := owners.Find(tx, CredentialKey(credential))
 		if err != nil || !ok {
 			return err
 		}
@@ -51,15 +50,15 @@ func (s *Service) OwnerOf(ctx context.Context, credential []byte) (a person.Hold
 			return err
 		}
 		a.ID = id
-		set, err = ReadPasskeys(tx, id)
+		set, err = Read(tx, id)
 		return err
 	})
 	return a, set, err
 }
 
-// UsePasskey notes the use of a passkey and returns the person, or person.ErrMismatch when what was verified is no
+// Use notes the use of a passkey and returns the person, or person.ErrMismatch when what was verified is no
 // longer valid.
-func (s *Service) UsePasskey(tx storage.Tx, personID string, key Passkey, now time.Time) (person.Record, error) {
+func (s *Service) Use(tx storage.Tx, personID string, key Passkey, now time.Time) (person.Record, error) {
 	rec, err := person.Records.Get(tx, personID)
 	if errors.Is(err, storage.ErrNotFound) || (err == nil && rec.State != person.Active) {
 		return rec, person.ErrMismatch
@@ -67,7 +66,7 @@ func (s *Service) UsePasskey(tx storage.Tx, personID string, key Passkey, now ti
 	if err != nil {
 		return rec, err
 	}
-	set, err := ReadPasskeys(tx, personID)
+	set, err := Read(tx, personID)
 	if err != nil {
 		return rec, err
 	}
@@ -75,5 +74,5 @@ func (s *Service) UsePasskey(tx storage.Tx, personID string, key Passkey, now ti
 	if !set.replace(key) {
 		return rec, person.ErrMismatch
 	}
-	return rec, putPasskeys(tx, personID, set)
+	return rec, Put(tx, personID, set)
 }
