@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -233,13 +234,23 @@ func TestOwnAccountDoesNotWipeTheAddress(t *testing.T) {
 func TestBusyHasher(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	h.hasher = secret.NewHasher(secret.HashCost{MemoryKiB: 64 << 10, Iterations: 8, Concurrency: 1})
+	h.hasher = secret.NewHasher(secret.HashCost{MemoryKiB: 8 << 10, Iterations: 1, Concurrency: 1})
 	h.start()
 	b := h.browser()
 	form := b.get("/next")
-	// One computation runs. The line of this network is full as soon as a caller is turned away.
-	ctx, cancel := context.WithCancel(secret.AskedBy(t.Context(), proof.QueueOf("203.0.113.7"), nil))
+	// The longest computation that a stored hash can ask for runs, and another one is next, so the line of this network
+	// does not move. It is full as soon as a caller is turned away.
 	var flood sync.WaitGroup
+	long, finish := context.WithCancel(t.Context())
+	for range 2 {
+		flood.Go(func() {
+			h.hasher.Verify(long, "$argon2id$v=19$m=65536,t=32,p=1$"+strings.Repeat("A", 22)+"$"+strings.Repeat("A", 43), "x") //nolint:errcheck // it is cancelled
+		})
+	}
+	for h.hasher.Waiting() == 0 {
+		runtime.Gosched()
+	}
+	ctx, cancel := context.WithCancel(secret.AskedBy(t.Context(), proof.QueueOf("203.0.113.7"), nil))
 	turnedAway := make(chan struct{}, 100)
 	for range cap(turnedAway) {
 		flood.Go(func() {
@@ -254,6 +265,7 @@ func TestBusyHasher(t *testing.T) {
 			t.Errorf("try while the hasher is busy: status %d, Retry-After %q, want 503 with it", a.Code, a.Header().Get("Retry-After"))
 		}
 	}
+	finish()
 	elsewhere := h.browser()
 	elsewhere.address = "198.51.100.9:4711"
 	elsewhere.signIn(demo, demoPassword) // a flood keeps only its own network waiting
