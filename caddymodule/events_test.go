@@ -156,7 +156,7 @@ func TestVerifyEventsCommand(t *testing.T) {
 	}
 	s.refused("is not an anchor", "", "events", "verify", "--anchor", "x")
 
-	store := memoryOf(t, "verified").Store
+	store := memoryOf(t, "verified").untracked
 	err := store.Update(t.Context(), func(tx storage.Tx) error {
 		for rec, err := range tx.Scan(storage.Range{Prefix: []byte("event_log/default\x00\x01kept")}) {
 			if err != nil {

@@ -232,9 +232,9 @@ func (s *server) enters(token string) int {
 }
 
 // memory is a store that a test can break, block and watch. It also shows that a storage engine can be added from
-// another package.
+// another package. It is no storage.Tracker, so each question reaches it.
 type memory struct {
-	*badgerstore.Store
+	untracked
 	full   atomic.Bool
 	panics atomic.Bool
 	fail   atomic.Pointer[error]
@@ -244,6 +244,14 @@ type memory struct {
 	closed chan struct{}
 
 	reopened func(failure error)
+}
+
+// untracked are the methods of a store but for Track.
+type untracked interface {
+	storage.Store
+	storage.Backuper
+	storage.Checker
+	Stats() badgerstore.Stats
 }
 
 func (m *memory) View(ctx context.Context, fn func(storage.Tx) error) error {
@@ -260,14 +268,14 @@ func (m *memory) View(ctx context.Context, fn func(storage.Tx) error) error {
 	if err := m.fail.Load(); err != nil {
 		return *err
 	}
-	return m.Store.View(ctx, fn)
+	return m.untracked.View(ctx, fn)
 }
 
 func (m *memory) Update(ctx context.Context, fn func(storage.Tx) error) error {
 	if m.full.Load() {
 		return storage.ErrFull
 	}
-	return m.Store.Update(ctx, fn)
+	return m.untracked.Update(ctx, fn)
 }
 
 func (m *memory) Check(ctx context.Context) error {
@@ -277,7 +285,7 @@ func (m *memory) Check(ctx context.Context) error {
 	if err := m.fail.Load(); err != nil {
 		return *err
 	}
-	return m.Store.Check(ctx)
+	return m.untracked.Check(ctx)
 }
 
 // OnReopen keeps what is told of a reopening, for a test to call.
@@ -285,7 +293,7 @@ func (m *memory) OnReopen(tell func(error)) { m.reopened = tell }
 
 func (m *memory) Close() error {
 	defer close(m.closed)
-	return m.Store.Close()
+	return m.untracked.Close()
 }
 
 var memories sync.Map // name -> *memory, the newest opened
@@ -326,7 +334,7 @@ func (m *MemoryStorage) Open(context.Context, *zap.Logger) (storage.Store, error
 	if err != nil {
 		return nil, err
 	}
-	out := &memory{Store: s, closed: make(chan struct{}), inside: make(chan struct{}, 64)}
+	out := &memory{untracked: s, closed: make(chan struct{}), inside: make(chan struct{}, 64)}
 	memories.Store(m.Name, out)
 	return out, nil
 }

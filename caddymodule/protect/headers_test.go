@@ -126,7 +126,8 @@ func TestDropOurs(t *testing.T) {
 	}
 }
 
-// TestFieldValueIsWholeOrAbsent: a value that is too long for a header is left out. Cut, it could be that of another person.
+// TestFieldValueIsWholeOrAbsent: a value that is too long for a header is left out. Cut, it could be that of another
+// person.
 func TestFieldValueIsWholeOrAbsent(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]int{maxFieldValue: maxFieldValue, maxFieldValue + 1: 0, 10 * maxFieldValue: 0} {
