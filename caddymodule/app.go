@@ -106,7 +106,8 @@ type App struct {
 	pusher    Pusher // nil: none
 	breach    breach.Config
 	emitter   *caddyevents.App
-	early     *core // opened by Provision and not yet taken by Start
+	begun     *signal // of the start of all apps
+	early     *core   // opened by Provision and not yet taken by Start
 	findings  finding.List
 	firsts    []finding.Finding // about settings that an empty storage starts with
 	served    atomic.Bool       // a handler that serves the issuer has been provisioned

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net/url"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -141,6 +142,19 @@ func (a *App) findEmitter() error {
 		return fmt.Errorf("gatehouse: events: %w", err)
 	}
 	a.emitter = found.(*caddyevents.App) //nolint:forcetypeassert // registered under that name
+	a.begun = &signal{given: make(chan struct{})}
+	return a.emitter.On("started", a.begun)
+}
+
+// signal is given by Caddy's event "started", when all apps have started.
+type signal struct {
+	once  sync.Once
+	given chan struct{}
+}
+
+// Handle implements caddyevents.Handler.
+func (s *signal) Handle(context.Context, caddy.Event) error {
+	s.once.Do(func() { close(s.given) })
 	return nil
 }
 
@@ -216,7 +230,13 @@ func (t *teller) tell(e event.Event) {
 }
 
 // emit hands events to Caddy's events app until the configuration ends, as gatehouse.<type>, after they were written.
-func (t *teller) emit(ctx caddy.Context, app *caddyevents.App, log *zap.Logger) {
+// Nothing is handed over before begun: the events app writes its list of handlers without a lock while it starts.
+func (t *teller) emit(ctx caddy.Context, app *caddyevents.App, begun <-chan struct{}, log *zap.Logger) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-begun:
+	}
 	for {
 		select {
 		case <-ctx.Done():

@@ -100,7 +100,7 @@ func (i *instance) work(a *App) {
 		}
 		workers.Wait()
 	}()
-	go i.tell.emit(a.ctx, a.emitter, a.log) // not waited for: it ends with the context, and its handlers belong to others
+	go i.tell.emit(a.ctx, a.emitter, a.begun.given, a.log) // not waited for: it ends with the context, and its handlers belong to others
 }
 
 // hold adds a user, unless the last one has left.
