@@ -128,7 +128,7 @@ func New(cfg Config) (*Renderer, error) {
 	if err := p.assets.addLogos(cfg.Logos); err != nil {
 		return nil, err
 	}
-	if p.templates, err = parseTemplates(); err != nil {
+	if p.templates, err = templates(); err != nil {
 		return nil, err
 	}
 	return p, nil

@@ -5,10 +5,14 @@ import (
 	"fmt"
 	"html/template"
 	"strings"
+	"sync"
 )
 
 //go:embed templates/*.html
 var templateFiles embed.FS
+
+// templates are the same for every renderer, and take some 10 MB: a reload of the configuration makes no others.
+var templates = sync.OnceValues(parseTemplates)
 
 // parseTemplates returns each page by its name, joined with the frame and the parts that all share.
 func parseTemplates() (map[string]*template.Template, error) {
