@@ -133,6 +133,7 @@ type Stats struct {
 // for instance its clock; Dir is not used.
 func OpenMemory(opts ...func(*Options)) (*Store, error) {
 	o := Options{memory: true, SweepEvery: -1, FreeSpace: func(string) (uint64, error) { return 1 << 40, nil }}
+	o.closeWait = time.Minute // there is no disk that could fail, but a busy machine
 	for _, f := range opts {
 		f(&o)
 	}
