@@ -25,6 +25,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
+	"github.com/gatehouse-id/gatehouse/caddymodule/delivery"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/site"
@@ -101,9 +102,9 @@ type App struct {
 	persons   identity.Config
 	events    event.Retention
 	webhooks  []notify.WebhookConfig
-	mailer    Mailer // nil: none
-	texter    Texter // nil: none
-	pusher    Pusher // nil: none
+	mailer    delivery.Mailer // nil: none
+	texter    delivery.Texter // nil: none
+	pusher    delivery.Pusher // nil: none
 	breach    breach.Config
 	emitter   *caddyevents.App
 	begun     *signal // of the start of all apps

@@ -22,6 +22,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz/keys"
+	"github.com/gatehouse-id/gatehouse/caddymodule/metrics"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -40,7 +41,7 @@ var (
 type openStore struct {
 	storage.Store
 	options string
-	metrics *metrics
+	metrics *metrics.Metrics
 	pace    *beginPace
 	keeper  *event.Keeper // of the store's events
 	refused *refusal.Recorder
@@ -60,13 +61,13 @@ type reopener interface {
 func newOpenStore(store storage.Store, options string, log *zap.Logger) *openStore {
 	keeper := event.NewKeeper(store, nil, log.Named("events"))
 	o := &openStore{
-		Store: store, options: options, metrics: newMetrics(store, keeper), pace: newBeginPace(time.Now), keeper: keeper, log: log, stopped: make(chan struct{}),
+		Store: store, options: options, metrics: metrics.New(store, keeper), pace: newBeginPace(time.Now), keeper: keeper, log: log, stopped: make(chan struct{}),
 	}
 	if r, ok := store.(reopener); ok {
 		r.OnReopen(o.reopened)
 	}
 	o.refused = refusal.NewRecorder(store, o.metrics, nil, nil, log.Named("refusals"))
-	o.metrics.unkept = o.refused.Lost
+	o.metrics.Unkept = o.refused.Lost
 	work, stop := context.WithCancel(context.Background())
 	o.stop = stop
 	go func() {
@@ -181,7 +182,7 @@ func (c *core) openVault(ctx context.Context, sealing [][]byte, cost secret.Hash
 		return err
 	}
 	c.vault = pooled.(*vault) //nolint:forcetypeassert // nothing else is stored
-	c.metrics.watch(c.hasher)
+	c.metrics.Watch(c.hasher)
 	return nil
 }
 

@@ -47,8 +47,8 @@ func (a *App) Instance(ctx context.Context) (*command.Instance, error) {
 		Check: inst.health, Findings: func(ctx context.Context) ([]finding.Finding, error) { return inst.findings(ctx, a) },
 		Providers: inst.providers.Check, Log: inst.log, Leave: inst.leave,
 	}
-	if stats := inst.core.metrics.stats; stats != nil {
-		out.Free = stats().Free
+	if free := inst.core.metrics.Free(); free != nil {
+		out.Free = free()
 	}
 	if inst.mail != nil {
 		out.Mail = inst.mail

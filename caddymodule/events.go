@@ -14,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/delivery"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
@@ -83,7 +84,7 @@ func (e *Events) readWebhook(d *caddyfile.Dispenser) error {
 		}
 	}
 	start := d.Token()
-	if err := options.ReadBlock(d, "webhook", &reference.EventWebhook, options.Subdirectives{"secret": options.Value(&w.Secret, checkWebhookSecret)}); err != nil {
+	if err := options.ReadBlock(d, "webhook", &reference.EventWebhook, options.Subdirectives{"secret": options.Value(&w.Secret, delivery.CheckSecret)}); err != nil {
 		return err
 	}
 	if w.Secret == "" {
@@ -102,21 +103,13 @@ func checkWebhookURL(s string) error {
 	return nil
 }
 
-func checkWebhookSecret(s string) error {
-	if err := options.CheckSecret(s); err != nil {
-		return err
-	}
-	_, err := notify.WebhookConfig{Secret: secret.New(s)}.Key()
-	return err
-}
-
 // buildWebhooks resolves where events are posted to.
 func (e *Events) buildWebhooks(r *options.Resolver) []notify.WebhookConfig {
 	var out []notify.WebhookConfig
 	seen := map[string]bool{}
 	for _, w := range e.Webhooks {
 		u := r.Plain("events: webhook", w.URL, checkWebhookURL)
-		key := r.Plain("events: webhook secret", string(w.Secret), checkWebhookSecret)
+		key := r.Plain("events: webhook secret", string(w.Secret), delivery.CheckSecret)
 		if w.URL == "" {
 			r.Fail("events: webhook: url is missing")
 		}
@@ -174,7 +167,7 @@ type teller struct {
 func (a *App) newEvents(c *core) (*event.Recorder, *teller, error) {
 	t := &teller{untold: make(chan event.Event, maxUntold)}
 	for _, cfg := range a.webhooks {
-		cfg.Tried = c.metrics.posted
+		cfg.Tried = c.metrics.Posted
 		w, err := notify.NewWebhook(cfg, c.Store, nil, nil, a.log.Named("webhook"))
 		if err != nil {
 			return nil, nil, err

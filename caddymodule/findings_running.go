@@ -80,12 +80,12 @@ func (i *instance) examineMachine(a *App, warn func(option, reason, mend string)
 	for _, l := range listeners.Foreign(addresses(a.tree.Listen())) {
 		warn("issuer", l.String()+", and gets some of the requests", "stop one of the two")
 	}
-	if stats := i.core.metrics.stats; stats != nil {
+	if left := i.core.metrics.Free(); left != nil {
 		low := uint64(defaultLow)
 		if w, ok := a.storage.(watermarked); ok {
 			low = lowFactor * w.Watermark()
 		}
-		if free := stats().Free; free > 0 && free < low {
+		if free := left(); free > 0 && free < low {
 			warn("storage", fmt.Sprintf("only %s are free at %s, and a full disk takes no writes", humanize.IBytes(free), i.core.place), "make room, or move the storage")
 		}
 	}

@@ -173,9 +173,9 @@ func (b *builder) openAuthz() (err error) {
 func (b *builder) openAPIs() error { return b.inst.openAPIs(b.App) }
 
 func (b *builder) openMetrics() error {
-	if err := b.inst.core.metrics.register(b.ctx.GetMetricsRegistry()); err != nil {
+	if err := b.inst.core.metrics.Register(b.ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
-	b.inst.core.metrics.figures.Store(b.inst.figures())
+	b.inst.core.metrics.ShowFigures(b.inst.figures())
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/delivery"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
@@ -66,4 +67,71 @@ func readGuest(d *caddyfile.Dispenser, option, builtIn, example string) (json.Ra
 		return nil, err
 	}
 	return caddyconfig.JSONModuleObject(mod, "module", name, nil), nil
+}
+
+// readMail reads
+//
+//	mail <module> [<arguments of the module>...] [{ ... }]
+func (a *App) readMail(d *caddyfile.Dispenser) (err error) {
+	a.MailRaw, err = readGuest(d, "mail", "smtp", "mail smtp smtp.example.com:587")
+	return err
+}
+
+// loadMail loads the module that delivers e-mails, if one is configured.
+func (a *App) loadMail() (err error) {
+	a.mailer, err = loadGuest[delivery.Mailer](a, "mail", "MailRaw", a.MailRaw)
+	return err
+}
+
+// openMail returns what sends e-mails, or nil where no mail is configured.
+func (a *App) openMail(c *core, pages *page.Renderer) (*notify.Mail, error) {
+	transport := func(m delivery.Mailer) (notify.Transport, error) { return m.Transport(a.issuer.Hostname()) }
+	return openSender("mail", a.mailer, transport, func(t notify.Transport) (*notify.Mail, error) {
+		ground, ink := pages.Button()
+		return notify.NewMail(
+			notify.MailConfig{Issuer: a.issuer.String(), Brand: pages.BrandName(), Ground: ground, Ink: ink, Tried: c.metrics.Mailed}, senderDeps(a, c, pages, "mail", t),
+		)
+	})
+}
+
+// readSMS reads
+//
+//	sms <module> [<arguments of the module>...] [{ ... }]
+func (a *App) readSMS(d *caddyfile.Dispenser) (err error) {
+	a.SMSRaw, err = readGuest(d, "sms", "webhook", "sms webhook https://sms.example.com/send")
+	return err
+}
+
+// loadSMS loads the module that delivers text messages, if one is configured.
+func (a *App) loadSMS() (err error) {
+	a.texter, err = loadGuest[delivery.Texter](a, "sms", "SMSRaw", a.SMSRaw)
+	return err
+}
+
+// openSMS returns what sends text messages, or nil where none is configured.
+func (a *App) openSMS(c *core, pages *page.Renderer) (*notify.Texts, error) {
+	return openSender("sms", a.texter, delivery.Texter.SMSTransport, func(t notify.SMSTransport) (*notify.Texts, error) {
+		return notify.NewTexts(notify.SMSConfig{Issuer: a.issuer.String(), Brand: pages.BrandName(), Tried: c.metrics.Texted}, senderDeps(a, c, pages, "sms", t))
+	})
+}
+
+// readPush reads
+//
+//	push <module> [<arguments of the module>...] [{ ... }]
+func (a *App) readPush(d *caddyfile.Dispenser) (err error) {
+	a.PushRaw, err = readGuest(d, "push", "webhook", "push webhook https://push.example.com/send")
+	return err
+}
+
+// loadPush loads the module that delivers prompts, if one is configured.
+func (a *App) loadPush() (err error) {
+	a.pusher, err = loadGuest[delivery.Pusher](a, "push", "PushRaw", a.PushRaw)
+	return err
+}
+
+// openPush returns what sends prompts, or nil where none is configured.
+func (a *App) openPush(c *core, pages *page.Renderer) (*notify.Pushes, error) {
+	return openSender("push", a.pusher, delivery.Pusher.PushTransport, func(t notify.PushTransport) (*notify.Pushes, error) {
+		return notify.NewPushes(notify.PushConfig{Issuer: a.issuer.String(), Brand: pages.BrandName(), Tried: c.metrics.Pushed}, senderDeps(a, c, pages, "push", t)), nil
+	})
 }

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/metrics"
 	"github.com/gatehouse-id/gatehouse/internal/pace"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
@@ -119,12 +120,12 @@ func (i *instance) serve(out *statusWriter, r *http.Request) {
 		if cause := recover(); cause != nil {
 			i.recovered(out, r, cause)
 		}
-		i.core.metrics.request(r.URL.Path, out.status)
+		i.core.metrics.CountRequest(r.URL.Path, out.status)
 		if out.status >= http.StatusInternalServerError {
 			i.countPanics()
 		}
 	}()
-	if !browserless[endpoints[r.URL.Path]] {
+	if !browserless[metrics.Endpoint(r.URL.Path)] {
 		i.identity.Federation.Cleanse(r)
 	}
 	switch path := r.URL.Path; {
@@ -164,7 +165,7 @@ func (i *instance) countPanics() {
 			return
 		}
 		if i.panics.CompareAndSwap(seen, now) {
-			i.core.metrics.panics.Add(float64(now - seen))
+			i.core.metrics.CountPanics(now - seen)
 			return
 		}
 	}

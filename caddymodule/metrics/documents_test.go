@@ -1,4 +1,4 @@
-package caddymodule
+package metrics
 
 import (
 	"encoding/json"
@@ -31,7 +31,7 @@ func registered(t *testing.T) map[string][]string {
 	}
 	t.Cleanup(func() { store.Close() })
 	all := make(chan *prometheus.Desc, 1000)
-	newMetrics(store, event.NewKeeper(store, nil, zap.NewNop())).Describe(all)
+	New(store, event.NewKeeper(store, nil, zap.NewNop())).Describe(all)
 	close(all)
 	out := map[string][]string{}
 	for d := range all {
@@ -69,7 +69,7 @@ func checkQuery(t *testing.T, known map[string][]string, where, expr string) {
 func TestBoardAndAlerts(t *testing.T) {
 	t.Parallel()
 	known := registered(t)
-	raw, err := os.ReadFile("../docs/grafana/gatehouse.json")
+	raw, err := os.ReadFile("../../docs/grafana/gatehouse.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,11 +101,11 @@ func TestBoardAndAlerts(t *testing.T) {
 	if panels < 15 {
 		t.Errorf("the board has %d panels", panels)
 	}
-	alerts, err := os.ReadFile("../docs/prometheus/alerts.yml")
+	alerts, err := os.ReadFile("../../docs/prometheus/alerts.yml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	guide, err := os.ReadFile("../docs/observability.md")
+	guide, err := os.ReadFile("../../docs/observability.md")
 	if err != nil {
 		t.Fatal(err)
 	}

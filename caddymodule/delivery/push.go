@@ -1,4 +1,4 @@
-package caddymodule
+package delivery
 
 import (
 	"github.com/caddyserver/caddy/v2"
@@ -7,17 +7,13 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
-	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
 func init() {
 	caddy.RegisterModule(PushWebhook{})
 }
 
-// pushNamespace holds the modules that deliver prompts. Another package can add one.
-const pushNamespace = "gatehouse.push"
-
-// Pusher is a guest module of the namespace gatehouse.push.
+// Pusher is a guest module of the namespace gatehouse.push. Another package can add one.
 type Pusher interface {
 	// PushTransport returns what delivers prompts. It opens no connection.
 	PushTransport() (notify.PushTransport, error)
@@ -35,7 +31,7 @@ type PushWebhook struct {
 
 // CaddyModule implements caddy.Module.
 func (PushWebhook) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: pushNamespace + ".webhook", New: func() caddy.Module { return new(PushWebhook) }}
+	return caddy.ModuleInfo{ID: "gatehouse.push.webhook", New: func() caddy.Module { return new(PushWebhook) }}
 }
 
 // UnmarshalCaddyfile reads
@@ -48,7 +44,7 @@ func (PushWebhook) CaddyModule() caddy.ModuleInfo {
 func (m *PushWebhook) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	start := d.Token()
-	if err := m.readHook(d, "push webhook", &reference.PushWebhook, options.Subdirectives{"secret": options.Value(&m.Secret, checkWebhookSecret)}); err != nil {
+	if err := m.readHook(d, "push webhook", &reference.PushWebhook, options.Subdirectives{"secret": options.Value(&m.Secret, CheckSecret)}); err != nil {
 		return err
 	}
 	return options.Adapt(start, m.build)
@@ -70,27 +66,6 @@ func (m *PushWebhook) build(r *options.Resolver) {
 // PushTransport implements Pusher.
 func (m *PushWebhook) PushTransport() (notify.PushTransport, error) {
 	return &notify.PushWebhook{Hook: m.hook}, nil
-}
-
-// readPush reads
-//
-//	push <module> [<arguments of the module>...] [{ ... }]
-func (a *App) readPush(d *caddyfile.Dispenser) (err error) {
-	a.PushRaw, err = readGuest(d, "push", "webhook", "push webhook https://push.example.com/send")
-	return err
-}
-
-// loadPush loads the module that delivers prompts, if one is configured.
-func (a *App) loadPush() (err error) {
-	a.pusher, err = loadGuest[Pusher](a, "push", "PushRaw", a.PushRaw)
-	return err
-}
-
-// openPush returns what sends prompts, or nil where none is configured.
-func (a *App) openPush(c *core, pages *page.Renderer) (*notify.Pushes, error) {
-	return openSender("push", a.pusher, Pusher.PushTransport, func(t notify.PushTransport) (*notify.Pushes, error) {
-		return notify.NewPushes(notify.PushConfig{Issuer: a.issuer.String(), Brand: pages.BrandName(), Tried: c.metrics.pushed}, senderDeps(a, c, pages, "push", t)), nil
-	})
 }
 
 var (

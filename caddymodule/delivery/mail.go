@@ -1,4 +1,6 @@
-package caddymodule
+// Package delivery holds the modules that deliver e-mails, text messages and prompts. What they say and when is in
+// identity/notify.
+package delivery
 
 import (
 	"github.com/caddyserver/caddy/v2"
@@ -8,7 +10,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/smtp"
-	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -16,10 +17,7 @@ func init() {
 	caddy.RegisterModule(SMTPMail{})
 }
 
-// mailNamespace holds the modules that deliver e-mails. Another package can add one.
-const mailNamespace = "gatehouse.mail"
-
-// Mailer is a guest module of the namespace gatehouse.mail.
+// Mailer is a guest module of the namespace gatehouse.mail. Another package can add one.
 type Mailer interface {
 	// Transport returns what delivers e-mails. It opens no connection. issuer is the host that mail comes from.
 	Transport(issuer string) (notify.Transport, error)
@@ -46,7 +44,7 @@ type SMTPMail struct {
 
 // CaddyModule implements caddy.Module.
 func (SMTPMail) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: mailNamespace + ".smtp", New: func() caddy.Module { return new(SMTPMail) }}
+	return caddy.ModuleInfo{ID: "gatehouse.mail.smtp", New: func() caddy.Module { return new(SMTPMail) }}
 }
 
 // UnmarshalCaddyfile reads
@@ -123,31 +121,6 @@ func (m *SMTPMail) Transport(issuer string) (notify.Transport, error) {
 	cfg := m.cfg
 	cfg.Helo = issuer
 	return smtp.New(cfg)
-}
-
-// readMail reads
-//
-//	mail <module> [<arguments of the module>...] [{ ... }]
-func (a *App) readMail(d *caddyfile.Dispenser) (err error) {
-	a.MailRaw, err = readGuest(d, "mail", "smtp", "mail smtp smtp.example.com:587")
-	return err
-}
-
-// loadMail loads the module that delivers e-mails, if one is configured.
-func (a *App) loadMail() (err error) {
-	a.mailer, err = loadGuest[Mailer](a, "mail", "MailRaw", a.MailRaw)
-	return err
-}
-
-// openMail returns what sends e-mails, or nil where no mail is configured.
-func (a *App) openMail(c *core, pages *page.Renderer) (*notify.Mail, error) {
-	transport := func(m Mailer) (notify.Transport, error) { return m.Transport(a.issuer.Hostname()) }
-	return openSender("mail", a.mailer, transport, func(t notify.Transport) (*notify.Mail, error) {
-		ground, ink := pages.Button()
-		return notify.NewMail(
-			notify.MailConfig{Issuer: a.issuer.String(), Brand: pages.BrandName(), Ground: ground, Ink: ink, Tried: c.metrics.mailed}, senderDeps(a, c, pages, "mail", t),
-		)
-	})
 }
 
 var (

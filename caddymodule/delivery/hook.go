@@ -1,4 +1,4 @@
-package caddymodule
+package delivery
 
 import (
 	"maps"
@@ -104,7 +104,7 @@ func signingKey(r *options.Resolver, option string, v options.Sensitive) []byte 
 	if r.Adapting() && options.HasPlaceholder(text) {
 		text = options.StandInSecret
 	}
-	if text = r.Plain(option, text, checkWebhookSecret); text == "" {
+	if text = r.Plain(option, text, CheckSecret); text == "" {
 		return nil
 	}
 	key, err := notify.WebhookConfig{Secret: secret.New(text)}.Key()
@@ -112,4 +112,13 @@ func signingKey(r *options.Resolver, option string, v options.Sensitive) []byte 
 		r.Fail("%s: %v", option, err)
 	}
 	return key
+}
+
+// CheckSecret checks a secret that signs what is posted, as Standard Webhooks says.
+func CheckSecret(s string) error {
+	if err := options.CheckSecret(s); err != nil {
+		return err
+	}
+	_, err := notify.WebhookConfig{Secret: secret.New(s)}.Key()
+	return err
 }

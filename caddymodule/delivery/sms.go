@@ -1,4 +1,4 @@
-package caddymodule
+package delivery
 
 import (
 	"github.com/caddyserver/caddy/v2"
@@ -7,17 +7,13 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
-	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
 func init() {
 	caddy.RegisterModule(SMSWebhook{})
 }
 
-// smsNamespace holds the modules that deliver text messages. Another package can add one.
-const smsNamespace = "gatehouse.sms"
-
-// Texter is a guest module of the namespace gatehouse.sms.
+// Texter is a guest module of the namespace gatehouse.sms. Another package can add one.
 type Texter interface {
 	// SMSTransport returns what delivers text messages. It opens no connection.
 	SMSTransport() (notify.SMSTransport, error)
@@ -35,7 +31,7 @@ type SMSWebhook struct {
 
 // CaddyModule implements caddy.Module.
 func (SMSWebhook) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: smsNamespace + ".webhook", New: func() caddy.Module { return new(SMSWebhook) }}
+	return caddy.ModuleInfo{ID: "gatehouse.sms.webhook", New: func() caddy.Module { return new(SMSWebhook) }}
 }
 
 // UnmarshalCaddyfile reads
@@ -67,27 +63,6 @@ func (m *SMSWebhook) build(r *options.Resolver) {
 // SMSTransport implements Texter.
 func (m *SMSWebhook) SMSTransport() (notify.SMSTransport, error) {
 	return &notify.SMSWebhook{Hook: m.hook, From: m.from}, nil
-}
-
-// readSMS reads
-//
-//	sms <module> [<arguments of the module>...] [{ ... }]
-func (a *App) readSMS(d *caddyfile.Dispenser) (err error) {
-	a.SMSRaw, err = readGuest(d, "sms", "webhook", "sms webhook https://sms.example.com/send")
-	return err
-}
-
-// loadSMS loads the module that delivers text messages, if one is configured.
-func (a *App) loadSMS() (err error) {
-	a.texter, err = loadGuest[Texter](a, "sms", "SMSRaw", a.SMSRaw)
-	return err
-}
-
-// openSMS returns what sends text messages, or nil where none is configured.
-func (a *App) openSMS(c *core, pages *page.Renderer) (*notify.Texts, error) {
-	return openSender("sms", a.texter, Texter.SMSTransport, func(t notify.SMSTransport) (*notify.Texts, error) {
-		return notify.NewTexts(notify.SMSConfig{Issuer: a.issuer.String(), Brand: pages.BrandName(), Tried: c.metrics.texted}, senderDeps(a, c, pages, "sms", t))
-	})
 }
 
 var (

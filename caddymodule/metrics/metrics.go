@@ -1,4 +1,6 @@
-package caddymodule
+// Package metrics counts what happens, for the metrics of Caddy. What is counted, and when, is decided by those who
+// count.
+package metrics
 
 import (
 	"cmp"
@@ -19,9 +21,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
-// metrics belong to the open store, so that counters survive reloads; each configuration registers them in its own
+// Metrics belong to the open store, so that counters survive reloads; each configuration registers them in its own
 // registry.
-type metrics struct {
+type Metrics struct {
 	requests       *prometheus.CounterVec // by endpoint and outcome
 	resolved       map[string]*resolved   // those of requests, by endpoint
 	tokens         prometheus.Counter
@@ -38,22 +40,24 @@ type metrics struct {
 	tokenErrors    *prometheus.CounterVec // by error
 	sites          *prometheus.CounterVec // requests at protect, by site, result and reason
 
-	unkept func() int64 // refusals whose references are not kept
+	// Unkept counts refusals whose references are not kept.
+	Unkept func() int64
 
 	events func() event.Stats             // of the keeper
 	growth func() map[string]event.Growth // of the keeper
 	stats  func() badgerstore.Stats       // nil: the engine counts nothing
 	hasher atomic.Pointer[secret.Hasher]
 
-	certificates atomic.Pointer[expiries]
-	figures      atomic.Pointer[figures]
+	certificates atomic.Pointer[Expiries]
+	figures      atomic.Pointer[Figures]
 }
 
 // statsKeeper is a store that counts what it does.
 type statsKeeper interface{ Stats() badgerstore.Stats }
 
-func newMetrics(s storage.Store, k *event.Keeper) *metrics {
-	m := &metrics{
+// New returns the metrics of a store. Set Unkept before they are registered.
+func New(s storage.Store, k *event.Keeper) *Metrics {
+	m := &Metrics{
 		events: k.Stats, growth: k.Growth,
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gatehouse_requests_total", Help: "Requests answered, by endpoint and outcome (ok, redirect, refused, failed, none).",
@@ -113,11 +117,11 @@ func newMetrics(s storage.Store, k *event.Keeper) *metrics {
 	return m
 }
 
-// watch follows a hasher; that of the newest configuration is shown.
-func (m *metrics) watch(h *secret.Hasher) { m.hasher.Store(h) }
+// Watch follows a hasher; that of the newest configuration is shown.
+func (m *Metrics) Watch(h *secret.Hasher) { m.hasher.Store(h) }
 
-// register adds the metrics to the registry of a configuration.
-func (m *metrics) register(reg *prometheus.Registry) error {
+// Register adds the metrics to the registry of a configuration.
+func (m *Metrics) Register(reg *prometheus.Registry) error {
 	if reg == nil {
 		return nil
 	}
@@ -147,7 +151,7 @@ var (
 )
 
 // Describe implements prometheus.Collector.
-func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
+func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	m.requests.Describe(ch)
 	m.tokens.Describe(ch)
 	m.introspections.Describe(ch)
@@ -167,7 +171,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 }
 
 // Collect implements prometheus.Collector.
-func (m *metrics) Collect(ch chan<- prometheus.Metric) {
+func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.collectCertificates(ch)
 	m.collectFigures(ch)
 	m.requests.Collect(ch)
@@ -183,7 +187,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	m.stepUps.Collect(ch)
 	m.tokenErrors.Collect(ch)
 	m.sites.Collect(ch)
-	ch <- prometheus.MustNewConstMetric(descUnkept, prometheus.CounterValue, float64(m.unkept()))
+	ch <- prometheus.MustNewConstMetric(descUnkept, prometheus.CounterValue, float64(m.Unkept()))
 	st := m.events()
 	ch <- prometheus.MustNewConstMetric(descSealed, prometheus.CounterValue, float64(st.Sealed))
 	ch <- prometheus.MustNewConstMetric(descCollected, prometheus.CounterValue, float64(st.Collected))
@@ -226,17 +230,17 @@ var endpoints = map[string]string{
 	"/favicon.ico": "assets", "/sign-in": "sign_in", "/sign-out": "sign_out", "/account": "account", "/step-up": "step_up",
 }
 
-// posted counts an attempt to post to a webhook.
-func (m *metrics) posted(err error) { m.webhooks.WithLabelValues(taken(err)).Inc() }
+// Posted counts an attempt to post to a webhook.
+func (m *Metrics) Posted(err error) { m.webhooks.WithLabelValues(taken(err)).Inc() }
 
-// mailed counts an attempt to deliver an e-mail.
-func (m *metrics) mailed(err error) { m.mails.WithLabelValues(taken(err)).Inc() }
+// Mailed counts an attempt to deliver an e-mail.
+func (m *Metrics) Mailed(err error) { m.mails.WithLabelValues(taken(err)).Inc() }
 
-// texted counts an attempt to deliver a text message.
-func (m *metrics) texted(err error) { m.texts.WithLabelValues(taken(err)).Inc() }
+// Texted counts an attempt to deliver a text message.
+func (m *Metrics) Texted(err error) { m.texts.WithLabelValues(taken(err)).Inc() }
 
-// pushed counts an attempt to deliver a prompt.
-func (m *metrics) pushed(err error) { m.pushes.WithLabelValues(taken(err)).Inc() }
+// Pushed counts an attempt to deliver a prompt.
+func (m *Metrics) Pushed(err error) { m.pushes.WithLabelValues(taken(err)).Inc() }
 
 // taken is the outcome of an attempt.
 func taken(err error) string {
@@ -246,8 +250,8 @@ func taken(err error) string {
 	return "taken"
 }
 
-// request counts an answer. status 0: there was none.
-func (m *metrics) request(path string, status int) {
+// CountRequest counts an answer. status 0: there was none.
+func (m *Metrics) CountRequest(path string, status int) {
 	endpoint, ok := endpoints[path]
 	switch {
 	case ok:
@@ -315,10 +319,10 @@ func (r *resolved) counter(of *prometheus.CounterVec, endpoint string, o outcome
 }
 
 // CountIntrospection counts a token lookup, by caller.
-func (m *metrics) CountIntrospection(by string) { m.introspections.WithLabelValues(by).Inc() }
+func (m *Metrics) CountIntrospection(by string) { m.introspections.WithLabelValues(by).Inc() }
 
 // CountRefusal counts a refusal. Its reason is one of a closed list.
-func (m *metrics) CountRefusal(f *refusal.Refusal) {
+func (m *Metrics) CountRefusal(f *refusal.Refusal) {
 	m.refusals.WithLabelValues(f.Where, string(f.Reason)).Inc()
 	switch f.Where {
 	case refusal.SignIn:
@@ -329,24 +333,24 @@ func (m *metrics) CountRefusal(f *refusal.Refusal) {
 }
 
 // CountCode counts the error codes of the token endpoint. They are constants of authz.
-func (m *metrics) CountCode(f *refusal.Refusal) {
+func (m *Metrics) CountCode(f *refusal.Refusal) {
 	if f.Where == refusal.OAuth && endpoints[f.Path] == "token" {
 		m.tokenErrors.WithLabelValues(f.Code).Inc()
 	}
 }
 
 // CountSite counts a request that a site has not let pass. The site is named in the configuration.
-func (m *metrics) CountSite(site, result, reason string) {
+func (m *Metrics) CountSite(site, result, reason string) {
 	m.sites.WithLabelValues(site, result, reason).Inc()
 }
 
 // SitePasses returns the counter of the requests that a site lets pass.
-func (m *metrics) SitePasses(site string) prometheus.Counter {
+func (m *Metrics) SitePasses(site string) prometheus.Counter {
 	return m.sites.WithLabelValues(site, "allowed", "")
 }
 
 // CountEntry counts a sign-in or step-up that succeeded.
-func (m *metrics) CountEntry(e refusal.Entry) {
+func (m *Metrics) CountEntry(e refusal.Entry) {
 	if e.StepUp {
 		m.stepUps.WithLabelValues("ok", "", e.By).Inc()
 		return
@@ -355,4 +359,18 @@ func (m *metrics) CountEntry(e refusal.Entry) {
 }
 
 // CountPanic counts a request that ended in a panic.
-func (m *metrics) CountPanic() { m.panics.Inc() }
+func (m *Metrics) CountPanic() { m.panics.Inc() }
+
+// CountPanics counts several.
+func (m *Metrics) CountPanics(n int64) { m.panics.Add(float64(n)) }
+
+// Endpoint is the label of a path, or "".
+func Endpoint(path string) string { return endpoints[path] }
+
+// Free returns the free space of the storage in bytes, or nil if the engine does not tell.
+func (m *Metrics) Free() func() uint64 {
+	if m.stats == nil {
+		return nil
+	}
+	return func() uint64 { return m.stats().Free }
+}

@@ -1,0 +1,94 @@
+package metrics
+
+import (
+	"cmp"
+	"context"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	maxWaiting    = 1000        // messages that are counted at most
+	maxSessions   = 100_000     // sessions that are counted at most
+	countSessions = time.Minute // how long their number is good for, since counting reads them all
+)
+
+var (
+	descBuild    = prometheus.NewDesc("gatehouse_build_info", "Always 1: the version of Gatehouse, and of Go.", []string{"version", "goversion"}, nil)
+	descWaiting  = prometheus.NewDesc("gatehouse_messages_waiting", "Messages that are not handed over yet, up to 1,000, by kind (mail, sms, push).", []string{"kind"}, nil)
+	descSessions = prometheus.NewDesc("gatehouse_sessions", "Sessions that are kept, up to 100,000, counted once a minute.", nil, nil)
+)
+
+// Figures are read from storage when the metrics are scraped.
+type Figures struct {
+	Store storage.Store
+	// Waiting are the messages that are not handed over yet, by kind.
+	Waiting map[string]func(ctx context.Context, most int) (int, error)
+
+	mu       sync.Mutex // guards what follows
+	sessions int
+	counted  time.Time
+}
+
+// ShowFigures shows the figures of the newest configuration.
+func (m *Metrics) ShowFigures(f *Figures) { m.figures.Store(f) }
+
+// collectFigures adds what is read from storage. A figure that cannot be read is left out.
+func (m *Metrics) collectFigures(ch chan<- prometheus.Metric) {
+	ch <- prometheus.MustNewConstMetric(descBuild, prometheus.GaugeValue, 1, Version(), runtime.Version())
+	f := m.figures.Load()
+	if f == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	for kind, waiting := range f.Waiting {
+		if n, err := waiting(ctx, maxWaiting); err == nil {
+			ch <- prometheus.MustNewConstMetric(descWaiting, prometheus.GaugeValue, float64(n), kind)
+		}
+	}
+	if n, err := f.countSessions(ctx); err == nil {
+		ch <- prometheus.MustNewConstMetric(descSessions, prometheus.GaugeValue, float64(n))
+	}
+}
+
+func (f *Figures) countSessions(ctx context.Context) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.counted.IsZero() && time.Since(f.counted) < countSessions {
+		return f.sessions, nil
+	}
+	var n int
+	err := f.Store.View(ctx, func(tx storage.Tx) (err error) {
+		n, err = session.Count(tx, maxSessions)
+		return err
+	})
+	if err == nil {
+		f.sessions, f.counted = n, time.Now()
+	}
+	return n, err
+}
+
+// modulePath is that of go.mod.
+const modulePath = "github.com/gatehouse-id/gatehouse"
+
+// Version is that of Gatehouse in this program: of its module, whose program or part it is.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Path == modulePath {
+			return cmp.Or(m.Version, "unknown")
+		}
+	}
+	return "unknown"
+}
