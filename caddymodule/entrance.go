@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
-	"github.com/gatehouse-id/gatehouse/caddymodule/command"
+	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
@@ -33,14 +33,14 @@ func (a *App) ScopeLevel(name string) int {
 	return 0
 }
 
-// Instance implements command.App.
-func (a *App) Instance(ctx context.Context) (*command.Instance, error) {
+// Instance implements admin.App.
+func (a *App) Instance(ctx context.Context) (*admin.Instance, error) {
 	inst, err := a.enter(ctx)
 	if err != nil {
 		return nil, errors.New(reason(err))
 	}
 	scopes, _ := a.Known()
-	out := &command.Instance{
+	out := &admin.Instance{
 		Scopes: scopes,
 		Sites:  a.guardedSites(), PlaceOf: a.Places.Of, Written: a.written, Reseal: inst.reseal,
 		Issuer: inst.issuer.String(), Authz: inst.authz, Identity: inst.identity, Config: inst.config, Store: inst.core.Store, Place: inst.core.place, Refusals: inst.core.refused,
@@ -82,5 +82,5 @@ func (i *instance) health(ctx context.Context) (why string, err error) {
 
 var (
 	_ protect.App = (*App)(nil)
-	_ command.App = (*App)(nil)
+	_ admin.App   = (*App)(nil)
 )

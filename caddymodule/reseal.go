@@ -6,7 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/command"
+	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
 )
 
 const (
@@ -16,7 +16,7 @@ const (
 
 // reseal seals what lasts and an older encryption key has sealed with the first one: the secrets of the next people
 // behind after, and before those the signing keys, settings and key pairs. (docs/decisions.md#encryption-keys)
-func (i *instance) reseal(ctx context.Context, after string) (out command.Resealed, err error) {
+func (i *instance) reseal(ctx context.Context, after string) (out admin.Resealed, err error) {
 	out.Older = i.core.keyring.HasOlder()
 	if after == "" {
 		if out.SigningKeys, err = i.core.keys.Reseal(ctx); err == nil {
@@ -36,7 +36,7 @@ func (i *instance) resealAll(ctx context.Context) {
 	if !i.core.keyring.HasOlder() {
 		return
 	}
-	var all command.Resealed
+	var all admin.Resealed
 	for after, reported := "", 0; ; {
 		part, err := i.reseal(ctx, after)
 		if err != nil && ctx.Err() == nil {

@@ -8,11 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
 	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
 )
 
 func makeActionTokenCommand() *cobra.Command {
-	var in actionTokenRequest
+	var in admin.ActionTokenRequest
 	var types, params []string
 	var ttl time.Duration
 	cmd := &cobra.Command{
@@ -70,7 +71,7 @@ func revokeActionTokensCommand() *cobra.Command {
 			if len(args) == 2 {
 				in["id"] = args[1]
 			}
-			var out outcome
+			var out admin.Outcome
 			if err := call(cmd, "/persons/tokens/revoke", in, &out); err != nil {
 				return err
 			}

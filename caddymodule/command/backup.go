@@ -13,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/spf13/cobra"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -87,7 +88,7 @@ them may have been revoked after it was made: everybody signs in again.`,
 			if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
 				in.size = info.Size()
 			}
-			if err := restorer.Restore(ctx, in, endOlder(ctx)); err != nil {
+			if err := restorer.Restore(ctx, in, admin.EndOlder(ctx)); err != nil {
 				return err
 			}
 			lines := []string{"restored " + s.Place(), "Older tokens and sessions are ended."}

@@ -16,6 +16,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/identity/keypair"
 )
@@ -47,7 +48,7 @@ Warnings about the configuration and the machine are listed; the exit status is 
 				}
 				lines = append(lines, "configuration  ok ("+file+")")
 			}
-			var answer checkAnswer
+			var answer admin.CheckAnswer
 			if err := call(cmd, "/check", nil, &answer); err != nil {
 				for _, f := range found {
 					fmt.Fprintln(cmd.ErrOrStderr(), findingLine(f))
@@ -71,7 +72,7 @@ Warnings about the configuration and the machine are listed; the exit status is 
 					answer.Error = "the issuer's address: " + err.Error()
 				}
 			}
-			if err := printResult(cmd, answer, append(lines, answer.lines()...)...); err != nil {
+			if err := printResult(cmd, answer, append(lines, checkLines(&answer)...)...); err != nil {
 				return err
 			}
 			if answer.Error != "" {
@@ -82,8 +83,8 @@ Warnings about the configuration and the machine are listed; the exit status is 
 	}
 }
 
-// lines is the answer as text.
-func (a *checkAnswer) lines() []string {
+// checkLines is the answer as text.
+func checkLines(a *admin.CheckAnswer) []string {
 	lines := []string{
 		"server         running, " + count(a.Clients, "client"),
 		"storage        " + a.Storage + " (" + a.Place + ", " + humanize.IBytes(a.Free) + " free)",
@@ -174,7 +175,7 @@ func reach(ctx context.Context, issuer string) error {
 	var metadata struct {
 		Issuer string `json:"issuer"`
 	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAdminBody)).Decode(&metadata); err != nil {
+	if err := json.NewDecoder(io.LimitReader(resp.Body, admin.MaxBody)).Decode(&metadata); err != nil {
 		return fmt.Errorf("does not answer with its metadata: %w", err)
 	}
 	if metadata.Issuer != issuer {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
+	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
 )
 
 func clientCommands() *cobra.Command {
@@ -81,7 +82,7 @@ Known: ` + strings.Join(client.Libraries(), ", ") + `.`,
 			} else if address != "" {
 				return errors.New("--url is the address of an application for --for, which says what it is made with")
 			}
-			var added clientCredentials
+			var added admin.ClientCredentials
 			if err := call(cmd, "/clients", c, &added); err != nil {
 				return err
 			}
@@ -97,7 +98,7 @@ Known: ` + strings.Join(client.Libraries(), ", ") + `.`,
 	return cmd
 }
 
-func printCredentials(cmd *cobra.Command, done string, c clientCredentials) error {
+func printCredentials(cmd *cobra.Command, done string, c admin.ClientCredentials) error {
 	lines := []string{done}
 	if c.Secret != "" {
 		lines = append(lines, "secret "+c.Secret, "Note it now: it cannot be shown again.")
@@ -222,7 +223,7 @@ func orderedLists(c *client.Client) func(yield func(string, []string) bool) {
 }
 
 func setClientCommand() *cobra.Command {
-	var in clientChange
+	var in admin.ClientChange
 	cmd := &cobra.Command{
 		Use: "set <id>", Short: "Changes a client that was added by command", Args: cobra.ExactArgs(1),
 		Long: `Changes the members of a client that the flags name; a list replaces the list of before. Clients of the Caddyfile are
@@ -231,7 +232,7 @@ changed there.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in.Client.ID = args[0]
 			cmd.Flags().Visit(func(f *pflag.Flag) {
-				if name := strings.ReplaceAll(f.Name, "-", "_"); clientMembers[name] != nil {
+				if name := strings.ReplaceAll(f.Name, "-", "_"); admin.ClientMembers[name] != nil {
 					in.Members = append(in.Members, name)
 				}
 			})
@@ -246,8 +247,8 @@ changed there.`,
 	return cmd
 }
 
-func changeClient(cmd *cobra.Command, in clientChange, done string) error {
-	var answer outcome
+func changeClient(cmd *cobra.Command, in admin.ClientChange, done string) error {
+	var answer admin.Outcome
 	if err := call(cmd, "/clients/change", in, &answer); err != nil {
 		return err
 	}
@@ -258,14 +259,14 @@ func disableCommand(use, short string, disabled bool) *cobra.Command {
 	return &cobra.Command{
 		Use: use + " <id>", Short: short, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			in := clientChange{Client: client.Client{ID: args[0], Disabled: disabled}, Members: []string{"disabled"}}
+			in := admin.ClientChange{Client: client.Client{ID: args[0], Disabled: disabled}, Members: []string{"disabled"}}
 			return changeClient(cmd, in, args[0]+" is "+(&listedClient{Disabled: disabled}).state())
 		},
 	}
 }
 
 func rotateSecretCommand() *cobra.Command {
-	var in clientRequest
+	var in admin.ClientRequest
 	cmd := &cobra.Command{
 		Use: "rotate-secret <id>", Short: "Gives a client a new secret and prints it, once", Args: cobra.ExactArgs(1),
 		Long: `Gives a client that was added by command a new secret and prints it. The secret of before
@@ -275,7 +276,7 @@ application the new one, and end the old one with --end-old, which makes no new 
   caddy gatehouse client rotate-secret shop --end-old`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in.Client = args[0]
-			var out clientCredentials
+			var out admin.ClientCredentials
 			if err := call(cmd, "/clients/secret", in, &out); err != nil {
 				return err
 			}
@@ -318,8 +319,8 @@ func removeClientCommand() *cobra.Command {
 }
 
 func endClient(cmd *cobra.Command, path, id, done string) error {
-	var answer outcome
-	if err := call(cmd, path, clientRequest{Client: id}, &answer); err != nil {
+	var answer admin.Outcome
+	if err := call(cmd, path, admin.ClientRequest{Client: id}, &answer); err != nil {
 		return err
 	}
 	return printResult(cmd, answer, done)

@@ -7,11 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 )
 
 func codeCommand() *cobra.Command {
-	var in codeRequest
+	var in admin.CodeRequest
 	cmd := &cobra.Command{
 		Use:   "code <username or id>",
 		Short: "Makes a code that you bring to a person: by letter, by telephone, at a desk",

@@ -1,6 +1,6 @@
-// Package command is `caddy gatehouse`: the commands, and the operations of Caddy's admin API that serve them. The
-// commands run in a process of their own and reach the server through that API alone. Rules for persons, clients and
-// tokens are in identity and authz.
+// Package command is `caddy gatehouse`: the commands, what they ask for and what they print. They run in a process of
+// their own and reach the server through Caddy's admin API alone. The operations behind that API are in the package
+// admin below this one; rules for persons, clients and tokens are in identity and authz.
 package command
 
 import (
@@ -17,6 +17,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
 )
 
 func init() {
@@ -173,7 +175,7 @@ func explain(address string, err error) error {
 		return fmt.Errorf("no admin API at %s: is the server running, without `admin off`? Name the address with --address or --config (%w)", address, err)
 	}
 	status, raw, _ := strings.Cut(answer, ": ")
-	var e adminError
+	var e admin.Refusal
 	if json.Unmarshal([]byte(raw), &e) == nil && e.Error != "" {
 		return errors.New(e.Error)
 	}

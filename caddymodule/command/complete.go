@@ -4,6 +4,8 @@ import (
 	"net/url"
 
 	"github.com/spf13/cobra"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
 )
 
 // The shell asks for the names that can follow: `caddy completion bash`. A server that does not answer has none.
@@ -16,13 +18,13 @@ func completePersons(cmd *cobra.Command, args []string, typedSoFar string) ([]co
 }
 
 func completeAnyPerson(cmd *cobra.Command, _ []string, typedSoFar string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	var page personsPage
+	var page admin.PersonsPage
 	if err := call(cmd, "/persons?limit=50&match="+url.QueryEscape(typedSoFar), nil, &page); err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var out []cobra.Completion
 	for _, p := range page.Items {
-		out = append(out, cobra.CompletionWithDesc(typed(p), p.Name))
+		out = append(out, cobra.CompletionWithDesc(admin.Typed(p), p.Name))
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
@@ -43,7 +45,7 @@ func completeClients(cmd *cobra.Command, args []string, typedSoFar string) ([]co
 }
 
 func completeProviders(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	var list []providerInfo
+	var list []admin.ProviderInfo
 	if len(args) > 0 || call(cmd, "/idps", nil, &list) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

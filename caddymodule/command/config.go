@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 )
 
@@ -124,7 +125,7 @@ func readConfigFile(cmd *cobra.Command, file string) ([]byte, error) {
 	var raw []byte
 	var err error
 	if file == "-" {
-		raw, err = io.ReadAll(io.LimitReader(cmd.InOrStdin(), maxAdminBody))
+		raw, err = io.ReadAll(io.LimitReader(cmd.InOrStdin(), admin.MaxBody))
 	} else {
 		raw, err = os.ReadFile(file) //nolint:gosec // the caller's own path
 	}

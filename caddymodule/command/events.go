@@ -16,6 +16,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
 )
 
 func eventCommands() *cobra.Command {
@@ -119,14 +121,14 @@ func parseTime(text string, now time.Time) (time.Time, error) {
 }
 
 func listEvents(cmd *cobra.Command, q url.Values, most int) error {
-	all, more := []eventInfo{}, false
+	all, more := []admin.EventInfo{}, false
 	for {
-		size := maxPersons
+		size := admin.MaxPersons
 		if most > 0 {
 			size = min(size, most-len(all))
 		}
 		q.Set("limit", strconv.Itoa(size))
-		var page eventsPage
+		var page admin.EventsPage
 		if err := call(cmd, "/events?"+q.Encode(), nil, &page); err != nil {
 			return err
 		}
@@ -141,7 +143,7 @@ func listEvents(cmd *cobra.Command, q url.Values, most int) error {
 	}
 	t := table{noun: "event", header: []string{"TIME", "EVENT", "PERSON", "BY", "CLIENT", "ADDRESS", "REASON"}}
 	for i := range all {
-		t.rows = append(t.rows, all[i].cells())
+		t.rows = append(t.rows, eventCells(&all[i]))
 	}
 	if more {
 		t.more = "There are more: use --limit."
@@ -149,8 +151,8 @@ func listEvents(cmd *cobra.Command, q url.Values, most int) error {
 	return printResult(cmd, all, t.lines()...)
 }
 
-// cells is the event as a line of a table.
-func (e *eventInfo) cells() []string {
+// eventCells is the event as a line of a table.
+func eventCells(e *admin.EventInfo) []string {
 	cells := []string{time.UnixMilli(e.Occurred).Format("2006-01-02 15:04:05"), e.EventName, cmp.Or(e.Username, e.PersonID), e.EventAgentUser, e.ClientID, e.ClientIP, e.Reason}
 	for i, c := range cells {
 		cells[i] = cmp.Or(strings.Map(printable, c), "-")
@@ -178,11 +180,11 @@ func followEvents(cmd *cobra.Command, q url.Values) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 	defer stop()
 	q.Set("follow", "true")
-	q.Set("limit", strconv.Itoa(maxPersons))
+	q.Set("limit", strconv.Itoa(admin.MaxPersons))
 	tick := time.NewTicker(followInterval)
 	defer tick.Stop()
 	for {
-		var page eventsPage
+		var page admin.EventsPage
 		if err := call(cmd, "/events?"+q.Encode(), nil, &page); err != nil {
 			return err
 		}
@@ -190,14 +192,14 @@ func followEvents(cmd *cobra.Command, q url.Values) error {
 			if asJSON {
 				err = json.NewEncoder(cmd.OutOrStdout()).Encode(page.Items[i])
 			} else {
-				_, err = fmt.Fprintln(cmd.OutOrStdout(), strings.Join(page.Items[i].cells(), "  "))
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), strings.Join(eventCells(&page.Items[i]), "  "))
 			}
 			if err != nil {
 				return err
 			}
 		}
 		q.Set("behind", strconv.FormatUint(page.Next, 10))
-		if len(page.Items) == maxPersons {
+		if len(page.Items) == admin.MaxPersons {
 			continue
 		}
 		select {
@@ -221,7 +223,7 @@ An attacker who can write all of the storage can also rebuild the chain. Keep th
 printed in another place, and give them as --anchor: then that is found too.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var answer verifyAnswer
+			var answer admin.VerifyAnswer
 			if err := call(cmd, "/events/verify?"+url.Values{"anchor": anchors}.Encode(), nil, &answer); err != nil {
 				return err
 			}
@@ -238,7 +240,7 @@ printed in another place, and give them as --anchor: then that is found too.`,
 	return cmd
 }
 
-func verifyLines(answer verifyAnswer) []string {
+func verifyLines(answer admin.VerifyAnswer) []string {
 	if len(answer.Chains) == 0 {
 		return []string{"there are no events"}
 	}

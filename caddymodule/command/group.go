@@ -8,13 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 )
 
 func groupCommands() *cobra.Command {
 	return group("group", "Adds, lists, changes and removes groups of persons; partition\\name is a group of another partition", listGroupsCommand(), addGroupCommand(), setGroupCommand(),
-		memberCommand("join", "Puts persons into a group", func(in *groupRequest, who []string) { in.Add = who }),
-		memberCommand("leave", "Takes persons out of a group", func(in *groupRequest, who []string) { in.Remove = who }),
+		memberCommand("join", "Puts persons into a group", func(in *admin.GroupRequest, who []string) { in.Add = who }),
+		memberCommand("leave", "Takes persons out of a group", func(in *admin.GroupRequest, who []string) { in.Remove = who }),
 		removeGroupCommand())
 }
 
@@ -25,7 +26,7 @@ func listGroupsCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all := []person.Group{}
 			for after := ""; ; {
-				var page groupsPage
+				var page admin.GroupsPage
 				if err := call(cmd, "/groups?limit=500&partition="+url.QueryEscape(partition)+"&after="+url.QueryEscape(after), nil, &page); err != nil {
 					return err
 				}
@@ -53,7 +54,7 @@ func addGroupCommand() *cobra.Command {
 makes it too, without permissions.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var added person.Group
-			if err := call(cmd, "/groups", groupRequest{Group: args[0], Permissions: &permissions}, &added); err != nil {
+			if err := call(cmd, "/groups", admin.GroupRequest{Group: args[0], Permissions: &permissions}, &added); err != nil {
 				return err
 			}
 			return printResult(cmd, added, fmt.Sprintf("added %s (%s)", added.Name, added.ID))
@@ -73,7 +74,7 @@ func setGroupCommand() *cobra.Command {
 		Long: `Changes what a group is called, or replaces its permissions. The claim groups,
 protect and headers name a group: sites that name it must be changed with it.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			in := groupRequest{Group: args[0], Name: name}
+			in := admin.GroupRequest{Group: args[0], Name: name}
 			if cmd.Flags().Changed("permissions") {
 				in.Permissions = &permissions
 			}
@@ -89,18 +90,18 @@ func permissionsFlag(cmd *cobra.Command, to *[]string) {
 	cmd.Flags().StringSliceVar(to, "permissions", nil, "What introspection tells in group_permissions, with commas between")
 }
 
-func memberCommand(use, short string, set func(*groupRequest, []string)) *cobra.Command {
+func memberCommand(use, short string, set func(*admin.GroupRequest, []string)) *cobra.Command {
 	return &cobra.Command{
 		Use: use + " <group> <username or id>...", Short: short, Args: cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			in := groupRequest{Group: args[0]}
+			in := admin.GroupRequest{Group: args[0]}
 			set(&in, args[1:])
 			return changeGroup(cmd, in)
 		},
 	}
 }
 
-func changeGroup(cmd *cobra.Command, in groupRequest) error {
+func changeGroup(cmd *cobra.Command, in admin.GroupRequest) error {
 	var g person.Group
 	if err := call(cmd, "/groups/change", in, &g); err != nil {
 		return err
@@ -112,8 +113,8 @@ func removeGroupCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "remove <name or id>", Short: "Takes everybody out of a group and removes it", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var answer outcome
-			if err := call(cmd, "/groups/remove", groupRequest{Group: args[0]}, &answer); err != nil {
+			var answer admin.Outcome
+			if err := call(cmd, "/groups/remove", admin.GroupRequest{Group: args[0]}, &answer); err != nil {
 				return err
 			}
 			return printResult(cmd, answer, "removed "+args[0])

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/personfile"
 )
@@ -161,7 +162,7 @@ func (im *importer) send() error {
 	if len(im.lines) == 0 {
 		return nil
 	}
-	var answer importAnswer
+	var answer admin.ImportAnswer
 	if err := call(im.cmd, "/persons/import", im.request, &answer); err != nil {
 		return fmt.Errorf("stopped at line %d: %w; what was imported stays: repeat the command, or go on with --from %d", im.lines[0], err, im.lines[0])
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/first"
 )
 
@@ -51,7 +52,7 @@ func askSite(cmd *cobra.Command, site *first.Site) error {
 	if err != nil {
 		return err
 	}
-	in := bufio.NewReader(io.LimitReader(cmd.InOrStdin(), maxAdminBody))
+	in := bufio.NewReader(io.LimitReader(cmd.InOrStdin(), admin.MaxBody))
 	for _, q := range []struct {
 		value    *string
 		flag, of string

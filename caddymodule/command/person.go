@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 )
 
@@ -99,7 +100,7 @@ line of --password-file or of standard input. Everything given before ends.`,
 			if err := call(cmd, "/persons/password", map[string]string{"person": args[0], "password": password}, nil); err != nil {
 				return err
 			}
-			return printResult(cmd, outcome{"changed"}, "changed the password of "+args[0])
+			return printResult(cmd, admin.Outcome{"changed"}, "changed the password of "+args[0])
 		},
 	}
 	passwordFlag(cmd)
@@ -110,7 +111,7 @@ func stateCommand(use, short string, state person.State) *cobra.Command {
 	return &cobra.Command{
 		Use: use + " <username or id>", Short: short, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var answer outcome
+			var answer admin.Outcome
 			if err := call(cmd, "/persons/state", map[string]string{"person": args[0], "state": string(state)}, &answer); err != nil {
 				return err
 			}
@@ -128,7 +129,7 @@ asked, or all passkeys off a person:
 after the loss of a phone, or when the PIN is locked. The person can set up others.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var answer outcome
+			var answer admin.Outcome
 			if err := call(cmd, "/persons/step-up", map[string]string{"person": args[0], "remove": args[1]}, &answer); err != nil {
 				return err
 			}
@@ -145,21 +146,13 @@ func withdrawCommand() *cobra.Command {
 The client has to ask again.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var answer withdrawal
+			var answer admin.Withdrawal
 			if err := call(cmd, "/persons/withdraw", map[string]string{"person": args[0], "client": args[1]}, &answer); err != nil {
 				return err
 			}
 			return printResult(cmd, answer, fmt.Sprintf("withdrawn; grants ended: %d", answer.Grants))
 		},
 	}
-}
-
-// typed is the name of a person as commands take it.
-func typed(p person.Person) string {
-	if p.Partition == "" {
-		return p.Username
-	}
-	return p.Partition + `\` + p.Username
 }
 
 func passwordFlag(cmd *cobra.Command) {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 )
 
@@ -32,11 +33,11 @@ func (s *personSearch) print(cmd *cobra.Command) error {
 	}
 	all, more := []person.Person{}, false
 	for after := ""; ; {
-		size := maxPersons
+		size := admin.MaxPersons
 		if s.limit > 0 {
 			size = min(size, s.limit-len(all))
 		}
-		var page personsPage
+		var page admin.PersonsPage
 		q := url.Values{"limit": {strconv.Itoa(size)}, "after": {after}, "match": {s.match}, "group": {s.group}, "state": {s.state}}
 		if err := call(cmd, "/persons?"+q.Encode(), nil, &page); err != nil {
 			return err
@@ -51,7 +52,7 @@ func (s *personSearch) print(cmd *cobra.Command) error {
 	}
 	t := table{noun: "person", header: []string{"USERNAME", "STATE", "NAME", "GROUPS", "ID"}}
 	for _, p := range all {
-		t.rows = append(t.rows, []string{typed(p), strings.ToLower(string(p.State)), p.Name, strings.Join(p.Groups, ","), p.ID})
+		t.rows = append(t.rows, []string{admin.Typed(p), strings.ToLower(string(p.State)), p.Name, strings.Join(p.Groups, ","), p.ID})
 	}
 	if more {
 		t.more = "There are more: use --limit."
@@ -91,19 +92,19 @@ func showPersonCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "show <username or id>", Short: "Shows a person with sessions, applications and ways to sign in", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var p personDetails
+			var p admin.PersonDetails
 			if err := call(cmd, "/persons/show?person="+url.QueryEscape(args[0]), nil, &p); err != nil {
 				return err
 			}
-			return printResult(cmd, p, p.lines()...)
+			return printResult(cmd, p, personLines(&p)...)
 		},
 	}
 }
 
-// lines is a person as text.
-func (p *personDetails) lines() []string {
+// personLines is a person as text.
+func personLines(p *admin.PersonDetails) []string {
 	var f fields
-	f.add("username", "%s", typed(p.Person))
+	f.add("username", "%s", admin.Typed(p.Person))
 	f.add("id", "%s", p.ID)
 	f.add("state", "%s", strings.ToLower(string(p.State)))
 	if !p.SignInWaits.IsZero() {
@@ -122,7 +123,7 @@ func (p *personDetails) lines() []string {
 	f.add("language", "%s", p.Locale)
 	f.add("created", "%s", day(p.CreatedAt))
 	f.add("changed", "%s", day(p.UpdatedAt))
-	f.add("signs in with", "%s", strings.Join(p.waysIn(), ", "))
+	f.add("signs in with", "%s", strings.Join(waysIn(p), ", "))
 	lines := f.lines()
 	if len(p.Sessions) > 0 {
 		lines = append(append(lines, ""), sessionTable(p.Sessions, false).lines()...)
@@ -143,7 +144,7 @@ func appendItems(lines []string, noun string, items []authz.Item) []string {
 }
 
 // waysIn names what the person can sign in and step up with.
-func (p *personDetails) waysIn() (out []string) {
+func waysIn(p *admin.PersonDetails) (out []string) {
 	if p.HasPassword {
 		out = append(out, "password")
 	}
@@ -174,7 +175,7 @@ func setPersonCommand() *cobra.Command {
 "person passwd" changes the password, "group join" and "group leave" the groups.`,
 		Example: "  caddy gatehouse person set ada --name \"Ada Lovelace\" --email ada@example.com --email-verified",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			in := personChange{Person: args[0]}
+			in := admin.PersonChange{Person: args[0]}
 			some := false
 			for flag, set := range map[string]func(){
 				"username": func() { in.Username = &username }, "name": func() { in.Name = &name }, "given-name": func() { in.GivenName = &given },
@@ -193,7 +194,7 @@ func setPersonCommand() *cobra.Command {
 			if err := call(cmd, "/persons/change", in, &p); err != nil {
 				return err
 			}
-			return printResult(cmd, p, "changed "+typed(p))
+			return printResult(cmd, p, "changed "+admin.Typed(p))
 		},
 	}
 	f := cmd.Flags()
@@ -224,8 +225,8 @@ func signOutCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "sign-out <username or id>", Short: "Ends every session and token of a person", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var answer outcome
-			if err := call(cmd, "/persons/sign-out", personRequest{args[0]}, &answer); err != nil {
+			var answer admin.Outcome
+			if err := call(cmd, "/persons/sign-out", admin.PersonRequest{args[0]}, &answer); err != nil {
 				return err
 			}
 			return printResult(cmd, answer, "signed "+args[0]+" out everywhere")
@@ -239,8 +240,8 @@ func unlockCommand() *cobra.Command {
 		Long: `Forgets the failed sign-ins of a person. "person unblock" lifts a block by an administrator,
 "person remove-step-up" removes a locked PIN.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var answer unlocked
-			if err := call(cmd, "/persons/unlock", personRequest{args[0]}, &answer); err != nil {
+			var answer admin.Unlocked
+			if err := call(cmd, "/persons/unlock", admin.PersonRequest{args[0]}, &answer); err != nil {
 				return err
 			}
 			done := "forgot the failed sign-ins of " + args[0]

@@ -11,13 +11,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatehouse-id/gatehouse/authz/keys"
+	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
 )
 
 func providerCommands() *cobra.Command {
 	list := &cobra.Command{
 		Use: "list", Short: "Lists the identity providers of the Caddyfile and of the configuration API", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var all []providerInfo
+			var all []admin.ProviderInfo
 			if err := call(cmd, "/idps", nil, &all); err != nil {
 				return err
 			}
@@ -41,7 +42,7 @@ func providerCommands() *cobra.Command {
 only when the provider answers.`,
 		Example: "  caddy gatehouse idp test staff",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var p providerInfo
+			var p admin.ProviderInfo
 			if err := call(cmd, "/idps/test?idp="+url.QueryEscape(args[0]), nil, &p); err != nil {
 				return err
 			}
@@ -61,7 +62,7 @@ func mailCommands() *cobra.Command {
 answered.`,
 		Example: "  caddy gatehouse mail test ada@example.com",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var answer outcome
+			var answer admin.Outcome
 			if err := call(cmd, "/mail/test", map[string]string{"to": args[0]}, &answer); err != nil {
 				return err
 			}

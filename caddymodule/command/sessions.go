@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
 )
 
 func sessionCommands() *cobra.Command {
@@ -33,11 +35,11 @@ func listSessionsCommand() *cobra.Command {
 }
 
 // readSessions returns up to most sessions. 0: all.
-func readSessions(cmd *cobra.Command, who string, most int) (all []sessionInfo, more bool, err error) {
-	all = []sessionInfo{}
+func readSessions(cmd *cobra.Command, who string, most int) (all []admin.SessionInfo, more bool, err error) {
+	all = []admin.SessionInfo{}
 	for after := ""; ; {
-		var page sessionsPage
-		q := url.Values{"person": {who}, "after": {after}, "limit": {strconv.Itoa(maxPersons)}}
+		var page admin.SessionsPage
+		q := url.Values{"person": {who}, "after": {after}, "limit": {strconv.Itoa(admin.MaxPersons)}}
 		if err := call(cmd, "/sessions?"+q.Encode(), nil, &page); err != nil {
 			return nil, false, err
 		}
@@ -51,7 +53,7 @@ func readSessions(cmd *cobra.Command, who string, most int) (all []sessionInfo, 
 	}
 }
 
-func sessionTable(all []sessionInfo, more bool) *table {
+func sessionTable(all []admin.SessionInfo, more bool) *table {
 	t := table{noun: "session", header: []string{"ID", "PERSON", "SINCE", "LAST USED", "LEVEL", "ADDRESS"}}
 	for _, s := range all {
 		t.rows = append(t.rows, []string{s.ID, s.Username, day(s.Since), day(s.Seen), strconv.Itoa(s.Level), s.Address})
@@ -68,7 +70,7 @@ func endSessionCommand() *cobra.Command {
 		Long: `Ends a sign-in session: the person has to sign in again in that browser, sites and tokens of the session end at
 once, and clients are told.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var answer outcome
+			var answer admin.Outcome
 			if err := call(cmd, "/sessions/end", map[string]string{"session": args[0]}, &answer); err != nil {
 				return err
 			}

@@ -10,6 +10,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
 )
 
 // table is a list for people: a header, a line for each item, and how many there are.
@@ -82,7 +84,7 @@ func jsonErrors(cmd *cobra.Command) {
 				cmd.SilenceErrors = true
 				enc := json.NewEncoder(cmd.ErrOrStderr())
 				enc.SetEscapeHTML(false)
-				_ = enc.Encode(adminError{err.Error()}) // the terminal is gone
+				_ = enc.Encode(admin.Refusal{err.Error()}) // the terminal is gone
 			}
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 )
 
@@ -19,7 +20,7 @@ func tokenCommands() *cobra.Command {
 }
 
 func issueTokenCommand() *cobra.Command {
-	var in issueRequest
+	var in admin.IssueRequest
 	var lifetime time.Duration
 	cmd := &cobra.Command{
 		Use:   "issue --client <id>",
@@ -34,7 +35,7 @@ the client's secret. Standard output holds the token and nothing else.`,
 			if lifetime != 0 {
 				in.Lifetime = options.Duration(lifetime.String())
 			}
-			var out accessToken
+			var out admin.AccessToken
 			if err := call(cmd, "/tokens", in, &out); err != nil {
 				return err
 			}
@@ -61,7 +62,7 @@ standard input than as an argument, which everybody on the machine can see.`,
 			if err != nil {
 				return err
 			}
-			var out introspection
+			var out admin.Introspection
 			if err := call(cmd, "/tokens/introspect", map[string]string{"token": token}, &out); err != nil {
 				return err
 			}
@@ -94,7 +95,7 @@ machine can see.`,
 			if err != nil {
 				return err
 			}
-			var out outcome
+			var out admin.Outcome
 			if err := call(cmd, "/tokens/revoke", map[string]string{"token": token}, &out); err != nil {
 				return err
 			}
@@ -128,7 +129,7 @@ issuer stay, so people get new tokens without a password; clients authenticate a
 			if err := confirm(cmd, "End every token of everybody?"); err != nil {
 				return err
 			}
-			var answer outcome
+			var answer admin.Outcome
 			if err := call(cmd, "/tokens/revoke-all", struct{}{}, &answer); err != nil {
 				return err
 			}

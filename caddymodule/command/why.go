@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 )
 
@@ -22,7 +23,7 @@ the dash. References are kept for 24 hours: the newest 8,192, and at most 100 a 
 			if err != nil {
 				return err
 			}
-			var answer whyAnswer
+			var answer admin.WhyAnswer
 			if err := call(cmd, "/why?"+url.Values{"ref": {ref}}.Encode(), nil, &answer); err != nil {
 				return err
 			}

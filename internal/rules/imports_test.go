@@ -51,6 +51,8 @@ var mayImport = map[string][]string{
 	"faults":               {"storage", "internal/attacks"},
 	"bench":                {"storage", "faults"},
 
+	"caddymodule/command/admin": {"caddymodule/internal", "caddymodule/client", "authz", "identity", "storage", "internal"},
+
 	"internal/answers/modeltest": {"authz", "identity", "storage", "internal"}, // it asks everybody
 }
 

@@ -1,4 +1,4 @@
-package command
+package admin
 
 import (
 	"cmp"
@@ -17,8 +17,8 @@ import (
 // maxAnchors is how many heads are compared in one call.
 const maxAnchors = 100
 
-// verifyAnswer is the result for each chain of events.
-type verifyAnswer struct {
+// VerifyAnswer is the result for each chain of events.
+type VerifyAnswer struct {
 	Sound  bool             `json:"sound"`
 	Chains []event.Verified `json:"chains"`
 }
@@ -39,7 +39,7 @@ func adminVerifyEvents(i *Instance, _ http.ResponseWriter, r *http.Request) (any
 	if err != nil {
 		return nil, err
 	}
-	answer := verifyAnswer{Sound: true, Chains: list}
+	answer := VerifyAnswer{Sound: true, Chains: list}
 	for _, v := range list {
 		answer.Sound = answer.Sound && len(v.Problems) == 0
 	}
@@ -49,8 +49,8 @@ func adminVerifyEvents(i *Instance, _ http.ResponseWriter, r *http.Request) (any
 	return answer, nil
 }
 
-// eventInfo is an event as the commands show it.
-type eventInfo struct {
+// EventInfo is an event as the commands show it.
+type EventInfo struct {
 	event.Info
 
 	Number   uint64 `json:"number"`
@@ -59,9 +59,9 @@ type eventInfo struct {
 	Username string `json:"username,omitempty"` // of the person
 }
 
-// eventsPage is a part of the events that a search finds.
-type eventsPage struct {
-	Items []eventInfo `json:"items"`
+// EventsPage is a part of the events that a search finds.
+type EventsPage struct {
+	Items []EventInfo `json:"items"`
 	Next  uint64      `json:"next,omitempty"` // the value of behind for the following part
 }
 
@@ -73,9 +73,9 @@ func adminListEvents(i *Instance, _ http.ResponseWriter, r *http.Request) (any, 
 	if err != nil {
 		return nil, err
 	}
-	var out eventsPage
+	var out EventsPage
 	err = i.Store.View(r.Context(), func(tx storage.Tx) error {
-		out = eventsPage{Items: []eventInfo{}}
+		out = EventsPage{Items: []EventInfo{}}
 		if s.Following && !r.URL.Query().Has("behind") {
 			out.Next, err = s.Last(tx)
 			return err
@@ -94,10 +94,10 @@ func adminListEvents(i *Instance, _ http.ResponseWriter, r *http.Request) (any, 
 		}
 		names := map[string]string{}
 		for _, p := range people {
-			names[p.ID] = typed(p)
+			names[p.ID] = Typed(p)
 		}
 		for _, e := range found {
-			out.Items = append(out.Items, eventInfo{Info: e.Info(), Number: e.Number, Actor: e.Actor, ClientID: e.ClientID, Username: names[e.PersonID]})
+			out.Items = append(out.Items, EventInfo{Info: e.Info(), Number: e.Number, Actor: e.Actor, ClientID: e.ClientID, Username: names[e.PersonID]})
 		}
 		if out.Next = next; s.Following && next == 0 {
 			out.Next = s.Behind

@@ -1,4 +1,4 @@
-package command
+package admin
 
 import (
 	"context"
@@ -26,22 +26,22 @@ func TestBody(t *testing.T) {
 		into       any
 		want       string // part of the error. Empty: none
 	}{
-		{"a group without permissions", `{"group":"staff","permissions":null}`, new(groupRequest), ""},
+		{"a group without permissions", `{"group":"staff","permissions":null}`, new(GroupRequest), ""},
 		{"a profile without addresses", `{"persons":[{"username":"u","password":"p","profile":{"email_addresses":null,"name":{"first_name":"U"}}}]}`, new(importRequest), ""},
-		{"an action token", `{"person":"u","make":{"actions":[{"type":"LOGIN","parameters":null}],"ttl":60}}`, new(actionTokenRequest), ""},
+		{"an action token", `{"person":"u","make":{"actions":[{"type":"LOGIN","parameters":null}],"ttl":60}}`, new(ActionTokenRequest), ""},
 		{"a client", `{"id":"c","secrets":["s"],"max_sessions":3,"lifetimes":{"code":"30s","session":1000000000},"app":{"identifier":"a","platform":"b","version":"c"}}`, new(client.Client), ""},
-		{"a token", `{"client":"c","scope":["a"],"lifetime":"1m"}`, new(issueRequest), ""},
+		{"a token", `{"client":"c","scope":["a"],"lifetime":"1m"}`, new(IssueRequest), ""},
 		{"a secret", `{"token":"t"}`, new(tokenRequest), ""},
 		{"a person", `{"username":"u","password":"p","email_verified":true,"groups":["g"]}`, new(person.NewPerson), ""},
 		{"an invitation", `{"email":"u@example.com"}`, new(enrol.NewInvitation), ""},
-		{"an unknown member", `{"group":"staff","colour":"red"}`, new(groupRequest), "colour"},
-		{"another case", `{"Group":"staff"}`, new(groupRequest), "Group"},
-		{"a member twice", `{"group":"staff","group":"admins"}`, new(groupRequest), "group"},
-		{"two values", `{"group":"staff"}{}`, new(groupRequest), "one JSON value"},
-		{"nothing", ``, new(groupRequest), "one JSON value"},
-		{"not UTF-8", "{\"group\":\"\xff\"}", new(groupRequest), "UTF-8"},
-		{"null in an array", `{"group":"staff","add":[null]}`, new(groupRequest), "add[0]"},
-		{"a wrong type", `{"group":7}`, new(groupRequest), "group"},
+		{"an unknown member", `{"group":"staff","colour":"red"}`, new(GroupRequest), "colour"},
+		{"another case", `{"Group":"staff"}`, new(GroupRequest), "Group"},
+		{"a member twice", `{"group":"staff","group":"admins"}`, new(GroupRequest), "group"},
+		{"two values", `{"group":"staff"}{}`, new(GroupRequest), "one JSON value"},
+		{"nothing", ``, new(GroupRequest), "one JSON value"},
+		{"not UTF-8", "{\"group\":\"\xff\"}", new(GroupRequest), "UTF-8"},
+		{"null in an array", `{"group":"staff","add":[null]}`, new(GroupRequest), "add[0]"},
+		{"a wrong type", `{"group":7}`, new(GroupRequest), "group"},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(tt.body))
 		err := body(r, tt.into)
@@ -49,7 +49,7 @@ func TestBody(t *testing.T) {
 			t.Errorf("%s: body = %v, want an error with %q", tt.name, err, tt.want)
 		}
 	}
-	var in groupRequest
+	var in GroupRequest
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(`{"group":"staff","permissions":null,"add":["a"]}`))
 	if err := body(r, &in); err != nil || in.Group != "staff" || in.Permissions != nil || len(in.Add) != 1 {
 		t.Errorf("body = %+v, %v, want the group, one person to add and no permissions", in, err)

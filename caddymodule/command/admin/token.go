@@ -1,4 +1,4 @@
-package command
+package admin
 
 import (
 	"context"
@@ -12,21 +12,21 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-type issueRequest struct {
+type IssueRequest struct {
 	Client    string           `json:"client"`
 	Scope     []string         `json:"scope,omitempty"`
 	Resources []string         `json:"resources,omitempty"`
 	Lifetime  options.Duration `json:"lifetime,omitempty"` // Default: the client's
 }
 
-// accessToken is a new access token, shown this once.
-type accessToken struct {
+// AccessToken is a new access token, shown this once.
+type AccessToken struct {
 	Token     string    `json:"access_token"`
 	Scope     []string  `json:"scope,omitempty"`
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-func adminIssueToken(i *Instance, r *http.Request, in issueRequest) (any, error) {
+func adminIssueToken(i *Instance, r *http.Request, in IssueRequest) (any, error) {
 	res := options.NewVerbatimResolver()
 	q := authz.IssueRequest{
 		ClientID: in.Client, Scope: res.List("scope", in.Scope, options.CheckScope), Resources: res.List("resources", in.Resources, options.CheckURI),
@@ -39,7 +39,7 @@ func adminIssueToken(i *Instance, r *http.Request, in issueRequest) (any, error)
 	if err != nil {
 		return nil, i.meantClient(r.Context(), in.Client, err)
 	}
-	return accessToken{out.Token.Reveal(), out.Scope, out.ExpiresAt}, nil
+	return AccessToken{out.Token.Reveal(), out.Scope, out.ExpiresAt}, nil
 }
 
 // meantClient adds the client that was probably meant to an error about one that is unknown.
@@ -62,8 +62,8 @@ type tokenRequest struct {
 	Token secret.String `json:"token"`
 }
 
-// introspection is what an access token says. Of an inactive one nothing else is known.
-type introspection struct {
+// Introspection is what an access token says. Of an inactive one nothing else is known.
+type Introspection struct {
 	Active    bool      `json:"active"`
 	ClientID  string    `json:"client_id,omitempty"`
 	Subject   string    `json:"sub,omitempty"`
@@ -84,7 +84,7 @@ func adminIntrospect(i *Instance, r *http.Request, in tokenRequest) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	out := introspection{
+	out := Introspection{
 		Active: t.Active, ClientID: t.ClientID, Subject: t.Subject, Scope: t.Scope, Audience: t.Audience, Level: t.Level,
 		IssuedAt: t.IssuedAt, ExpiresAt: t.ExpiresAt, AuthTime: t.AuthTime, UsageLimit: t.UsageLimit, UsageCount: t.UsageCount,
 	}
@@ -95,5 +95,5 @@ func adminIntrospect(i *Instance, r *http.Request, in tokenRequest) (any, error)
 }
 
 func adminRevokeToken(i *Instance, r *http.Request, in tokenRequest) (any, error) {
-	return outcome{"revoked"}, i.Authz.RevokeToken(r.Context(), in.Token.Reveal(), caller(r))
+	return Outcome{"revoked"}, i.Authz.RevokeToken(r.Context(), in.Token.Reveal(), caller(r))
 }

@@ -1,4 +1,7 @@
-package command
+// Package admin is the operations of Caddy's admin API that serve `caddy gatehouse`: each reads a request, asks
+// identity or authz, and answers JSON. What the commands print, and what they ask at a terminal, is not here; rules for
+// persons, clients and tokens are in identity and authz.
+package admin
 
 import (
 	"context"
@@ -37,7 +40,7 @@ func init() {
 }
 
 const (
-	maxAdminBody  = 1 << 20 // bytes of a request to the admin API
+	MaxBody       = 1 << 20 // bytes of a request to the admin API
 	maxAdminDepth = 16      // how deep its objects and arrays nest
 )
 
@@ -69,20 +72,20 @@ func adminHandler(call adminCall) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		app, ok := activeApp()
 		if !ok {
-			writeAdmin(w, http.StatusNotFound, adminError{"the running configuration has no gatehouse"})
+			writeAdmin(w, http.StatusNotFound, Refusal{"the running configuration has no gatehouse"})
 			return
 		}
 		inst, err := app.Instance(r.Context())
 		if err != nil {
-			writeAdmin(w, http.StatusServiceUnavailable, adminError{err.Error()})
+			writeAdmin(w, http.StatusServiceUnavailable, Refusal{err.Error()})
 			return
 		}
 		defer inst.Leave()
 		if err := checkAdminRequest(r); err != nil {
-			writeAdmin(w, http.StatusUnsupportedMediaType, adminError{err.Error()})
+			writeAdmin(w, http.StatusUnsupportedMediaType, Refusal{err.Error()})
 			return
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxAdminBody)
+		r.Body = http.MaxBytesReader(w, r.Body, MaxBody)
 		answer, err := call(inst, w, r)
 		switch {
 		case err != nil:
@@ -90,7 +93,7 @@ func adminHandler(call adminCall) http.HandlerFunc {
 			if status >= http.StatusInternalServerError {
 				inst.Log.Error("admin request failed", zap.String("path", r.URL.Path), zap.Int("status", status), zap.Error(err))
 			}
-			writeAdmin(w, status, adminError{text})
+			writeAdmin(w, status, Refusal{text})
 		case answer != nil:
 			writeAdmin(w, http.StatusOK, answer)
 		}
@@ -110,8 +113,8 @@ func checkAdminRequest(r *http.Request) error {
 	return nil
 }
 
-// adminError is the body of a refusal, as Caddy's own.
-type adminError struct {
+// Refusal is the body of a refusal, as Caddy's own.
+type Refusal struct {
 	Error string `json:"error"`
 }
 
@@ -217,8 +220,8 @@ func caller(r *http.Request) event.Actor {
 	return event.Actor{ID: "admin", Name: "admin API", Origin: event.Origin{ClientIP: host, UserAgent: r.UserAgent()}}
 }
 
-// outcome is the answer of an operation that returns no data.
-type outcome struct {
+// Outcome is the answer of an operation that returns no data.
+type Outcome struct {
 	Status string `json:"status"`
 }
 

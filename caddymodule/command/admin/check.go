@@ -1,4 +1,4 @@
-package command
+package admin
 
 import (
 	"context"
@@ -17,8 +17,8 @@ const (
 	senderCheckTimeout = 4 * time.Second
 )
 
-// checkAnswer is what the running server says about itself.
-type checkAnswer struct {
+// CheckAnswer is what the running server says about itself.
+type CheckAnswer struct {
 	Issuer  string `json:"issuer"`
 	Storage string `json:"storage"`          // ok, or what is wrong with it
 	Free    uint64 `json:"free,omitempty"`   // bytes
@@ -46,7 +46,7 @@ type checkAnswer struct {
 }
 
 func adminCheck(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	answer := checkAnswer{Issuer: i.Issuer, Storage: "ok", Place: i.Place, Free: i.Free, Sites: i.Sites}
+	answer := CheckAnswer{Issuer: i.Issuer, Storage: "ok", Place: i.Place, Free: i.Free, Sites: i.Sites}
 	if reason, err := i.Check(r.Context()); err != nil {
 		answer.Storage, answer.Error = err.Error(), reason
 	}
@@ -86,7 +86,7 @@ func adminCheck(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error
 }
 
 // checkSenders asks the services that messages are handed to.
-func (i *Instance) checkSenders(ctx context.Context, answer *checkAnswer) error {
+func (i *Instance) checkSenders(ctx context.Context, answer *CheckAnswer) error {
 	for _, c := range []struct {
 		sender  outbox
 		said    *string

@@ -1,4 +1,4 @@
-package command
+package admin
 
 import (
 	"cmp"
@@ -10,8 +10,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// groupsPage is one page of groups in the order of their names.
-type groupsPage struct {
+// GroupsPage is one page of groups in the order of their names.
+type GroupsPage struct {
 	Items []person.Group `json:"items"`
 	Next  string         `json:"next,omitempty"` // the value of after for the next page
 }
@@ -21,7 +21,7 @@ func adminListGroups(i *Instance, _ http.ResponseWriter, r *http.Request) (any, 
 	if err != nil {
 		return nil, err
 	}
-	page := groupsPage{Items: []person.Group{}}
+	page := GroupsPage{Items: []person.Group{}}
 	partition := cmp.Or(r.URL.Query().Get("partition"), event.DefaultPartition)
 	if err := i.checkPartition(partition); err != nil {
 		return nil, err
@@ -40,8 +40,8 @@ func adminListGroups(i *Instance, _ http.ResponseWriter, r *http.Request) (any, 
 	return page, nil
 }
 
-// groupRequest says what a group is to be like. Permissions that are absent stay.
-type groupRequest struct {
+// GroupRequest says what a group is to be like. Permissions that are absent stay.
+type GroupRequest struct {
 	Group       string    `json:"group"`               // name, partition\name or id
 	Partition   string    `json:"partition,omitempty"` // of the name. Default: the default one
 	Name        string    `json:"name,omitempty"`
@@ -50,7 +50,7 @@ type groupRequest struct {
 	Remove      []string  `json:"remove,omitempty"` // usernames or ids
 }
 
-func adminAddGroup(i *Instance, r *http.Request, in groupRequest) (any, error) {
+func adminAddGroup(i *Instance, r *http.Request, in GroupRequest) (any, error) {
 	c := person.GroupChange{}
 	var err error
 	if c.Partition, c.Name, err = i.groupName(&in); err != nil {
@@ -62,7 +62,7 @@ func adminAddGroup(i *Instance, r *http.Request, in groupRequest) (any, error) {
 	return i.Identity.Person.AddGroup(r.Context(), c, caller(r))
 }
 
-func adminChangeGroup(i *Instance, r *http.Request, in groupRequest) (any, error) {
+func adminChangeGroup(i *Instance, r *http.Request, in GroupRequest) (any, error) {
 	g, err := i.group(r.Context(), &in)
 	if err != nil {
 		return nil, i.aboutGroup(r, cmp.Or(in.Partition, event.DefaultPartition), in.Group, err)
@@ -87,12 +87,12 @@ func adminChangeGroup(i *Instance, r *http.Request, in groupRequest) (any, error
 	})
 }
 
-func adminRemoveGroup(i *Instance, r *http.Request, in groupRequest) (any, error) {
+func adminRemoveGroup(i *Instance, r *http.Request, in GroupRequest) (any, error) {
 	g, err := i.group(r.Context(), &in)
 	if err != nil {
 		return nil, i.aboutGroup(r, cmp.Or(in.Partition, event.DefaultPartition), in.Group, err)
 	}
-	return outcome{"removed"}, i.Identity.Person.RemoveGroup(r.Context(), g.ID, caller(r), nil)
+	return Outcome{"removed"}, i.Identity.Person.RemoveGroup(r.Context(), g.ID, caller(r), nil)
 }
 
 // checkPartition refuses the name of a partition that this service does not have.
@@ -105,7 +105,7 @@ func (i *Instance) checkPartition(name string) error {
 
 // groupName returns the partition and the name of a group that is named by partition\name, as persons are, or by the
 // name and the partition.
-func (i *Instance) groupName(in *groupRequest) (partition, name string, err error) {
+func (i *Instance) groupName(in *GroupRequest) (partition, name string, err error) {
 	partition, name, ok := i.Identity.Person.SplitName(in.Group)
 	if in.Partition != "" {
 		if ok = ok && (partition == in.Partition || name == in.Group); ok {
@@ -119,7 +119,7 @@ func (i *Instance) groupName(in *groupRequest) (partition, name string, err erro
 }
 
 // group returns the group that a request names, by its name or id.
-func (i *Instance) group(ctx context.Context, in *groupRequest) (g person.Group, err error) {
+func (i *Instance) group(ctx context.Context, in *GroupRequest) (g person.Group, err error) {
 	partition, name, err := i.groupName(in)
 	if err != nil {
 		return g, err

@@ -1,4 +1,4 @@
-package command
+package admin
 
 import (
 	"net/http"
@@ -6,13 +6,13 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
 )
 
-// actionTokenRequest is the body that `caddy gatehouse token action` sends.
-type actionTokenRequest struct {
+// ActionTokenRequest is the body that `caddy gatehouse token action` sends.
+type ActionTokenRequest struct {
 	Person string                     `json:"person"` // username or id
 	Make   actiontoken.NewActionToken `json:"make"`
 }
 
-func adminMakeActionToken(i *Instance, r *http.Request, in actionTokenRequest) (any, error) {
+func adminMakeActionToken(i *Instance, r *http.Request, in ActionTokenRequest) (any, error) {
 	person, err := i.person(r, in.Person)
 	if err != nil {
 		return nil, err
@@ -31,5 +31,5 @@ func adminRevokeActionTokens(i *Instance, r *http.Request, in actionTokensReques
 	if err != nil {
 		return nil, err
 	}
-	return outcome{"revoked"}, i.Identity.ActionToken.Revoke(r.Context(), person.ID, in.ID, caller(r))
+	return Outcome{"revoked"}, i.Identity.ActionToken.Revoke(r.Context(), person.ID, in.ID, caller(r))
 }

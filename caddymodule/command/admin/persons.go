@@ -1,4 +1,4 @@
-package command
+package admin
 
 import (
 	"net/http"
@@ -13,7 +13,7 @@ import (
 
 const (
 	maxImported = 500 // persons of one request
-	maxPersons  = 500 // of one page, of groups too
+	MaxPersons  = 500 // of one page, of groups too
 )
 
 // importRequest is a part of an import.
@@ -22,8 +22,8 @@ type importRequest struct {
 	Update  bool                    `json:"update,omitempty"`
 }
 
-// importAnswer holds the result for each person, in their order.
-type importAnswer struct {
+// ImportAnswer holds the result for each person, in their order.
+type ImportAnswer struct {
 	Results []person.Imported `json:"results"`
 }
 
@@ -35,25 +35,25 @@ func adminImport(i *Instance, r *http.Request, in importRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return importAnswer{results}, nil
+	return ImportAnswer{results}, nil
 }
 
 func adminInvite(i *Instance, r *http.Request, in enrol.NewInvitation) (any, error) {
 	return i.Identity.Enrol.Invite(r.Context(), in, caller(r))
 }
 
-func adminInviteAgain(i *Instance, r *http.Request, in personRequest) (any, error) {
+func adminInviteAgain(i *Instance, r *http.Request, in PersonRequest) (any, error) {
 	out, err := i.Identity.Enrol.InviteAgain(r.Context(), in.Person, caller(r))
 	return out, i.aboutPerson(r, in.Person, err)
 }
 
-// codeRequest is the body that `caddy gatehouse person code` sends.
-type codeRequest struct {
+// CodeRequest is the body that `caddy gatehouse person code` sends.
+type CodeRequest struct {
 	Person string `json:"person"` // username or id
 	For    string `json:"for"`
 }
 
-func adminMakeCode(i *Instance, r *http.Request, in codeRequest) (any, error) {
+func adminMakeCode(i *Instance, r *http.Request, in CodeRequest) (any, error) {
 	out, err := i.Identity.Proof.MakeDeliveredCode(r.Context(), in.Person, in.For, caller(r))
 	return out, i.aboutPerson(r, in.Person, err)
 }
@@ -62,8 +62,8 @@ func adminAddPerson(i *Instance, r *http.Request, p person.NewPerson) (any, erro
 	return i.Identity.Person.AddPerson(r.Context(), p, caller(r))
 }
 
-// personsPage is one page of persons in the order of their usernames.
-type personsPage struct {
+// PersonsPage is one page of persons in the order of their usernames.
+type PersonsPage struct {
 	Items []person.Person `json:"items"`
 	Next  string          `json:"next,omitempty"` // the value of after for the next page
 }
@@ -72,7 +72,7 @@ type personsPage struct {
 type personFilter struct{ match, group, state string }
 
 func (f personFilter) selects(p person.Person) bool {
-	return (f.match == "" || strings.Contains(strings.ToLower(strings.Join([]string{p.ID, typed(p), p.Name, p.GivenName, p.FamilyName, p.Email}, "\n")), f.match)) &&
+	return (f.match == "" || strings.Contains(strings.ToLower(strings.Join([]string{p.ID, Typed(p), p.Name, p.GivenName, p.FamilyName, p.Email}, "\n")), f.match)) &&
 		(f.group == "" || slices.Contains(p.Groups, f.group)) &&
 		(f.state == "" || strings.EqualFold(string(p.State), f.state))
 }
@@ -86,9 +86,9 @@ func adminListPersons(i *Instance, _ http.ResponseWriter, r *http.Request) (any,
 		return nil, err
 	}
 	f := personFilter{strings.ToLower(q.Get("match")), q.Get("group"), q.Get("state")}
-	page, after := personsPage{Items: []person.Person{}}, q.Get("after")
+	page, after := PersonsPage{Items: []person.Person{}}, q.Get("after")
 	for {
-		list, err := i.Identity.Person.ListPersons(r.Context(), after, maxPersons)
+		list, err := i.Identity.Person.ListPersons(r.Context(), after, MaxPersons)
 		if err != nil {
 			return nil, err
 		}
@@ -96,12 +96,12 @@ func adminListPersons(i *Instance, _ http.ResponseWriter, r *http.Request) (any,
 			if f.selects(p) {
 				page.Items = append(page.Items, p)
 			}
-			if len(page.Items) == limit && (n < len(list)-1 || len(list) == maxPersons) {
+			if len(page.Items) == limit && (n < len(list)-1 || len(list) == MaxPersons) {
 				page.Next, err = i.place(p)
 				return page, err
 			}
 		}
-		if len(list) < maxPersons {
+		if len(list) < MaxPersons {
 			return page, nil
 		}
 		if after, err = i.place(list[len(list)-1]); err != nil {
@@ -121,8 +121,8 @@ func pageSize(limit string) (int, error) {
 		return 100, nil
 	}
 	n, err := strconv.Atoi(limit)
-	if err != nil || n < 1 || n > maxPersons {
-		return 0, badRequestf("limit is not between 1 and %d", maxPersons)
+	if err != nil || n < 1 || n > MaxPersons {
+		return 0, badRequestf("limit is not between 1 and %d", MaxPersons)
 	}
 	return n, nil
 }
@@ -134,7 +134,7 @@ type passwordRequest struct {
 }
 
 func adminSetPassword(i *Instance, r *http.Request, in passwordRequest) (any, error) {
-	return outcome{"changed"}, i.aboutPerson(r, in.Person, i.Identity.Person.SetPassword(r.Context(), in.Person, in.Password, caller(r)))
+	return Outcome{"changed"}, i.aboutPerson(r, in.Person, i.Identity.Person.SetPassword(r.Context(), in.Person, in.Password, caller(r)))
 }
 
 // stateRequest blocks, unblocks or removes a person.
@@ -144,7 +144,7 @@ type stateRequest struct {
 }
 
 func adminSetState(i *Instance, r *http.Request, in stateRequest) (any, error) {
-	return outcome{string(in.State)}, i.aboutPerson(r, in.Person, i.Identity.Person.SetState(r.Context(), in.Person, in.State, caller(r)))
+	return Outcome{string(in.State)}, i.aboutPerson(r, in.Person, i.Identity.Person.SetState(r.Context(), in.Person, in.State, caller(r)))
 }
 
 // stepUpRequest names a step-up method of a person, to remove it.
@@ -154,11 +154,11 @@ type stepUpRequest struct {
 }
 
 func adminRemoveStepUp(i *Instance, r *http.Request, in stepUpRequest) (any, error) {
-	return outcome{"removed"}, i.aboutPerson(r, in.Person, i.Identity.StepUp.RemoveStepUp(r.Context(), in.Person, in.Remove, caller(r)))
+	return Outcome{"removed"}, i.aboutPerson(r, in.Person, i.Identity.StepUp.RemoveStepUp(r.Context(), in.Person, in.Remove, caller(r)))
 }
 
-// withdrawal is the answer of a consent that was withdrawn.
-type withdrawal struct {
+// Withdrawal is the answer of a consent that was withdrawn.
+type Withdrawal struct {
 	Grants int `json:"grants"` // how many of the client's grants ended
 }
 
@@ -174,5 +174,5 @@ func adminWithdrawConsent(i *Instance, r *http.Request, in consentRequest) (any,
 		return nil, err
 	}
 	n, err := i.Authz.WithdrawConsent(r.Context(), person.ID, in.Client, caller(r))
-	return withdrawal{n}, err
+	return Withdrawal{n}, err
 }

@@ -1,4 +1,4 @@
-package command
+package admin
 
 import (
 	"context"
@@ -36,8 +36,8 @@ func (t txStore) Update(_ context.Context, fn func(storage.Tx) error) error { re
 
 func (t txStore) View(_ context.Context, fn func(storage.Tx) error) error { return fn(t.tx) }
 
-// endOlder ends every token and session of a restored store: some may have been revoked after the backup was made.
-func endOlder(ctx context.Context) func(storage.Tx) error {
+// EndOlder ends every token and session of a restored store: some may have been revoked after the backup was made.
+func EndOlder(ctx context.Context) func(storage.Tx) error {
 	return func(tx storage.Tx) error {
 		if err := token.EndEverything(ctx, txStore{tx: tx}); err != nil {
 			return err

@@ -1,4 +1,4 @@
-package command
+package admin
 
 import (
 	"context"
@@ -8,8 +8,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 )
 
-// providerInfo is an identity provider.
-type providerInfo struct {
+// ProviderInfo is an identity provider.
+type ProviderInfo struct {
 	ID       string   `json:"id"`
 	Name     string   `json:"name"`
 	Protocol string   `json:"protocol"`          // saml, oidc or header
@@ -20,8 +20,8 @@ type providerInfo struct {
 	Answer string `json:"answer,omitempty"`
 }
 
-func newProviderInfo(p federation.Provider) providerInfo {
-	out := providerInfo{ID: p.ID, Name: p.Name, Protocol: p.Path, Managed: p.Managed, Disabled: p.Disabled, Domains: p.Domains}
+func newProviderInfo(p federation.Provider) ProviderInfo {
+	out := ProviderInfo{ID: p.ID, Name: p.Name, Protocol: p.Path, Managed: p.Managed, Disabled: p.Disabled, Domains: p.Domains}
 	if out.Name == "" {
 		out.Name = p.ID
 	}
@@ -33,7 +33,7 @@ func newProviderInfo(p federation.Provider) providerInfo {
 
 func adminListProviders(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
 	list, _, err := i.Identity.Federation.Providers(r.Context())
-	out := make([]providerInfo, 0, len(list))
+	out := make([]ProviderInfo, 0, len(list))
 	for _, p := range list {
 		out = append(out, newProviderInfo(p))
 	}
@@ -83,7 +83,7 @@ func adminTestMail(i *Instance, r *http.Request, in mailRequest) (any, error) {
 	if err := sender.Try(ctx, in.To); err != nil {
 		return nil, badRequest{err} // the administrator asks for the mail server's answer
 	}
-	return outcome{"sent"}, nil
+	return Outcome{"sent"}, nil
 }
 
 func adminListKeys(i *Instance, _ http.ResponseWriter, _ *http.Request) (any, error) {
@@ -102,5 +102,5 @@ func adminRotateKeys(i *Instance, _ http.ResponseWriter, r *http.Request) (any, 
 }
 
 func adminRevokeEverything(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	return outcome{"revoked"}, i.Authz.RevokeEverything(r.Context(), caller(r))
+	return Outcome{"revoked"}, i.Authz.RevokeEverything(r.Context(), caller(r))
 }

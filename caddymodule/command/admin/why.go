@@ -1,4 +1,4 @@
-package command
+package admin
 
 import (
 	"net/http"
@@ -6,8 +6,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 )
 
-// whyAnswer is a refusal, with what it means.
-type whyAnswer struct {
+// WhyAnswer is a refusal, with what it means.
+type WhyAnswer struct {
 	Sentence string `json:"sentence"` // who was refused what, and why
 	Mend     string `json:"mend"`     // what would let them in
 	refusal.Refusal
@@ -22,5 +22,5 @@ func adminWhy(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	return whyAnswer{Sentence: f.Sentence(), Mend: f.Reason.Mend(), Refusal: f}, nil
+	return WhyAnswer{Sentence: f.Sentence(), Mend: f.Reason.Mend(), Refusal: f}, nil
 }

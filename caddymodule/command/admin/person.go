@@ -1,4 +1,4 @@
-package command
+package admin
 
 import (
 	"context"
@@ -19,8 +19,8 @@ import (
 // contextual is a request, or anything else with a context.
 type contextual interface{ Context() context.Context }
 
-// personDetails is everything about a person that an administrator asks for.
-type personDetails struct {
+// PersonDetails is everything about a person that an administrator asks for.
+type PersonDetails struct {
 	person.Person
 
 	HasPassword bool         `json:"has_password"`
@@ -28,13 +28,13 @@ type personDetails struct {
 	StepUp      stepup.SetUp `json:"step_up"`
 	// SignInWaits is until when attempts from browsers that the person has not used have to wait.
 	SignInWaits time.Time     `json:"sign_in_waits_until,omitzero"`
-	Sessions    []sessionInfo `json:"sessions"`
+	Sessions    []SessionInfo `json:"sessions"`
 	Tokens      []authz.Item  `json:"tokens"`
 	Consents    []authz.Item  `json:"consents"`
 }
 
-// sessionInfo is a live session.
-type sessionInfo struct {
+// SessionInfo is a live session.
+type SessionInfo struct {
 	ID       string    `json:"id"`
 	Person   string    `json:"person_id"`
 	Username string    `json:"username,omitempty"`
@@ -47,8 +47,8 @@ type sessionInfo struct {
 	Agent    string    `json:"user_agent,omitempty"`
 }
 
-func (i *Instance) sessionInfo(s session.Session) sessionInfo {
-	return sessionInfo{
+func (i *Instance) sessionInfo(s session.Session) SessionInfo {
+	return SessionInfo{
 		ID: s.ID, Person: s.Record.PersonID, Since: s.Record.OpenedAt(), Seen: s.Record.Seen, Ends: i.Identity.Session.Latest(s.Record), Level: s.Record.Level,
 		Provider: s.Record.Provider, Address: s.Record.Address, Agent: s.Record.Agent,
 	}
@@ -57,7 +57,7 @@ func (i *Instance) sessionInfo(s session.Session) sessionInfo {
 // adminShowPerson answers what is known of the person that the parameter person names.
 func adminShowPerson(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
 	name, now := r.URL.Query().Get("person"), time.Now().UTC()
-	var out personDetails
+	var out PersonDetails
 	err := i.Store.View(r.Context(), func(tx storage.Tx) error { // one, so that the parts belong together
 		id, rec, err := i.Identity.Person.Find(tx, name)
 		if err == nil {
@@ -69,8 +69,8 @@ func adminShowPerson(i *Instance, _ http.ResponseWriter, r *http.Request) (any, 
 }
 
 // details returns what is known of a person.
-func (i *Instance) details(tx storage.Tx, p person.Person, now time.Time) (personDetails, error) {
-	out := personDetails{Person: p, Sessions: []sessionInfo{}}
+func (i *Instance) details(tx storage.Tx, p person.Person, now time.Time) (PersonDetails, error) {
+	out := PersonDetails{Person: p, Sessions: []SessionInfo{}}
 	d, err := i.Identity.Person.Details(tx, p.ID)
 	if err != nil {
 		return out, err
@@ -98,18 +98,18 @@ func (i *Instance) details(tx storage.Tx, p person.Person, now time.Time) (perso
 }
 
 // sessionsOf returns the live sessions of a person.
-func (i *Instance) sessionsOf(tx storage.Tx, p person.Person, now time.Time) (list []sessionInfo, err error) {
+func (i *Instance) sessionsOf(tx storage.Tx, p person.Person, now time.Time) (list []SessionInfo, err error) {
 	open, err := i.Identity.Session.OfPerson(tx, p.ID, now)
 	for _, s := range open {
 		info := i.sessionInfo(s)
-		info.Username = typed(p)
+		info.Username = Typed(p)
 		list = append(list, info)
 	}
 	return list, err
 }
 
-// personChange is what `caddy gatehouse person set` changes. Members that are absent stay.
-type personChange struct {
+// PersonChange is what `caddy gatehouse person set` changes. Members that are absent stay.
+type PersonChange struct {
 	Person        string  `json:"person"` // username or id
 	Username      *string `json:"username,omitempty"`
 	Name          *string `json:"name,omitempty"`
@@ -120,7 +120,7 @@ type personChange struct {
 	Locale        *string `json:"locale,omitempty"`
 }
 
-func adminChangePerson(i *Instance, r *http.Request, in personChange) (any, error) {
+func adminChangePerson(i *Instance, r *http.Request, in PersonChange) (any, error) {
 	p, err := i.person(r, in.Person)
 	if err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func adminChangePerson(i *Instance, r *http.Request, in personChange) (any, erro
 }
 
 // apply writes the members that are present to a person. It can run again on the person as they were before.
-func (c *personChange) apply(d *person.Details) {
+func (c *PersonChange) apply(d *person.Details) {
 	set := func(to, from *string) {
 		if from != nil {
 			*to = *from
@@ -168,28 +168,28 @@ func (c *personChange) apply(d *person.Details) {
 	}
 }
 
-// unlocked is the answer of a person whose failed sign-ins were forgotten.
-type unlocked struct {
+// Unlocked is the answer of a person whose failed sign-ins were forgotten.
+type Unlocked struct {
 	Counters int `json:"counters"` // how many there were
 }
 
-func adminUnlock(i *Instance, r *http.Request, in personRequest) (any, error) {
+func adminUnlock(i *Instance, r *http.Request, in PersonRequest) (any, error) {
 	n, err := i.Identity.Proof.Unlock(r.Context(), in.Person, caller(r))
-	return unlocked{n}, i.aboutPerson(r, in.Person, err)
+	return Unlocked{n}, i.aboutPerson(r, in.Person, err)
 }
 
-// personRequest names a person by username or id.
-type personRequest struct {
+// PersonRequest names a person by username or id.
+type PersonRequest struct {
 	Person string `json:"person"`
 }
 
-func adminSignOut(i *Instance, r *http.Request, in personRequest) (any, error) {
-	return outcome{"signed out"}, i.aboutPerson(r, in.Person, i.Identity.Person.EndSessions(r.Context(), in.Person, caller(r)))
+func adminSignOut(i *Instance, r *http.Request, in PersonRequest) (any, error) {
+	return Outcome{"signed out"}, i.aboutPerson(r, in.Person, i.Identity.Person.EndSessions(r.Context(), in.Person, caller(r)))
 }
 
-// sessionsPage is one page of live sessions.
-type sessionsPage struct {
-	Items []sessionInfo `json:"items"`
+// SessionsPage is one page of live sessions.
+type SessionsPage struct {
+	Items []SessionInfo `json:"items"`
 	Next  string        `json:"next,omitempty"` // the value of after for the next page
 }
 
@@ -207,9 +207,9 @@ func adminListSessions(i *Instance, _ http.ResponseWriter, r *http.Request) (any
 		}
 	}
 	now := time.Now().UTC()
-	var out sessionsPage
+	var out SessionsPage
 	err = i.Store.View(r.Context(), func(tx storage.Tx) error {
-		out = sessionsPage{Items: []sessionInfo{}}
+		out = SessionsPage{Items: []SessionInfo{}}
 		if of.ID != "" {
 			list, err := i.sessionsOf(tx, of, now)
 			out.Items = append(out.Items, list...)
@@ -228,7 +228,7 @@ func adminListSessions(i *Instance, _ http.ResponseWriter, r *http.Request) (any
 		people, err := i.Identity.Person.ManyPersons(tx, ids)
 		names := map[string]string{}
 		for _, p := range people {
-			names[p.ID] = typed(p)
+			names[p.ID] = Typed(p)
 		}
 		for n := range out.Items {
 			out.Items[n].Username = names[out.Items[n].Person]
@@ -256,5 +256,5 @@ func adminEndSession(i *Instance, r *http.Request, in sessionRequest) (any, erro
 	if e := new(oauth.Error); errors.Is(err, storage.ErrNotFound) || errors.As(err, &e) && e.Status == http.StatusNotFound {
 		err = &unknownError{what: "live session", name: in.Session, cause: errUnknownItem}
 	}
-	return outcome{"ended"}, err
+	return Outcome{"ended"}, err
 }

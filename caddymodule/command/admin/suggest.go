@@ -1,4 +1,4 @@
-package command
+package admin
 
 import (
 	"errors"
@@ -31,6 +31,14 @@ func (e *unknownError) Error() string {
 
 func (e *unknownError) Unwrap() error { return e.cause }
 
+// Typed is the name of a person as commands take it.
+func Typed(p person.Person) string {
+	if p.Partition == "" {
+		return p.Username
+	}
+	return p.Partition + `\` + p.Username
+}
+
 // maxSought bounds the names that are compared with one that was not found.
 const maxSought = 10_000
 
@@ -41,14 +49,14 @@ func (i *Instance) aboutPerson(r contextual, name string, err error) error {
 	}
 	var names []string
 	for after := ""; len(names) < maxSought; {
-		list, failed := i.Identity.Person.ListPersons(r.Context(), after, maxPersons)
+		list, failed := i.Identity.Person.ListPersons(r.Context(), after, MaxPersons)
 		if failed != nil {
 			break
 		}
 		for _, p := range list {
-			names = append(names, typed(p))
+			names = append(names, Typed(p))
 		}
-		if len(list) < maxPersons {
+		if len(list) < MaxPersons {
 			break
 		}
 		if after, failed = i.place(list[len(list)-1]); failed != nil {
@@ -96,8 +104,8 @@ func (i *Instance) aboutClient(r contextual, id string, err error) error {
 }
 
 // closest returns the name that somebody may have meant, or none. The part before the @ of an address counts as a name.
-func closest(typed string, names []string) []string {
-	if name := near.Word(typed, names); name != "" {
+func closest(Typed string, names []string) []string {
+	if name := near.Word(Typed, names); name != "" {
 		return []string{name}
 	}
 	whole, local := map[string]string{}, make([]string, 0, len(names))
@@ -107,7 +115,7 @@ func closest(typed string, names []string) []string {
 			local = append(local, before)
 		}
 	}
-	if before := near.Word(typed, local); before != "" {
+	if before := near.Word(Typed, local); before != "" {
 		return []string{whole[before]}
 	}
 	return nil

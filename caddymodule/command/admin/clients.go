@@ -1,4 +1,4 @@
-package command
+package admin
 
 import (
 	"errors"
@@ -14,8 +14,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 )
 
-// clientCredentials is the answer of a client that was added or got a new secret: the only time that it is shown.
-type clientCredentials struct {
+// ClientCredentials is the answer of a client that was added or got a new secret: the only time that it is shown.
+type ClientCredentials struct {
 	ID     string `json:"id"`
 	Secret string `json:"secret,omitempty"`
 	// Warnings say what is allowed and probably not meant.
@@ -33,7 +33,7 @@ func adminAddClient(i *Instance, r *http.Request, c client.Client) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	added := clientCredentials{ID: client.ID, Secret: text}
+	added := ClientCredentials{ID: client.ID, Secret: text}
 	for _, s := range options.UnknownScopes(client.Scopes, i.Scopes) {
 		added.Warnings = append(added.Warnings, fmt.Sprintf("the scope %q is not known: did you mean %q?", s.Name, s.Near))
 	}
@@ -91,8 +91,8 @@ func adminShowClient(i *Instance, _ http.ResponseWriter, r *http.Request) (any, 
 	return i.clientInfo(&list[at]), nil
 }
 
-// clientMembers are the members of a client that `caddy gatehouse client set` changes, by their JSON names.
-var clientMembers = map[string]func(to, from *authzclient.Client){
+// ClientMembers are the members of a client that `caddy gatehouse client set` changes, by their JSON names.
+var ClientMembers = map[string]func(to, from *authzclient.Client){
 	"name":                      func(to, from *authzclient.Client) { to.Name = from.Name },
 	"redirect_uris":             func(to, from *authzclient.Client) { to.RedirectURIs = from.RedirectURIs },
 	"post_logout_redirect_uris": func(to, from *authzclient.Client) { to.PostLogoutRedirectURIs = from.PostLogoutRedirectURIs },
@@ -108,15 +108,15 @@ var clientMembers = map[string]func(to, from *authzclient.Client){
 	"disabled":                  func(to, from *authzclient.Client) { to.Disabled = from.Disabled },
 }
 
-// clientChange names the members of Client that replace those of the stored client with its id.
-type clientChange struct {
+// ClientChange names the members of Client that replace those of the stored client with its id.
+type ClientChange struct {
 	Client  client.Client `json:"client"`
 	Members []string      `json:"members"`
 }
 
-func adminChangeClient(i *Instance, r *http.Request, in clientChange) (any, error) {
+func adminChangeClient(i *Instance, r *http.Request, in ClientChange) (any, error) {
 	for _, name := range in.Members {
-		if clientMembers[name] == nil {
+		if ClientMembers[name] == nil {
 			return nil, badRequestf("the member %q of a client cannot be changed", name)
 		}
 	}
@@ -127,38 +127,38 @@ func adminChangeClient(i *Instance, r *http.Request, in clientChange) (any, erro
 	}
 	err := i.Authz.Clients().Change(r.Context(), in.Client.ID, strings.Join(in.Members, " "), caller(r), func(to *authzclient.Client) error {
 		for _, name := range in.Members {
-			clientMembers[name](to, from)
+			ClientMembers[name](to, from)
 		}
 		return nil
 	})
-	return outcome{"changed"}, i.aboutClient(r, in.Client.ID, inCaddyfile(in.Client.ID, err))
+	return Outcome{"changed"}, i.aboutClient(r, in.Client.ID, inCaddyfile(in.Client.ID, err))
 }
 
-// clientRequest names a client.
-type clientRequest struct {
+// ClientRequest names a client.
+type ClientRequest struct {
 	Client string `json:"client"`
 	Keep   bool   `json:"keep,omitempty"` // the secret of before
 	End    bool   `json:"end,omitempty"`  // every secret but the newest, without a new one
 }
 
-func adminReplaceSecret(i *Instance, r *http.Request, in clientRequest) (any, error) {
+func adminReplaceSecret(i *Instance, r *http.Request, in ClientRequest) (any, error) {
 	if in.End {
 		err := i.Authz.Clients().EndOldSecrets(r.Context(), in.Client, caller(r))
-		return clientCredentials{ID: in.Client}, i.aboutClient(r, in.Client, inCaddyfile(in.Client, err))
+		return ClientCredentials{ID: in.Client}, i.aboutClient(r, in.Client, inCaddyfile(in.Client, err))
 	}
 	text, err := i.Authz.Clients().ReplaceSecret(r.Context(), in.Client, in.Keep, caller(r))
 	if err != nil {
 		return nil, i.aboutClient(r, in.Client, inCaddyfile(in.Client, err))
 	}
-	return clientCredentials{ID: in.Client, Secret: text}, nil
+	return ClientCredentials{ID: in.Client, Secret: text}, nil
 }
 
-func adminRemoveClient(i *Instance, r *http.Request, in clientRequest) (any, error) {
-	return outcome{"removed"}, i.aboutClient(r, in.Client, inCaddyfile(in.Client, i.Authz.Clients().Remove(r.Context(), in.Client, caller(r))))
+func adminRemoveClient(i *Instance, r *http.Request, in ClientRequest) (any, error) {
+	return Outcome{"removed"}, i.aboutClient(r, in.Client, inCaddyfile(in.Client, i.Authz.Clients().Remove(r.Context(), in.Client, caller(r))))
 }
 
-func adminRevokeClient(i *Instance, r *http.Request, in clientRequest) (any, error) {
-	return outcome{"revoked"}, i.aboutClient(r, in.Client, i.Authz.Clients().Revoke(r.Context(), in.Client, caller(r)))
+func adminRevokeClient(i *Instance, r *http.Request, in ClientRequest) (any, error) {
+	return Outcome{"revoked"}, i.aboutClient(r, in.Client, i.Authz.Clients().Revoke(r.Context(), in.Client, caller(r)))
 }
 
 // inCaddyfile says of a client that the Caddyfile declares where it is changed.
