@@ -100,7 +100,7 @@ line of --password-file or of standard input. Everything given before ends.`,
 			if err := call(cmd, "/persons/password", map[string]string{"person": args[0], "password": password}, nil); err != nil {
 				return err
 			}
-			return printResult(cmd, admin.Outcome{"changed"}, "changed the password of "+args[0])
+			return printResult(cmd, admin.Outcome{Status: "changed"}, "changed the password of "+args[0])
 		},
 	}
 	passwordFlag(cmd)

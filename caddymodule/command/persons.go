@@ -226,7 +226,7 @@ func signOutCommand() *cobra.Command {
 		Use: "sign-out <username or id>", Short: "Ends every session and token of a person", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var answer admin.Outcome
-			if err := call(cmd, "/persons/sign-out", admin.PersonRequest{args[0]}, &answer); err != nil {
+			if err := call(cmd, "/persons/sign-out", admin.PersonRequest{Person: args[0]}, &answer); err != nil {
 				return err
 			}
 			return printResult(cmd, answer, "signed "+args[0]+" out everywhere")
@@ -241,7 +241,7 @@ func unlockCommand() *cobra.Command {
 "person remove-step-up" removes a locked PIN.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var answer admin.Unlocked
-			if err := call(cmd, "/persons/unlock", admin.PersonRequest{args[0]}, &answer); err != nil {
+			if err := call(cmd, "/persons/unlock", admin.PersonRequest{Person: args[0]}, &answer); err != nil {
 				return err
 			}
 			done := "forgot the failed sign-ins of " + args[0]

@@ -18,7 +18,7 @@ the Caddyfile. The server does the same by itself after a start with several key
 			var all admin.Resealed
 			for {
 				var part admin.Resealed
-				if err := call(cmd, "/keys/reseal", admin.ResealRequest{all.Next}, &part); err != nil {
+				if err := call(cmd, "/keys/reseal", admin.ResealRequest{After: all.Next}, &part); err != nil {
 					return err
 				}
 				if all.Add(part); all.Next == "" {

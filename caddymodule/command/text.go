@@ -84,7 +84,7 @@ func jsonErrors(cmd *cobra.Command) {
 				cmd.SilenceErrors = true
 				enc := json.NewEncoder(cmd.ErrOrStderr())
 				enc.SetEscapeHTML(false)
-				_ = enc.Encode(admin.Refusal{err.Error()}) // the terminal is gone
+				_ = enc.Encode(admin.Refusal{Error: err.Error()}) // the terminal is gone
 			}
 			return err
 		}
