@@ -17,7 +17,10 @@ func (a *App) Entrance(ctx context.Context) (protect.Entrance, error) {
 	if err != nil {
 		return protect.Entrance{}, err
 	}
-	return protect.Entrance{Authority: inst.authz, Pages: inst.pages, Counter: inst.core.metrics, Refusals: inst.core.refused, Admit: inst.admit, Leave: inst.leave}, nil
+	return protect.Entrance{
+		Authority: inst.authz, Pages: inst.pages, Counter: inst.core.metrics, Refusals: inst.core.refused, Admit: inst.admit, Assertions: inst.assertions,
+		Leave: inst.leave,
+	}, nil
 }
 
 // Policy implements protect.App.

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/assertion"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/breach"
@@ -24,23 +25,24 @@ import (
 
 // instance is what one configuration runs. open makes it, and it ends when its last user leaves.
 type instance struct {
-	authz     *authz.Server
-	providers *provider.Manager
-	identity  *identity.Service
-	config    *config.Service
-	pages     *page.Renderer
-	gate      *rest.Gate
-	apis      []pathHandler
-	tell      *teller
-	mail      *notify.Mail   // nil: none
-	texts     *notify.Texts  // nil: none
-	pushes    *notify.Pushes // nil: none
-	breach    *breach.Checker
-	issuer    *url.URL
-	core      *core
-	admit     func(*http.Request) bool // whether the network of a request may begin one more sign-in
-	log       *zap.Logger
-	now       func() time.Time
+	authz      *authz.Server
+	assertions *assertion.Signer
+	providers  *provider.Manager
+	identity   *identity.Service
+	config     *config.Service
+	pages      *page.Renderer
+	gate       *rest.Gate
+	apis       []pathHandler
+	tell       *teller
+	mail       *notify.Mail   // nil: none
+	texts      *notify.Texts  // nil: none
+	pushes     *notify.Pushes // nil: none
+	breach     *breach.Checker
+	issuer     *url.URL
+	core       *core
+	admit      func(*http.Request) bool // whether the network of a request may begin one more sign-in
+	log        *zap.Logger
+	now        func() time.Time
 
 	closers []closer // of the parts above, in the order in which they were opened
 

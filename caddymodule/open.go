@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/assertion"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/breach"
@@ -165,6 +166,7 @@ func (b *builder) openAuthz() (err error) {
 	if err != nil {
 		return err
 	}
+	b.inst.assertions = assertion.New(b.authz.Issuer, c.keys, nil)
 	id.Person.Watch(b.inst.authz)
 	id.Account.Tie(b.inst.authz)
 	return nil

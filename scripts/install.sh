@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need and this machine lacks: a C compiler (the race detector needs one), Chromium, Node.js
-# with npm, Python's requests-oauthlib, Django and Authlib, PHP with SimpleSAMLphp, and the npm packages of e2e/node. It
+# with npm, Python's requests-oauthlib, Django, Authlib and PyJWT, PHP with SimpleSAMLphp, and the npm packages of e2e/node. It
 # installs on Debian and Ubuntu; on other systems it names the missing packages. It needs root or sudo only to install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,6 +15,7 @@ have node || missing+=(nodejs)
 have npm || missing+=(npm)
 /usr/bin/python3 -c 'import requests_oauthlib' 2>/dev/null || missing+=(python3-requests-oauthlib)
 /usr/bin/python3 -c 'import django, authlib' 2>/dev/null || missing+=(python3-django python3-authlib)
+/usr/bin/python3 -c 'import jwt, cryptography' 2>/dev/null || missing+=(python3-jwt python3-cryptography)
 have curl || missing+=(curl ca-certificates)
 have openssl || missing+=(openssl)
 have php || missing+=(php-cli)

@@ -278,7 +278,7 @@ func (k *Keys) open(key *signingKey) error {
 		return errors.New("not a signing key")
 	}
 	key.private, key.signers = private, map[string]jose.Signer{}
-	for _, typ := range []string{TypeIDToken, TypeAccessToken, TypeLogout} {
+	for _, typ := range []string{TypeIDToken, TypeAccessToken, TypeLogout, TypeAssertion} {
 		opts := (&jose.SignerOptions{}).WithType(jose.ContentType(typ)).WithHeader("kid", key.id)
 		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.SignatureAlgorithm(key.Algorithm), Key: key.private}, opts)
 		if err != nil {
@@ -300,6 +300,7 @@ const (
 	TypeIDToken     = "JWT"
 	TypeAccessToken = "at+jwt"     // RFC 9068 2.1
 	TypeLogout      = "logout+jwt" // OpenID Connect Back-Channel Logout 2.4
+	TypeAssertion   = "gate+jwt"   // what upstreams of protected sites get (docs/decisions.md#signed-assertions)
 )
 
 // Sign returns claims as a signed JWT in compact form. alg is RS256, ES256 or EdDSA; typ is the type header.

@@ -58,7 +58,11 @@ func parseProtect(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	}
 	if !p.Login && !h.IsNamedRoute() {
 		for _, key := range siteKeys(h) {
-			if origin, err := originOfAddress(key, h.Option); err == nil && !slices.Contains(p.Sites, origin) {
+			origin, err := originOfAddress(key, h.Option)
+			if err != nil && p.Assertion != "" {
+				return nil, h.Errf("protect: assertion: %v, and it says for which site it is", err)
+			}
+			if err == nil && !slices.Contains(p.Sites, origin) {
 				p.Sites = append(p.Sites, origin)
 			}
 		}
@@ -86,6 +90,7 @@ func parseProtect(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //		level       <1..4>
 //		audience    <uri>...
 //		headers     <name> <claim>
+//		assertion   [<header>]
 //		public      <path>...
 //		need        groups|scopes|level|max_age|claim|person|client|provider <value>...
 //		policy      <name>...
@@ -129,6 +134,7 @@ func (p *Protect) subdirectives() options.Subdirectives {
 		"level":       options.Value(&p.Level, options.CheckLevel),
 		"audience":    options.Values(&p.Audience, options.CheckURI),
 		"headers":     p.readHeader,
+		"assertion":   p.readAssertion,
 		"public":      options.Values(&p.Public, CheckPublic),
 		"preflight":   options.Flag(&p.Preflight),
 		"session":     options.Value(&p.Session, options.CheckDuration),

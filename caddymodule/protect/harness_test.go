@@ -50,6 +50,8 @@ type fakeAuthority struct {
 	asked    int
 	ended    []string
 	clock    time.Duration // how far the clock of protect is ahead
+
+	assertions asserter
 }
 
 func (f *fakeAuthority) now() time.Time {
@@ -317,7 +319,7 @@ func (p *testProtect) wire(f *fakeAuthority, ctx caddy.Context) error {
 		if f.gone != nil {
 			return Entrance{}, f.gone
 		}
-		return Entrance{Authority: f, Pages: pages, Leave: func() {}}, nil
+		return Entrance{Authority: f, Pages: pages, Leave: func() {}, Assertions: f.assertions}, nil
 	}
 	p.origin = func(r *http.Request) event.Origin {
 		ip, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
@@ -356,32 +358,35 @@ func startGateway(t *testing.T) *gateway {
 	g.port, g.fastCGI = caddytest.FreePort(t), "127.0.0.1:"+caddytest.FreePort(t)
 	g.addr, g.trusted = "127.0.0.1:"+g.port, "127.0.0.1:"+caddytest.FreePort(t)
 	sites := map[string]string{
-		"bearer.test":     `"scopes":["a"]`,
-		"open.test":       ``,
-		"c.test":          `"scopes":["a","c"]`,
-		"aud.test":        `"audience":["https://aud.test"]`,
-		"strip.test":      `"strip_token":true`,
-		"own.test":        `"headers":[{"name":"X-Auth-User","claim":"sub"},{"name":"X-Auth-Name","claim":"name"}]`,
-		"public.test":     `"public":["/public/*","/healthz"]`,
-		"inner.test":      `"public":["/public/*"]`,
-		"match.test":      `"match":[{"path":["/api/*"]}]`,
-		"post.test":       `"match":[{"method":["POST"]}]`,
-		"notpath.test":    `"match":[{"not":[{"path":["/assets/*"]}]}],"headers":[{"name":"X-Auth-User","claim":"sub"}]`,
-		"second.test":     `"headers":[{"name":"X-Auth-User","claim":"sub"}]`,
-		"preflight.test":  `"preflight":true`,
-		"down.localhost":  `"login":true,"origins":["` + g.origin("down.localhost") + `"]`,
-		"tidy.localhost":  `"login":true,"origins":["` + g.origin("tidy.localhost") + `"]`,
-		"half.localhost":  `"login":true,"match":[{"path":["/private/*"]}],"origins":["` + g.origin("half.localhost") + `"]`,
-		"staff.test":      `"groups":["staff","admins"]`,
-		"level.test":      `"level":"2"`,
-		"wiki.localhost":  `"login":true,"session":"12h","origins":["` + g.origin("wiki.localhost") + `"]`,
-		"step.localhost":  `"login":true,"level":"2","groups":["staff"],"origins":["` + g.origin("step.localhost") + `"]`,
-		"pub.localhost":   `"login":true,"public":["/public/*"],"origins":["` + g.origin("pub.localhost") + `"]`,
-		"twice.localhost": `"login":true,"strip_token":true,"origins":["` + g.origin("twice.localhost") + `"]`,
-		"tls.test":        `"login":true,"origins":["https://tls.test"]`,
-		"rules.test":      rulesOfSite,
-		"rules.localhost": rulesOfSite + `,"login":true,"origins":["` + g.origin("rules.localhost") + `"]`,
-		"need.test":       `"need":{"claims":[{"name":"name","values":["Demo Pérson"]}],"level":"2"}`,
+		"bearer.test":       `"scopes":["a"]`,
+		"open.test":         ``,
+		"c.test":            `"scopes":["a","c"]`,
+		"aud.test":          `"audience":["https://aud.test"]`,
+		"strip.test":        `"strip_token":true`,
+		"own.test":          `"headers":[{"name":"X-Auth-User","claim":"sub"},{"name":"X-Auth-Name","claim":"name"}]`,
+		"public.test":       `"public":["/public/*","/healthz"]`,
+		"inner.test":        `"public":["/public/*"]`,
+		"match.test":        `"match":[{"path":["/api/*"]}]`,
+		"post.test":         `"match":[{"method":["POST"]}]`,
+		"notpath.test":      `"match":[{"not":[{"path":["/assets/*"]}]}],"headers":[{"name":"X-Auth-User","claim":"sub"}]`,
+		"second.test":       `"headers":[{"name":"X-Auth-User","claim":"sub"}]`,
+		"preflight.test":    `"preflight":true`,
+		"down.localhost":    `"login":true,"origins":["` + g.origin("down.localhost") + `"]`,
+		"tidy.localhost":    `"login":true,"origins":["` + g.origin("tidy.localhost") + `"]`,
+		"half.localhost":    `"login":true,"match":[{"path":["/private/*"]}],"origins":["` + g.origin("half.localhost") + `"]`,
+		"bound.localhost":   `"assertion":"Remote-Assertion","sites":["` + g.origin("bound.localhost") + `"]`,
+		"signed.localhost":  `"login":true,"assertion":"X-Gate-Token","origins":["` + g.origin("signed.localhost") + `"]`,
+		"rebound.localhost": `"assertion":"Remote-Assertion","public":["/public/*"],"sites":["` + g.origin("rebound.localhost") + `"]`,
+		"staff.test":        `"groups":["staff","admins"]`,
+		"level.test":        `"level":"2"`,
+		"wiki.localhost":    `"login":true,"session":"12h","origins":["` + g.origin("wiki.localhost") + `"]`,
+		"step.localhost":    `"login":true,"level":"2","groups":["staff"],"origins":["` + g.origin("step.localhost") + `"]`,
+		"pub.localhost":     `"login":true,"public":["/public/*"],"origins":["` + g.origin("pub.localhost") + `"]`,
+		"twice.localhost":   `"login":true,"strip_token":true,"origins":["` + g.origin("twice.localhost") + `"]`,
+		"tls.test":          `"login":true,"origins":["https://tls.test"]`,
+		"rules.test":        rulesOfSite,
+		"rules.localhost":   rulesOfSite + `,"login":true,"origins":["` + g.origin("rules.localhost") + `"]`,
+		"need.test":         `"need":{"claims":[{"name":"name","values":["Demo Pérson"]}],"level":"2"}`,
 	}
 	var routes []string
 	upstreams := map[string]string{"down.localhost": "127.0.0.1:" + caddytest.FreePort(t), "tidy.localhost": "127.0.0.1:" + caddytest.FreePort(t)}
@@ -395,6 +400,9 @@ func startGateway(t *testing.T) *gateway {
 		}
 		if host == "second.test" { // the second guards a part of what the first guards
 			first += "," + fmt.Sprintf(`{"handler":"protect_test","fake":%q,"groups":["admins"],"match":[{"path":["/admin/*"]}]}`, t.Name())
+		}
+		if host == "rebound.localhost" { // the second guards another part, and signs nothing
+			first += "," + fmt.Sprintf(`{"handler":"protect_test","fake":%q,"match":[{"path":["/admin/*"]}]}`, t.Name())
 		}
 		if host == "inner.test" { // what the first leaves open, the second guards
 			first += "," + fmt.Sprintf(`{"handler":"protect_test","fake":%q}`, t.Name())

@@ -71,8 +71,11 @@ func (s *nameSet) has(name string) bool {
 var proxyNames = newNameSet(proxyHeaders...)
 
 // guardedNames are the fields that only protect may set.
-func guardedNames(own []IdentityHeader) *nameSet {
-	names := slices.Clone(alwaysDeleted)
+func guardedNames(own []IdentityHeader, assertion string) *nameSet {
+	names := append(slices.Clone(alwaysDeleted), defaultAssertion)
+	if assertion != "" && assertion != defaultAssertion {
+		names = append(names, assertion)
+	}
 	for _, h := range slices.Concat(defaultHeaders, own) {
 		names = append(names, h.Name)
 	}

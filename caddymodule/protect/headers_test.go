@@ -16,9 +16,10 @@ import (
 
 func TestGuardedNames(t *testing.T) {
 	t.Parallel()
-	names := guardedNames([]IdentityHeader{{"X-Auth-User", "sub"}})
+	names := guardedNames([]IdentityHeader{{"X-Auth-User", "sub"}}, "X-Gate-Token")
 	for name, want := range map[string]bool{
 		"Remote-User": true, "REMOTE_USER": true, "remote.user": true, "Remote-Name": true, "Remote-Email": true, "Remote_Groups": true, "X-Auth-User": true, "x_auth.user": true,
+		"Remote-Assertion": true, "REMOTE_ASSERTION": true, "remote.assertion": true, "x_gate.TOKEN": true,
 		"X-Rewrite-Url": true, "X-Original-Url": true, "Remote-Users": false, "Remote-Use": false, "RemoteUser": false, "X-Auth-Use": false, "Accept": false, "": false,
 	} {
 		if got := names.has(name); got != want {

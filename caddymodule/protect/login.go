@@ -52,13 +52,17 @@ type site struct {
 // setSites prepares the origins, found by the Host header.
 func (p *Protect) setSites() error {
 	p.sites = map[string][]*site{}
-	for i, o := range p.Origins {
+	origins := p.Origins
+	if p.Assertion != "" && !p.Login {
+		origins = p.Sites
+	}
+	for i, o := range origins {
 		u, err := options.ParseIssuer(o)
 		if err != nil {
 			return err
 		}
 		o = u.Scheme + "://" + u.Host
-		p.Origins[i] = o
+		origins[i] = o
 		s := &site{origin: o, scheme: u.Scheme, jar: cookie.For(o)}
 		p.sites[u.Host] = append(p.sites[u.Host], s)
 		if u.Port() == "" { // a client may name the port that is the default

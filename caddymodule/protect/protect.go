@@ -65,6 +65,9 @@ type Protect struct {
 	// The headers that carry the identity to the upstream. Default: Remote-User username, Remote-Name name,
 	// Remote-Email email, Remote-Groups groups. These four are deleted from requests in any case.
 	Headers []IdentityHeader `json:"headers,omitempty"`
+	// The header that carries the signed assertion to the upstream: that the request passed, as whom, and for which site.
+	// It needs origins or sites. Default: none is sent. Remote-Assertion is deleted from requests in any case.
+	Assertion string `json:"assertion,omitempty"`
 	// Public paths: /healthz, or /assets/* for all below. Where there are any, a request whose path is not canonical is
 	// refused. Default: none.
 	Public []string `json:"public,omitempty"`
@@ -133,6 +136,8 @@ type Entrance struct {
 	Refusals  *refusals.Recorder       // nil: refusals are logged alone
 	Admit     func(*http.Request) bool // whether a stranger may begin one more sign-in; nil: always
 	Leave     func()
+
+	Assertions asserter // nil: none are signed
 }
 
 // counter counts lookups and panics, for the metrics.
@@ -239,6 +244,9 @@ func (p *Protect) setUp(res *options.Resolver) error {
 		claim := res.Plain("headers", h.Claim, checkClaim)
 		p.headers = append(p.headers, IdentityHeader{Name: http.CanonicalHeaderKey(name), Claim: claim})
 	}
+	if p.Assertion != "" {
+		p.Assertion = http.CanonicalHeaderKey(res.Plain("assertion", p.Assertion, checkIdentityHeader))
+	}
 	if err := p.consistent(); err != nil {
 		res.Fail("%v", err)
 	}
@@ -251,7 +259,7 @@ func (p *Protect) setUp(res *options.Resolver) error {
 	if known := slices.Concat(p.Origins, p.Sites); len(known) > 0 {
 		_, p.name, _ = strings.Cut(known[0], "://")
 	}
-	p.guarded = guardedNames(p.headers)
+	p.guarded = guardedNames(p.headers, p.Assertion)
 	p.public = p.Public
 	p.rules = new(policy.Policy)
 	p.realm = `Bearer realm="gatehouse"`
@@ -287,7 +295,7 @@ func (p *Protect) consistent() error {
 			return fmt.Errorf("headers: %s is set twice", h.Name)
 		}
 	}
-	return nil
+	return p.assertable()
 }
 
 // ServeHTTP lets a request pass to the next handler or answers it.
@@ -405,8 +413,11 @@ func (p *Protect) judge(g *passage, rec *arrival) (passed bool) {
 		return p.turnAway(g, rec, in.Authority, v)
 	}
 	g.credential = c
-	p.countPass(in.Counter)
 	p.introduce(g.r, who)
+	if bad := p.assert(g, who); bad != nil {
+		return p.answer(g, *bad)
+	}
+	p.countPass(in.Counter)
 	p.detach(g, rec)
 	return true
 }

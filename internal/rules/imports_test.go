@@ -22,6 +22,7 @@ var mayImport = map[string][]string{
 	"caddymodule/protect":  {"caddymodule/policy", "caddymodule/internal", "authz", "idp", "internal"},
 	"caddymodule/provider": {"caddymodule/internal", "authz", "identity", "idp", "storage", "internal"},
 	"authz":                {"storage", "internal"},
+	"authz/assertion":      {"authz/keys", "internal"},
 	"authz/oauth":          {"storage", "internal"},
 	"authz/keys":           {"storage", "internal"},
 	"authz/client":         {"authz/oauth", "internal"},

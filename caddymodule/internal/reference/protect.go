@@ -24,6 +24,11 @@ var Protect = Block{
 				"Claims are `sub`, `username`, `name`, `email`, `groups`, `client_id`, `scope`, `acr` and those of the profile.",
 		},
 		{
+			Word: "assertion", Arguments: "[<header>]", Default: "none; with the option alone `Remote-Assertion`, which is deleted from requests in any case", Example: "login\nassertion",
+			Text: "A header with a signed token by which the upstream can verify that this very request passed, as whom and for which site: see [assertion.md](assertion.md). " +
+				"The site needs an address with a host. Requests that need no credential have no assertion.",
+		},
+		{
 			Word: "public", Arguments: "<path>…", Example: "public /healthz /assets/*",
 			Text: "Paths that need no credential: exact ones, and with `/*` at the end all below. With this option a request whose path is not canonical is refused.",
 		},

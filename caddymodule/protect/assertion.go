@@ -1,0 +1,96 @@
+package protect
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/gatehouse-id/gatehouse/authz/assertion"
+	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
+)
+
+// defaultAssertion carries the signed assertion upstream. It is deleted from requests at every site.
+const defaultAssertion = "Remote-Assertion"
+
+// asserter signs what an upstream can verify about a request. *assertion.Signer is one.
+type asserter interface {
+	Sign(about assertion.Statement) (string, error)
+}
+
+func (p *Protect) readAssertion(d *caddyfile.Dispenser) error {
+	args := d.RemainingArgs()
+	switch {
+	case p.Assertion != "":
+		return d.Errf("assertion is already set: %s", p.Assertion)
+	case len(args) > 1:
+		return d.Err("assertion: want one header, as in: assertion " + defaultAssertion)
+	case len(args) == 0:
+		p.Assertion = defaultAssertion
+	default:
+		p.Assertion = args[0]
+	}
+	if err := options.Check(d, "assertion", p.Assertion, checkIdentityHeader); err != nil {
+		return err
+	}
+	return options.NoMore(d, "assertion")
+}
+
+// assertable tells whether it is known for which site an assertion is made. A Host header that the client chooses would
+// let it have one for another site.
+func (p *Protect) assertable() error {
+	switch {
+	case p.Assertion == "":
+		return nil
+	case len(p.Origins) == 0 && len(p.Sites) == 0:
+		return errors.New("assertion: the site has no address with a host, and the assertion says for which site it is: " +
+			"give the site one, such as https://wiki.example.com")
+	case slices.ContainsFunc(p.headers, func(h IdentityHeader) bool { return sameField(h.Name, p.Assertion) }):
+		return fmt.Errorf("assertion: %s is one of headers, too", p.Assertion)
+	}
+	return nil
+}
+
+// assert signs for the upstream that this request has passed, as whom and for which site. (docs/assertion.md)
+func (p *Protect) assert(g *passage, who *token.Introspection) *refusal {
+	if p.Assertion == "" {
+		return nil
+	}
+	site := p.siteOf(g.r)
+	if site == nil {
+		return &refusal{reason: refusals.UnknownSite, status: http.StatusMisdirectedRequest, code: "invalid_request", text: "the site is not known under this host", page: "error.bad_request"}
+	}
+	if g.entrance.Assertions == nil {
+		f := cannotTell(errors.New("nobody signs assertions"))
+		return &f
+	}
+	about := assertion.Statement{
+		Audience: site.origin, Subject: who.Subject, Session: who.SessionID, ACR: token.ACR(who.Level),
+		Request: assertion.Request{Method: g.r.Method, Host: g.r.Host, Path: cmp.Or(g.r.URL.EscapedPath(), "/")},
+	}
+	if g.site == nil {
+		about.Client = who.ClientID
+	}
+	if who.Person != nil {
+		about.Groups = who.Person.Groups
+	}
+	if g.webSocket && g.r.Method == http.MethodConnect {
+		about.Request.Method = http.MethodGet // RFC 8441 5: so reverse_proxy asks an upstream of HTTP/1
+	}
+	text, err := g.entrance.Assertions.Sign(about)
+	if err != nil {
+		f := cannotTell(fmt.Errorf("assertion: %w", err))
+		return &f
+	}
+	g.r.Header[p.Assertion] = []string{text}
+	if h, ok := caddyhttp.GetVar(g.r.Context(), holderVar).(*holder); ok {
+		h.headers = append(slices.Clip(h.headers), IdentityHeader{Name: p.Assertion})
+	}
+	return nil
+}
