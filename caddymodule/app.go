@@ -253,7 +253,7 @@ func (a *App) loadStorage() error {
 }
 
 func (a *App) newPages(key []byte) (*page.Renderer, error) {
-	return page.New(page.Config{Brand: a.brand, Locales: a.persons.Locales, Issuer: a.issuer.String(), Key: key, Extension: a.extension, Icons: a.idps.Icons(), Logos: a.logos(), Log: a.log})
+	return page.New(page.Config{Brand: a.brand, Locales: a.persons.Locales, Issuer: a.issuer.String(), Key: key, Extension: a.extension, Icons: a.idps.Icons(), Logos: a.logos(), EmailUsernames: a.persons.EmailUsernames, Log: a.log})
 }
 
 // RegisterSite names the origins of a site that declares login. Sites do so while they are provisioned, before Start.

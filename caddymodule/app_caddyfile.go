@@ -216,6 +216,7 @@ func (i *Identity) readBlock(d *caddyfile.Dispenser, places options.Places) erro
 
 		"credentials_key": options.Value(&i.CredentialsKey, api.CheckCredentialsKey),
 		"passkeys":        options.Value(&i.Passkeys, checkOnOff),
+		"usernames":       options.Value(&i.Usernames, checkUsernames),
 		"brand": options.Block(&reference.Brand, options.Subdirectives{
 			"name":  options.Text(&i.Brand.Name),
 			"logo":  options.Value(&i.Brand.Logo, nil),

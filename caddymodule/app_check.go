@@ -20,6 +20,7 @@ import (
 
 var (
 	checkOnOff       = options.OneOf("on", "off")
+	checkUsernames   = options.OneOf("email")
 	checkUsageLimit  = options.Between(0, 1_000_000_000)
 	checkFailures    = options.Between(1, 1000)
 	checkPerPerson   = options.Between(1, 1000)

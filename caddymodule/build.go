@@ -96,9 +96,13 @@ func (a *App) buildIdentity(r *options.Resolver) identity.Config {
 	if p := i.Partitions; p != nil {
 		cfg.Partitions = person.PartitionConfig{On: true, Names: r.List("identity: partitions", p.Names, checkPartition)}
 	}
+	cfg.EmailUsernames = r.Plain("identity: usernames", i.Usernames, checkUsernames) == "email"
 	seen := map[string]bool{}
 	for _, p := range i.Persons {
 		person := p.build(r)
+		if cfg.EmailUsernames && person.Username != "" && checkEmail(person.Username[strings.IndexByte(person.Username, '\\')+1:]) != nil {
+			r.Fail("person %s: identity has `usernames email`, and this is no e-mail address: give the person an address as username, or remove `usernames email`", person.Username)
+		}
 		if person.Partition != "" && i.Partitions == nil {
 			r.Fail("person %s: partition is set, but identity has no partitions: add them", person.Username)
 		}

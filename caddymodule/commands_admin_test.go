@@ -112,8 +112,11 @@ func TestClientShowLeavesNothingOut(t *testing.T) {
 		auth_method private_key_jwt
 		grants client_credentials
 		scopes orders.read
+		token_format jwt
 	}
 	client remote {
+		token_format jwt
+		id_token_alg EdDSA
 		jwks https://remote.example.com/keys
 		auth_method private_key_jwt
 		grants client_credentials
@@ -136,6 +139,17 @@ func TestClientShowLeavesNothingOut(t *testing.T) {
 	}
 	if out := s.run("", "client", "show", "signer"); !strings.Contains(out, keys) || !strings.Contains(out, "key-of-signer") {
 		t.Errorf("client show signer = %s, want the file of its keys and the id of the one in it", out)
+	}
+	for id, want := range map[string]string{"signer": "ES256", "remote": "EdDSA"} {
+		if out := s.run("", "client", "show", id); !strings.Contains(out, "JWT, "+want) {
+			t.Errorf("client show %s = %s, want that its access tokens are signed with %s", id, out, want)
+		}
+		if c := decode[map[string]any](t, s.run("", "client", "show", id, "--json")); c["access_token_alg"] != want {
+			t.Errorf("client show %s --json: access_token_alg = %v, want %s", id, c["access_token_alg"], want)
+		}
+	}
+	if _, ok := shown["access_token_alg"]; ok || strings.Contains(out, "JWT") {
+		t.Errorf("client show shop = %s, %v: its access tokens are opaque", out, shown)
 	}
 	if out := s.run("", "client", "show", "remote"); !strings.Contains(out, "https://remote.example.com/keys") {
 		t.Errorf("client show remote = %s, want the address of its keys", out)

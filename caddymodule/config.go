@@ -50,6 +50,9 @@ type Identity struct {
 	// Whether people can sign in with passkeys: on or off. Default: on where browsers allow them, which is for an https
 	// issuer with a host name of several parts, and for localhost.
 	Passkeys string `json:"passkeys,omitempty"`
+	// What usernames are: email. New ones are then e-mail addresses, and the pages ask for them as such. Default: any
+	// names.
+	Usernames string `json:"usernames,omitempty"`
 	// Switches of the settings that nobody has set otherwise, by the words of the Caddyfile, such as sign_up: on or off.
 	// docs/configuration.md has the list. Default: as that says.
 	Switches switches.Switches `json:"switches,omitempty"`

@@ -33,6 +33,9 @@ func TestInit(t *testing.T) {
 	if err := validate(t, []byte(adapted)); err != nil {
 		t.Errorf("validate: %v", err)
 	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 || !strings.Contains(string(raw), "invitations on") {
+		t.Errorf("init left %v (%v), want one Caddyfile that switches invitations on:\n%s", files, err, raw)
+	}
 	_, err = run(t, "", "init", "--domain", "other.example.com", "--upstream", "localhost:9001", "--email", "bob@example.com", "--dir", dir)
 	if err == nil || !strings.Contains(err.Error(), "exists, and is not overwritten") {
 		t.Errorf("init again = %v", err)

@@ -144,7 +144,7 @@ func (h *harness) start() {
 	var core zapcore.Core
 	core, h.logs = observer.New(zap.DebugLevel)
 	log := zap.New(core)
-	pages, err := page.New(page.Config{Issuer: h.cfg.Issuer, Locales: h.cfg.Locales, Key: make([]byte, 32), Random: rand.Reader, Log: log})
+	pages, err := page.New(page.Config{Issuer: h.cfg.Issuer, Locales: h.cfg.Locales, Key: make([]byte, 32), Random: rand.Reader, EmailUsernames: h.cfg.EmailUsernames, Log: log})
 	if err != nil {
 		h.t.Fatal(err)
 	}

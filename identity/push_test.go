@@ -95,6 +95,10 @@ func TestPushStepUp(t *testing.T) {
 	desk := h.plain()
 	phone := desk.enrol()
 	h.wantLevel(desk, 3)
+	if got := words(desk.get("/account/security")); strings.Contains(got, "Last used on") {
+		t.Errorf("a phone that was never asked:\n%s", got)
+	}
+	h.clock.Advance(time.Hour)
 	b := h.plain()
 	if a := b.get("/next"); !strings.HasPrefix(a.url, "/step-up/push?flow=") || len(box.Take()) != 0 {
 		t.Fatalf("level 3 = %d %s", a.Code, a.url)
@@ -130,6 +134,9 @@ func TestPushStepUp(t *testing.T) {
 	}
 	if a := b.get("/account/security"); !strings.Contains(a.Body.String(), "on these phones") {
 		t.Errorf("the page about security:\n%s", a.Body)
+	}
+	if got := words(b.get("/account/security")); !strings.Contains(got, "Last used on 21 November 2026, 13:00 UTC") {
+		t.Errorf("the page about security does not say when the phone was last asked:\n%s", got)
 	}
 	for key, value := range h.dump() {
 		for _, secret := range phone.cookies {

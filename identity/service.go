@@ -47,6 +47,8 @@ type Config struct {
 	Providers []federation.Provider
 	// NoPasskeys switches passkeys off, which are on where passkey.Possible.
 	NoPasskeys bool
+	// EmailUsernames says that usernames are e-mail addresses, here and in the Pages.
+	EmailUsernames bool
 }
 
 // Deps is what the service works with. Store, Hasher and Pages are required.
@@ -176,7 +178,7 @@ func (d *Deps) complete() error {
 
 // furnish makes the rooms, the lower ones first.
 func (s *Service) furnish(ctx context.Context, cfg Config, d Deps) (err error) {
-	if s.Person, err = person.New(ctx, person.Config{Partitions: cfg.Partitions}, person.Deps{
+	if s.Person, err = person.New(ctx, person.Config{Partitions: cfg.Partitions, EmailUsernames: cfg.EmailUsernames}, person.Deps{
 		Store: d.Store, Keyring: d.Keyring, Hasher: d.Hasher, Events: d.Events, Units: d.Units, Notify: d.Notify,
 		SMS: d.SMS, Breached: d.Breached, Log: d.Log, Now: d.Now, Random: d.Random,
 	}); err != nil {

@@ -78,6 +78,9 @@ func TestSMSCode(t *testing.T) {
 		t.Errorf("the code = %d:\n%s", a.Code, a.Body)
 	}
 	h.wantLevel(b, 2)
+	if got := words(b.get("/account/security")); !strings.Contains(got, "Last used on 21 November 2026, 12:00 UTC") {
+		t.Errorf("the page about security does not say when a code was last used:\n%s", got)
+	}
 
 	// Each switch makes level 2 unreachable.
 	other := h.plain()

@@ -118,6 +118,8 @@ type listedClient struct {
 	Disabled bool     `json:"disabled"`
 	Stored   bool     `json:"stored"`
 	KeyIDs   []string `json:"key_ids"`
+
+	AccessTokenAlg string `json:"access_token_alg"`
 }
 
 func (c *listedClient) kind() string {
@@ -187,6 +189,9 @@ func showClientCommand() *cobra.Command {
 			f.add("auth method", "%s", c.AuthMethod)
 			for name, list := range orderedLists(&c) {
 				f.add(name, "%s", strings.Join(list, " "))
+			}
+			if in.AccessTokenAlg != "" {
+				f.add("access tokens", "JWT, %s", in.AccessTokenAlg)
 			}
 			f.add("consent", "%s", c.Consent)
 			f.add("subjects", "%s", c.SubjectType)

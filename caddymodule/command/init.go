@@ -19,10 +19,9 @@ func initCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Writes a first Caddyfile for a site behind a sign-in",
-		Long: `Writes a Caddyfile that puts a site behind a sign-in, with a file of settings, and
-says which DNS records and ports it needs and how the first administrator is
-invited. What no flag gives is asked for. It needs no server, and overwrites no
-file.`,
+		Long: `Writes a Caddyfile that puts a site behind a sign-in, and says which DNS records
+and ports it needs and how the first administrator is invited. What no flag
+gives is asked for. It needs no server, and overwrites no file.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := askSite(cmd, &site); err != nil {
@@ -42,7 +41,7 @@ file.`,
 	f.StringVar(&site.Upstream, "upstream", "", "Where the site is served now, such as localhost:9001")
 	f.StringVar(&site.Email, "email", "", "The address of the first administrator, also for the certificates")
 	f.StringVar(&site.Issuer, "issuer", "", "The host of the sign-in pages (default auth. and the domain)")
-	f.StringVar(&dir, "dir", ".", "The directory that the files are written to")
+	f.StringVar(&dir, "dir", ".", "The directory that the Caddyfile is written to")
 	return cmd
 }
 

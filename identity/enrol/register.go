@@ -49,13 +49,15 @@ func askFirst(a *federation.Answer, n *federation.Newcomer) {
 type registration struct {
 	*federation.Answer
 
-	u      *config.Units
-	says   person.NewPerson // what the provider says
-	named  bool             // the newcomer chooses a username and a password
-	fields person.CustomFields
-	typed  signUpInput
-	again  bool              // the form was sent before
-	sent   proof.CodePurpose // of the code that was sent then
+	u     *config.Units
+	says  person.NewPerson // what the provider says
+	named bool             // the newcomer gets a username that can be typed, and chooses a password
+	// chooses: the newcomer chooses the username too. It is the address otherwise.
+	chooses bool
+	fields  person.CustomFields
+	typed   signUpInput
+	again   bool              // the form was sent before
+	sent    proof.CodePurpose // of the code that was sent then
 }
 
 // isFixed tells whether a part of the profile is set by the provider, now and at each sign-in.
@@ -81,6 +83,7 @@ func (s *Service) readRegistration(q *front.Request) (*registration, error) {
 	x := &registration{Answer: a, u: q.Settings, says: a.Says()}
 	named, fields := x.u.Registration(a.Provider.ID)
 	x.named, x.fields = named && !a.Known.NoPassword, fields
+	x.chooses = x.named && !s.person.EmailUsernames()
 	if !x.named && len(fields) == 0 { // switched off meanwhile
 		return nil, leave(q, a.Done())
 	}

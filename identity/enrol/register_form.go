@@ -6,6 +6,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/username"
 )
 
 // inputs returns the fields of the page.
@@ -20,11 +21,13 @@ func (x *registration) inputs() (list []page.Field) {
 	if !x.named {
 		return append(details, front.CustomInputs(x.fields, t.Custom, t.problems)...)
 	}
-	username := t.field("username", "text", t.Username, "username")
-	if username.Label = "register.username"; username.Problem == "" {
-		username.Hint = "register.username.hint"
+	if x.chooses {
+		name := t.field("username", "text", t.Username, "username")
+		if name.Label = "register.username"; name.Problem == "" {
+			name.Hint = "register.username.hint"
+		}
+		list = append(list, name)
 	}
-	list = append(list, username)
 	if x.keepsEmail() {
 		email := t.field("email", "email", x.says.Email, "email")
 		email.ReadOnly = true
@@ -60,7 +63,9 @@ func (x *registration) readForm(q *front.Request) {
 	t.Custom = front.ReadCustom(x.fields, q.PostForm, t.problems)
 	if x.named {
 		t.checkPassword(q)
-		t.readUsername(q)
+		if t.Username = t.Email; x.chooses {
+			t.readUsername(q)
+		}
 	}
 	x.typed = *t
 }
@@ -87,7 +92,7 @@ func usernameProblem(name, email string) string {
 		return "problem.username_form"
 	case strings.Contains(folded, "@") && person.FoldEmail(name) != person.FoldEmail(email):
 		return "problem.username_email"
-	case person.Reserved(folded):
+	case username.Reserved(folded):
 		return "problem.username_reserved"
 	}
 	return ""

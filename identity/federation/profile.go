@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/username"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -87,7 +88,7 @@ func (p *Provider) names(id *idp.Identity) string {
 			return email
 		}
 		return ""
-	case err != nil, person.Reserved(folded),
+	case err != nil, username.Reserved(folded),
 		strings.Contains(folded, "@") && !(verified && person.FoldEmail(folded) == person.FoldEmail(email)):
 		return ""
 	}

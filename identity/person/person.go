@@ -96,6 +96,9 @@ func (s *Service) CreatePerson(ctx context.Context, n NewPerson, by event.Actor)
 
 func (s *Service) createAs(ctx context.Context, n NewPerson, by event.Actor, how Welcome) (Details, error) {
 	n, err := s.Place(n)
+	if err == nil {
+		err = s.checkChosen(n.Username)
+	}
 	if err != nil {
 		return Details{}, err
 	}

@@ -21,6 +21,8 @@ import (
 // Config is the configuration of persons.
 type Config struct {
 	Partitions PartitionConfig
+	// EmailUsernames: new usernames are e-mail addresses, except those that providers give.
+	EmailUsernames bool
 }
 
 // Deps is what the service works with.

@@ -38,6 +38,17 @@ func IsEmail(s string) bool {
 	return err == nil && a.Address == s && len(s) <= 254 && IsText(s, 254)
 }
 
+// EmailUsernames tells whether new usernames are e-mail addresses.
+func (s *Service) EmailUsernames() bool { return s.cfg.EmailUsernames }
+
+// checkChosen returns a *ValidationError if nobody can get a username (docs/decisions.md#usernames-that-are-addresses).
+func (s *Service) checkChosen(username string) error {
+	if s.cfg.EmailUsernames && !IsEmail(strings.TrimSpace(username)) {
+		return &ValidationError{"username", "must be an e-mail address: identity has `usernames email`"}
+	}
+	return nil
+}
+
 // IsText tells whether s has at most limit characters, none of them a control character. Those that turn the direction
 // of what follows are: a name must not change how the text around it reads.
 func IsText(s string, limit int) bool {

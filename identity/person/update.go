@@ -254,6 +254,9 @@ func (u *updateTx) rename(was, rec *Record) error {
 	if err != nil || from == to {
 		return err
 	}
+	if err := u.s.checkChosen(rec.Username); err != nil {
+		return err
+	}
 	if err := tally(u.tx, rec.PartitionName(), 0); err != nil {
 		return err
 	}

@@ -109,7 +109,7 @@ func emailSection(_ storage.Tx, _ *session.Current, st *Standing) (*page.Securit
 	if Pick(st.Has, emailMethod.Name) == nil {
 		return nil, nil //nolint:nilnil // switched off, or no address
 	}
-	return &page.SecuritySection{Key: emailMethod.Name, State: "on"}, nil
+	return &page.SecuritySection{Key: emailMethod.Name, State: "on", Used: st.Own.Used[emailMethod.Name]}, nil
 }
 
 // LowerReached lowers a person's sessions after a change of the profile: a code that went to an address or number that

@@ -33,10 +33,13 @@ const (
 // pushMethod is a prompt on a phone, where the person types the number that the browser shows.
 var pushMethod = Method{
 	Name: session.MethodPush, page: pushStepUpPath, setUp: front.SecurityPath + "/push",
-	needs:  func(s *Service) bool { return s.push != nil },
-	Level:  func(u *config.Units) int { return u.StepUp.AuthenticationMethods.PushAuthenticationLevel },
-	has:    func(_ storage.Tx, _ *session.Current, own *Record) (bool, error) { return len(own.Devices) > 0, nil },
-	remove: func(own *Record) { own.Devices = nil },
+	needs: func(s *Service) bool { return s.push != nil },
+	Level: func(u *config.Units) int { return u.StepUp.AuthenticationMethods.PushAuthenticationLevel },
+	has:   func(_ storage.Tx, _ *session.Current, own *Record) (bool, error) { return len(own.Devices) > 0, nil },
+	remove: func(own *Record) {
+		own.Devices = nil
+		delete(own.Used, session.MethodPush)
+	},
 }
 
 // newPushNumber returns two digits, the first of which is not zero.
@@ -73,7 +76,7 @@ func (s *Service) pushSection(_ storage.Tx, _ *session.Current, st *Standing) (*
 	if len(st.Own.Devices) == 0 {
 		return switchedOff(&pushMethod), nil
 	}
-	out := switchedOn(&pushMethod, time.Time{})
+	out := switchedOn(&pushMethod, st.Own.Used[pushMethod.Name])
 	if len(st.Own.Devices) < maxPhones {
 		out.Actions = append(out.Actions, page.SecurityAction{Label: "security.push.another", URL: pushMethod.setUp})
 	}

@@ -119,7 +119,7 @@ func (s *Service) raise(q *front.Request, g gain) error {
 		if err != nil {
 			return err
 		}
-		if err := spendAnswer(tx, open, g); err != nil {
+		if err := spendAnswer(tx, open, g, now); err != nil {
 			return err
 		}
 		u, err := s.units(tx)
@@ -154,8 +154,19 @@ func (s *Service) raise(q *front.Request, g gain) error {
 	return nil
 }
 
+// use notes when a method was used that has no record of its own.
+func (r *Record) use(m *Method, now time.Time) {
+	if m != &pushMethod && m != &smsMethod && m != &emailMethod {
+		return
+	}
+	if r.Used == nil {
+		r.Used = map[string]time.Time{}
+	}
+	r.Used[m.Name] = now
+}
+
 // spendAnswer spends what was verified, and remembers the method as the one that the person used last.
-func spendAnswer(tx storage.Tx, open *session.Current, g gain) error {
+func spendAnswer(tx storage.Tx, open *session.Current, g gain, now time.Time) error {
 	own, err := readRecord(tx, open.Session.PersonID)
 	if err != nil {
 		return err
@@ -169,6 +180,9 @@ func spendAnswer(tx storage.Tx, open *session.Current, g gain) error {
 	}
 	if g.method != &recoveryMethod && !(own.Fixed && own.Preferred != "") {
 		own.Preferred = g.method.Name
+	}
+	if !g.setUp {
+		own.use(g.method, now)
 	}
 	return putRecord(tx, open.Session.PersonID, own)
 }

@@ -27,6 +27,8 @@ type Record struct {
 
 	Devices []pushDeviceRecord `cbor:"6,keyasint,omitempty"`
 	Fixed   bool               `cbor:"7,keyasint,omitempty"` // the person chose Preferred
+	// Used is when a method was last used, by its name, where the method has no record of its own.
+	Used map[string]time.Time `cbor:"8,keyasint,omitempty"`
 }
 
 // totpRecord is the secret that we share with an authenticator app.

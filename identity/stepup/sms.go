@@ -34,7 +34,10 @@ var smsMethod = Method{
 		to, err := textNumber(tx, si)
 		return to != "", err
 	},
-	remove:  func(own *Record) { own.NoSMS = true },
+	remove: func(own *Record) {
+		own.NoSMS = true
+		delete(own.Used, session.MethodSMS)
+	},
 	address: textNumber, mask: person.MaskPhone,
 	send: func(s *Service, tx storage.Tx, si *session.Current, code string, now time.Time) error {
 		t, err := recipientOf(tx, si)
@@ -63,7 +66,7 @@ func (s *Service) smsSection(tx storage.Tx, si *session.Current, st *Standing) (
 		return switchedOff(&smsMethod), nil
 	}
 	to, err := textNumber(tx, si)
-	out := switchedOn(&smsMethod, time.Time{})
+	out := switchedOn(&smsMethod, st.Own.Used[smsMethod.Name])
 	out.Fill = []any{"to", person.MaskPhone(to)}
 	return out, err
 }

@@ -136,6 +136,9 @@ func (f *frame) Field(in Field) field {
 	if in.Type == "country" {
 		out.Options = f.countries(in.Value)
 	}
+	if f.addressed && isUsername(in) {
+		in.Type, in.InputMode = "email", "email"
+	}
 	if in.Type == "password" {
 		f.Needs("password")
 		out.Reveal = f.T("field.reveal", "label", out.Label)
@@ -145,6 +148,18 @@ func (f *frame) Field(in Field) field {
 	in.Invalid = in.Invalid || in.Problem != ""
 	out.Type, out.Names, out.Attributes = in.Type, in.names(out.ID), in.attributes(out.IsCode, strings.Join(by, " "))
 	return out
+}
+
+// isUsername tells whether people type their username into the field.
+func isUsername(f Field) bool { return strings.HasPrefix(f.Autocomplete, "username") }
+
+// Unchecked returns an attribute of a form that keeps browsers from checking it, if they would refuse usernames that
+// the service accepts: those of before, of a partition, and addresses with letters of every script.
+func (f *frame) Unchecked(list []Field) template.HTMLAttr {
+	if f.addressed && slices.ContainsFunc(list, func(in Field) bool { return isUsername(in) && !in.ReadOnly }) {
+		return " novalidate"
+	}
+	return ""
 }
 
 // label returns the words of a field's label.

@@ -42,6 +42,23 @@ var builtIn = sync.OnceValue(func() map[string]map[string]string {
 	return all
 })
 
+// addressed begins the keys of the messages that take the place of others where usernames are e-mail addresses.
+const addressed = "addressed."
+
+// builtInAddressed returns our own messages for a service where usernames are e-mail addresses.
+var builtInAddressed = sync.OnceValue(func() map[string]map[string]string {
+	all := map[string]map[string]string{}
+	for code, texts := range builtIn() {
+		all[code] = maps.Clone(texts)
+		for key, text := range texts {
+			if of, ok := strings.CutPrefix(key, addressed); ok {
+				all[code][of] = text
+			}
+		}
+	}
+	return all
+})
+
 // Languages returns the codes of the languages with built-in messages, sorted.
 func Languages() []string { return slices.Sorted(maps.Keys(builtIn())) }
 
@@ -120,11 +137,13 @@ type language struct {
 	texts     []map[string]string
 	near      int // how many of texts are for this language alone and not built in
 	own       int // how many of texts are not built in
+	// addressed says that usernames are e-mail addresses.
+	addressed bool
 }
 
 // newCatalogue makes the languages that are switched on and those that the layers bring; the first layer takes
 // precedence. A locale without messages is an error that lists those available.
-func newCatalogue(locales []string, layers []*Overrides) (*catalogue, error) {
+func newCatalogue(locales []string, layers []*Overrides, addressed bool) (*catalogue, error) {
 	if len(locales) == 0 {
 		locales = []string{finalLanguage}
 	}
@@ -147,7 +166,7 @@ func newCatalogue(locales []string, layers []*Overrides) (*catalogue, error) {
 		if c.byName[key] != nil {
 			continue
 		}
-		lang := newLanguage(name, fallback, layers)
+		lang := newLanguage(name, fallback, layers, addressed)
 		c.languages, c.byName[key] = append(c.languages, lang), lang
 		if strings.Count(key, "_") < 2 {
 			c.offered = append(c.offered, lang)
@@ -172,8 +191,8 @@ func baseLanguage(locale string) (string, bool) {
 
 // newLanguage collects the messages of a locale: the layers for its variant, its country and its language, then the
 // layers for every language, then the built-in ones.
-func newLanguage(name, fallback string, layers []*Overrides) *language {
-	l := &language{name: localeKey(name), tag: htmlTag(name)}
+func newLanguage(name, fallback string, layers []*Overrides, addressed bool) *language {
+	l := &language{name: localeKey(name), tag: htmlTag(name), addressed: addressed}
 	add := func(texts map[string]string) {
 		if len(texts) > 0 {
 			l.texts = append(l.texts, texts)
@@ -189,10 +208,14 @@ func newLanguage(name, fallback string, layers []*Overrides) *language {
 		add(layer.Default)
 	}
 	l.own = len(l.texts)
+	ours := builtIn()
+	if addressed {
+		ours = builtInAddressed()
+	}
 	base, _ := baseLanguage(name)
-	add(builtIn()[base])
-	add(builtIn()[fallback])
-	add(builtIn()[finalLanguage])
+	add(ours[base])
+	add(ours[fallback])
+	add(ours[finalLanguage])
 	return l
 }
 

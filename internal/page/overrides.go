@@ -44,7 +44,7 @@ func (p *Renderer) messages(ctx context.Context) *catalogue {
 	if slices.Equal(have.layers, layers) {
 		return have.catalogue
 	}
-	c, err := newCatalogue(p.cfg.Locales, layers)
+	c, err := newCatalogue(p.cfg.Locales, layers, p.cfg.EmailUsernames)
 	if err != nil { // the locales were valid when the renderer was made
 		p.cfg.Log.Error("messages not updated", zap.Error(err))
 		return have.catalogue

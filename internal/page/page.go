@@ -46,6 +46,8 @@ type Config struct {
 	Locales []string          // BCP 47, the first is the default. Default: en
 	Issuer  string            // origin of the pages, no trailing slash
 	Key     []byte            // HMAC key of CSRF tokens, at least 32 bytes
+	// EmailUsernames says that usernames are e-mail addresses.
+	EmailUsernames bool
 	// Extension is a directory with additional messages and files. Default: none
 	Extension string
 	Random    io.Reader
@@ -111,7 +113,7 @@ func New(cfg Config) (*Renderer, error) {
 	if cfg.Brand.Help != "" && !IsLink(cfg.Brand.Help) {
 		return nil, errors.New("page: the address of help must be an http, https or mailto URL")
 	}
-	c, err := newCatalogue(cfg.Locales, nil)
+	c, err := newCatalogue(cfg.Locales, nil, cfg.EmailUsernames)
 	if err != nil {
 		return nil, err
 	}

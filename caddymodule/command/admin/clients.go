@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -46,6 +47,8 @@ type clientInfo struct {
 
 	// Whether it was added by command. The others are in the configuration.
 	Stored bool `json:"stored"`
+	// What its access tokens are signed with, where they are JWTs.
+	AccessTokenAlg string `json:"access_token_alg,omitempty"`
 	// The ids of the keys that a file holds.
 	KeyIDs    []string  `json:"key_ids,omitempty"`
 	CreatedAt time.Time `json:"created_at,omitzero"` // of those added by command
@@ -53,6 +56,9 @@ type clientInfo struct {
 
 func (i *Instance) clientInfo(c *registry.Info) clientInfo {
 	out := clientInfo{Client: client.Of(&c.Client, i.Written(c.ID)), Stored: c.Stored, CreatedAt: c.CreatedAt}
+	if c.TokenFormat == "jwt" {
+		out.AccessTokenAlg = cmp.Or(c.AccessTokenAlg, c.IDTokenAlg)
+	}
 	if c.JWKS != nil {
 		for _, key := range c.JWKS.Keys {
 			out.KeyIDs = append(out.KeyIDs, key.KeyID)

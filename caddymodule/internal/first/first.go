@@ -1,5 +1,5 @@
-// Package first writes the first Caddyfile of a new operator, with the settings that belong to it. What it asks and
-// prints at a terminal is in package command.
+// Package first writes the first Caddyfile of a new operator. What it asks and prints at a terminal is in package
+// command.
 package first
 
 import (
@@ -27,7 +27,6 @@ type Site struct {
 	Email     string   `json:"email"`
 	Issuer    string   `json:"issuer"` // the host
 	Caddyfile string   `json:"caddyfile"`
-	Settings  string   `json:"settings"`
 	DNS       []string `json:"dns"`
 	Ports     []string `json:"ports"`
 	Next      []string `json:"next"`
@@ -42,8 +41,7 @@ var firstCaddyfile = template.Must(template.New("Caddyfile").Parse(`# Written by
 	gatehouse {
 		issuer https://{{.Issuer}}
 		identity {
-			# The settings that an empty storage starts with.
-			bootstrap "{{.Settings}}"
+			invitations on
 		}
 		# Without mail the links of invitations are printed, to be handed over.
 		# mail smtp smtp.example.com:587 {
@@ -68,13 +66,6 @@ var firstCaddyfile = template.Must(template.New("Caddyfile").Parse(`# Written by
 	reverse_proxy {{.Upstream}}
 }
 `))
-
-const firstSettings = `{
-	"features": {
-		"accepting_invitation_enabled": true
-	}
-}
-`
 
 var (
 	hostSyntax     = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
@@ -105,7 +96,7 @@ func (s *Site) Check() error {
 	return nil
 }
 
-// Write makes both files, or none. An existing file stays.
+// Write makes the file, or none. An existing one stays.
 func (s *Site) Write(dir string) (err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err
@@ -116,27 +107,19 @@ func (s *Site) Write(dir string) (err error) {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return fmt.Errorf("--dir: there is no directory %s: make it first", dir)
 	}
-	s.Caddyfile, s.Settings = filepath.Join(dir, "Caddyfile"), filepath.Join(dir, "gatehouse.json")
+	s.Caddyfile = filepath.Join(dir, "Caddyfile")
 	s.explain()
 	var text strings.Builder
 	if err := firstCaddyfile.Execute(&text, s); err != nil {
 		return err
 	}
-	var made []string
-	defer func() {
-		if err != nil {
-			for _, name := range made {
-				err = errors.Join(err, os.Remove(name))
-			}
-		}
-	}()
-	for _, f := range []struct{ name, text string }{{s.Settings, firstSettings}, {s.Caddyfile, text.String()}} {
-		if err := writeFirst(f.name, f.text); err != nil {
-			return err
-		}
-		made = append(made, f.name)
+	if err := writeFirst(s.Caddyfile, text.String()); err != nil {
+		return err
 	}
-	return s.try(text.String())
+	if err := s.try(text.String()); err != nil {
+		return errors.Join(err, os.Remove(s.Caddyfile))
+	}
+	return nil
 }
 
 // writeFirst writes a file that does not exist yet.
@@ -188,7 +171,7 @@ func (s *Site) Lines() []string {
 		dns = "DNS            none is needed: browsers take " + strings.Join(s.DNS, " and ") + " for this machine"
 	}
 	return []string{
-		"wrote          " + s.Caddyfile + " and " + s.Settings,
+		"wrote          " + s.Caddyfile,
 		dns,
 		"ports          80 and 443 (TCP) for the sites and their certificates, 443 (UDP) for HTTP/3",
 		"start          " + s.Next[0],

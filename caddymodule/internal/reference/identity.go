@@ -45,6 +45,11 @@ session {
 			Text: "Whether people can sign in with passkeys.",
 		},
 		{
+			Word: "usernames", Arguments: "email", Default: "any names", Example: "usernames email",
+			Text: "What usernames are. With `email` the pages ask for an e-mail address in place of a username, and a new username must be one, also by invitation, command, SCIM or `person`. " +
+				"People who have another username keep it and sign in with it. See [usernames that are addresses](decisions.md#usernames-that-are-addresses).",
+		},
+		{
 			Word: "breach", Text: "Where passwords are looked up that are known from breaches, while `breach_check` is on.",
 			Blocks: []*Block{&Breach},
 		},

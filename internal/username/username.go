@@ -1,11 +1,12 @@
-package person
+// Package username has the usernames that nobody gets by choosing them. How names are compared, and who has which, is
+// for identity/person to say.
+package username
 
 import "slices"
 
-// reservedNames are usernames that nobody gets by choosing them, here or at a provider: applications can take their
-// bearer for an administrator, for the system itself, or for who answers its mail (RFC 2142). Administrators can give
-// them to anyone.
-var reservedNames = []string{
+// reserved are refused here and from providers: applications can take their bearer for an administrator, for the system
+// itself, or for who answers its mail (RFC 2142). Administrators can give them to anyone.
+var reserved = []string{
 	"abuse", "admin", "administrator", "administrators", "admins", "all", "anonymous", "api", "daemon", "everyone",
 	"gatehouse", "guest", "help", "helpdesk", "hostmaster", "info", "list", "localhost", "mailer-daemon", "me", "mod",
 	"moderator", "nobody", "noc", "no-reply", "noreply", "null", "operator", "owner", "postmaster", "public", "root",
@@ -14,4 +15,4 @@ var reservedNames = []string{
 }
 
 // Reserved tells whether a username (folded) is reserved.
-func Reserved(folded string) bool { return slices.Contains(reservedNames, folded) }
+func Reserved(folded string) bool { return slices.Contains(reserved, folded) }
