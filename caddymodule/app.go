@@ -26,6 +26,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/delivery"
+	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/site"
@@ -69,6 +70,8 @@ type App struct {
 	APIClients []client.APIClient `json:"api_clients,omitempty"`
 	// Rules that several sites share, by name. Default: none.
 	Policies map[string]*policy.Policy `json:"policies,omitempty"`
+	// The sites that other proxies serve and ask about. Default: none.
+	ForwardAuth *forwardauth.Gates `json:"forward_auth,omitempty"`
 	// The identity providers besides the identity service itself, by the ids that clients and the parameter idp use.
 	// Default: none.
 	IDPsRaw caddy.ModuleMap `json:"idps,omitempty" caddy:"namespace=gatehouse.idp inline_key=module"`
@@ -204,6 +207,12 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	a.checkNames()
+	if a.ForwardAuth == nil {
+		a.ForwardAuth = new(forwardauth.Gates)
+	}
+	if err := a.ForwardAuth.Provision(ctx, a, slices.Sorted(maps.Keys(a.Policies)), a.Places); err != nil {
+		return err
+	}
 	if err := a.findEmitter(); err != nil {
 		return err
 	}

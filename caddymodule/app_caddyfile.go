@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
+	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
@@ -48,6 +49,9 @@ func parseGlobal(d *caddyfile.Dispenser, existing any) (any, error) {
 //		client <id> { ... }
 //		api_client <id> { ... }
 //		policy <name> { ... }
+//		forward_auth <name> { ... }
+//		forward_auth_from <network>...
+//		forward_auth_secret <secret>
 //		idp <id> <module> { ... }
 //		identity { ... }
 //		events { ... }
@@ -67,7 +71,8 @@ func (a *App) readGlobal(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		return d.Errf("gatehouse: unexpected argument %q, its options stand in a block", d.Val())
 	}
-	err := options.ReadBlock(d, "gatehouse", &reference.Gatehouse, options.Subdirectives{
+	words := forwardauth.Subdirectives(&a.ForwardAuth)
+	maps.Copy(words, options.Subdirectives{
 		"issuer":         options.Value(&a.Issuer, options.CheckIssuer),
 		"storage":        a.readStorage,
 		"encryption_key": options.Values(&a.EncryptionKeys, checkKey),
@@ -83,7 +88,7 @@ func (a *App) readGlobal(d *caddyfile.Dispenser) error {
 		"sms":            a.readSMS,
 		"push":           a.readPush,
 	})
-	if err != nil {
+	if err := options.ReadBlock(d, "gatehouse", &reference.Gatehouse, words); err != nil {
 		return err
 	}
 	if err := a.checkIDPs(); err != nil {

@@ -38,6 +38,9 @@ const (
 	logoutPath = ownPrefix + "logout"
 	assetsPath = ownPrefix + "assets/"
 	switchPath = ownPrefix + "another-account" // ?to=, a path of the site
+	signInPath = ownPrefix + "sign-in"         // the same
+	// callbackPath?to= is where a browser comes back whose proxy keeps the cookies of other answers from it.
+	callbackPath = ownPrefix + "callback"
 
 	maxReturn = 8 << 10 // bytes of a URL that a browser is brought back to
 )
@@ -183,11 +186,15 @@ func (p *Protect) ownPath(g *passage, rec *arrival) bool {
 	case own && u.Path == authz.SiteSignedOut && isNavigation(g.r):
 		p.signedOut(g, rec, in)
 	case own && u.Path == switchPath && isNavigation(g.r):
-		to := u.Query().Get("to")
-		if !isPlainTarget(to) || page.LocalPath(to) == "" {
-			to = "/"
+		p.signIn(g, rec, in.Authority, authz.SiteDemand{Return: g.returnTo(wanted(u)), Another: true})
+	case own && u.Path == signInPath && isNavigation(g.r):
+		p.signIn(g, rec, in.Authority, authz.SiteDemand{Return: g.returnTo(wanted(u))})
+	case own && u.Path == callbackPath && isNavigation(g.r):
+		if codes == nil {
+			page.Redirect(g.ResponseWriter, g.site.origin+wanted(u))
+		} else {
+			p.finish(g, rec, in.Authority, codes)
 		}
-		p.signIn(g, rec, in.Authority, authz.SiteDemand{Return: g.site.origin + to, Another: true})
 	case own && strings.HasPrefix(u.Path, assetsPath):
 		r := g.r.Clone(g.r.Context())
 		r.URL.Path, r.URL.RawPath = strings.TrimPrefix(u.Path, strings.TrimSuffix(ownPrefix, "/")), ""
@@ -201,6 +208,17 @@ func (p *Protect) ownPath(g *passage, rec *arrival) bool {
 	}
 	return true
 }
+
+// wanted returns the path of the site that the parameter to names, or that of the start page.
+func wanted(u *url.URL) string {
+	to := u.Query().Get("to")
+	if !isPlainTarget(to) || page.LocalPath(to) == "" {
+		return "/"
+	}
+	return to
+}
+
+func toParam(target string) string { return "to=" + url.QueryEscape(target) }
 
 // signIn sends the browser to the issuer, to come back to the demand's Return.
 func (p *Protect) signIn(g *passage, rec *arrival, auth authority, d authz.SiteDemand) bool {
@@ -363,7 +381,7 @@ func (p *Protect) page(g *passage, f refusal, ref string) {
 	out := page.Failure{Key: f.page, Text: f.said, Again: f.again, AgainLabel: f.againLabel, Ref: ref}
 	if who := g.who; f.status == http.StatusForbidden && who != nil && who.Active && who.Person != nil {
 		out.Account, out.Back = who.Person.Username, in.Pages.AccountURL()
-		out.Another = switchPath + "?to=" + url.QueryEscape(requestURI(g.r))
+		out.Another = switchPath + "?" + toParam(requestURI(g.r))
 	}
 	p.pages(in, s).Fail(g.ResponseWriter, g.r, f.status, out)
 }

@@ -102,6 +102,8 @@ type Protect struct {
 	random  io.Reader
 	recheck time.Duration // how often open connections are looked at again
 
+	scopeLevel func(string) int
+
 	level    int
 	reach    int // least level of a browser: that of the scopes too, as if the site had asked for a token with them
 	session  time.Duration
@@ -201,7 +203,19 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 	if err != nil {
 		return options.AtPlace(p.Place(), err)
 	}
-	p.enter, p.origin, p.idps = a.Entrance, a.Origin, a.RequestReaders()
+	if err := p.ProvisionIn(ctx, a); err != nil {
+		return err
+	}
+	if len(p.matchers) == 0 && !p.public.match("/") {
+		a.Guard(p.Place(), slices.Concat(p.Sites, p.Origins))
+	}
+	return nil
+}
+
+// ProvisionIn is Provision for a gate of the app itself.
+func (p *Protect) ProvisionIn(ctx caddy.Context, a App) error {
+	p.log = ctx.Logger()
+	p.enter, p.origin, p.idps, p.scopeLevel = a.Entrance, a.Origin, a.RequestReaders(), a.ScopeLevel
 	if err := p.setUp(options.NewResolverAt(p.Places)); err != nil {
 		return err
 	}
@@ -215,16 +229,18 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 	for _, f := range slices.Concat(p.findings(scopes, groups), p.rules.Findings("protect", scopes, groups)) {
 		a.Found(f)
 	}
-	for _, scope := range p.Scopes {
-		p.reach = max(p.reach, a.ScopeLevel(scope))
-	}
+	p.raiseReach()
 	if p.Login {
 		a.RegisterSite(p.Origins...)
 	}
-	if len(p.matchers) == 0 && !p.public.match("/") {
-		a.Guard(p.Place(), slices.Concat(p.Sites, p.Origins))
-	}
 	return nil
+}
+
+// raiseReach adds the levels that the scopes of the site need.
+func (p *Protect) raiseReach() {
+	for _, scope := range p.Scopes {
+		p.reach = max(p.reach, p.scopeLevel(scope))
+	}
 }
 
 // setUp turns the options into what ServeHTTP works with.

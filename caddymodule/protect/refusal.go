@@ -29,6 +29,7 @@ type refusal struct {
 	page       string // message of the page that browsers get
 	again      string // same-origin link of the page
 	againLabel string // message on it. Empty: the usual one
+	signIn     string // where a browser begins a sign-in, for scripts
 	said       string // the operator's own text, in place of the page's and the description
 	cause      error  // for the log
 }
@@ -109,12 +110,13 @@ func errorParams(code, text string) string {
 func (p *Protect) turnAway(g *passage, rec *arrival, auth authority, v verdict) bool {
 	if g.site != nil && slices.Contains([]verdict{noCredentials, inactive, tooOld, tooLow}, v) && isNavigation(g.r) {
 		p.countKept(g.entrance.Counter, "sign_in", reasons[v])
-		return p.signIn(g, rec, auth, authz.SiteDemand{Return: g.site.origin + requestURI(g.r)})
+		return p.signIn(g, rec, auth, authz.SiteDemand{Return: g.returnTo(requestURI(g.r))})
 	}
 	f := p.refusalOf(g, v)
 	if g.site != nil && f.status == http.StatusUnauthorized {
 		// A form that was sent after the session had ended. What it holds would be lost by way of the sign-in.
 		f.page, f.again, f.againLabel = "error.session_ended", p.before(g), "signed_out.again"
+		f.signIn = g.site.origin + signInPath + "?" + toParam(f.again)
 	}
 	return p.answer(g, f)
 }
@@ -195,8 +197,9 @@ func writeRefusal(w http.ResponseWriter, r *http.Request, f refusal, ref string)
 	body, err := json.Marshal(struct {
 		Error       string `json:"error"`
 		Description string `json:"error_description"`
+		LoginURL    string `json:"login_url,omitempty"`
 		Ref         string `json:"ref,omitempty"`
-	}{f.code, f.text, ref})
+	}{f.code, f.text, f.signIn, ref})
 	if err != nil {
 		body = []byte("{}")
 	}

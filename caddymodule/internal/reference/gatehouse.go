@@ -25,6 +25,15 @@ var Gatehouse = Block{
 		{Word: "client", Arguments: "<id>", Repeats: true, Text: "An application that gets tokens. `caddy gatehouse client add` adds more without a reload.", Blocks: []*Block{&Client}},
 		{Word: "api_client", Arguments: "<id>", Repeats: true, Text: "Credentials for the HTTP APIs.", Blocks: []*Block{&APIClient}},
 		{Word: "policy", Arguments: "<name>", Repeats: true, Text: "Rules that sites share.", Blocks: []*Block{&Policy}},
+		{Word: "forward_auth", Arguments: "<name>", Repeats: true, Text: "A site that another proxy serves.", Blocks: []*Block{&ForwardAuth}},
+		{
+			Word: "forward_auth_from", Arguments: "<network>…", Default: "Caddy's `trusted_proxies`", Example: "forward_auth_from 10.0.0.0/8",
+			Text: "The networks of the proxies that may ask about requests. Others are refused.",
+		},
+		{
+			Word: "forward_auth_secret", Arguments: "<secret>", Default: "the address alone decides", Example: "forward_auth_secret {env.GATEWAY_SECRET}",
+			Text: "Proxies with any address may ask that send this secret in the header `Gatehouse-Secret`, for networks without fixed addresses.",
+		},
 		{
 			Word: "idp", Arguments: "<id> <module>", Repeats: true,
 			Text:   "An identity provider where people sign in. The id has letters, digits, dots, `-` and `_`, appears in addresses, and is what `idps` of a client names. `ldap` and `kerberos` are not supported yet.",

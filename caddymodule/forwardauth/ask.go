@@ -1,0 +1,223 @@
+package forwardauth
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
+)
+
+// Question is a request that another proxy asks about, as the client sent it to that proxy.
+type Question struct {
+	Method string
+	Scheme string // http or https
+	Host   string // of the URL, with its port if that is not the default one
+	Target string // path and query, byte for byte
+	// Header are the headers of the client. Ask does not change them.
+	Header http.Header
+	// Client is the address of the client. The zero value: it is unknown, and rules that want an address do not fit.
+	Client netip.Addr
+	// Gate is the name of a forward_auth or a policy. Empty: the forward_auth that has the origin of the request, or
+	// without one, any bearer token of the issuer.
+	Gate string
+	// Narrow asks for more than the gate does: scope, group, level, audience.
+	Narrow url.Values
+	// Callback is set when the proxy hands on no cookies of an answer that refuses: the browser then comes back to
+	// /.gatehouse/callback, which the proxy must pass to Gatehouse.
+	Callback bool
+
+	own bool // only what a site serves itself is asked for
+}
+
+// Answer is the decision about a question.
+type Answer struct {
+	// Passed tells whether the request may pass. Nothing else says so.
+	Passed bool
+
+	// Status, Header and Body are what the client gets if the request may not pass. Status is never below 300.
+	Status int
+	Header http.Header
+	Body   []byte
+
+	// Identity are headers to set in the request in place of those of the client. A value is empty where the person has
+	// none, so that a proxy that only overwrites removes what the client has sent.
+	Identity http.Header
+	// Remove are the headers to take out of the request before that, in every spelling that the client has sent.
+	Remove []string
+	// Cookie is the header Cookie to hand on. Empty: none.
+	Cookie string
+}
+
+// Malformed is the error of a question that no request can have led to, or that asks for what is not configured.
+type Malformed struct{ Reason string }
+
+func (m *Malformed) Error() string { return m.Reason }
+
+func malformed(reason string) error { return &Malformed{reason} }
+
+// maxTarget bounds the target of a request.
+const maxTarget = 32 << 10
+
+var hostForm = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$`)
+
+// Ask decides about a question. An error is a *Malformed, or means that nothing could be decided. Either refuses.
+func (g *Gates) Ask(ctx context.Context, q Question) (Answer, error) {
+	r, err := q.request(ctx)
+	if err != nil {
+		return Answer{}, err
+	}
+	gate, err := g.find(q.Gate, q.Scheme+"://"+withoutDefaultPort(q.Scheme, strings.ToLower(q.Host)))
+	if err != nil {
+		return Answer{}, err
+	}
+	further, err := gate.further(q.Narrow)
+	if err != nil {
+		return Answer{}, err
+	}
+	if q.Callback {
+		protect.ByCallback(r.Context())
+	}
+	authorized := len(r.Header["Authorization"]) > 0
+	rec := &recorder{header: http.Header{}}
+	var out Answer
+	pass := caddyhttp.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) error {
+		if !q.own {
+			out = gate.positive(r, q.Header)
+			if authorized && len(r.Header["Authorization"]) == 0 { // strip_token
+				out.Identity["Authorization"] = []string{""}
+				out.Remove = append(out.Remove, "Authorization")
+			}
+		}
+		return nil
+	})
+	if further != nil {
+		// A second protect on the way can only refuse more.
+		last := pass
+		pass = func(w http.ResponseWriter, r *http.Request) error { return further.ServeHTTP(w, r, last) }
+	}
+	if err := gate.ServeHTTP(rec, r, pass); err != nil {
+		return Answer{}, fmt.Errorf("decide: %w", err)
+	}
+	if out.Passed {
+		return out, nil
+	}
+	return rec.refused(q.own), nil
+}
+
+// positive is the one place that says that a request may pass. r is what its upstream would get.
+func (g *Gate) positive(r *http.Request, sent http.Header) Answer {
+	a := Answer{Passed: true, Status: http.StatusOK, Identity: make(http.Header, len(g.identity)+1), Cookie: strings.Join(r.Header["Cookie"], "; ")}
+	for _, name := range g.remove {
+		value := ""
+		if slices.Contains(g.identity, name) {
+			value = r.Header.Get(name)
+			a.Identity[name] = []string{value}
+		}
+		if value == "" {
+			a.Remove = append(a.Remove, name)
+		}
+	}
+	for name := range sent {
+		if g.Guards(name) && !slices.Contains(g.remove, http.CanonicalHeaderKey(name)) {
+			a.Remove = append(a.Remove, name)
+		}
+	}
+	return a
+}
+
+// notAsked are headers of the connection between the client and the proxy, and of a body that is not here.
+var notAsked = []string{
+	"Connection", "Content-Length", "Expect", "Http2-Settings", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+	secretHeader,
+}
+
+// request makes the request that a question is about.
+func (q *Question) request(ctx context.Context) (*http.Request, error) {
+	switch {
+	case q.Method == "" || len(q.Method) > 32 || !httpguts.ValidHeaderFieldName(q.Method): // RFC 9110 9.1: a token
+		return nil, malformed("the method is missing or malformed")
+	case q.Scheme != "http" && q.Scheme != "https":
+		return nil, malformed("the scheme is missing, or neither http nor https")
+	case len(q.Host) > 255 || !hostForm.MatchString(q.Host):
+		return nil, malformed("the host is missing or malformed")
+	case q.Target == "" || q.Target[0] != '/' || len(q.Target) > maxTarget || strings.ContainsFunc(q.Target, func(c rune) bool { return c <= ' ' || c == 0x7f }):
+		return nil, malformed("the path is missing or malformed")
+	}
+	u, err := url.ParseRequestURI(q.Target)
+	if err != nil {
+		return nil, malformed("the path is missing or malformed")
+	}
+	r := &http.Request{
+		Method: q.Method, URL: u, Host: q.Host, RequestURI: q.Target, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: make(http.Header, len(q.Header)), Body: http.NoBody,
+	}
+	for name, values := range q.Header {
+		if key := http.CanonicalHeaderKey(name); !slices.Contains(notAsked, key) {
+			r.Header[key] = append(r.Header[key], values...)
+		}
+	}
+	client := q.Client.Unmap().WithZone("")
+	if !client.IsValid() {
+		client = netip.IPv4Unspecified()
+	}
+	r.RemoteAddr = netip.AddrPortFrom(client, 0).String()
+	if q.Scheme == "https" {
+		r.TLS = &tls.ConnectionState{Version: tls.VersionTLS13, HandshakeComplete: true}
+	}
+	return caddyhttp.PrepareRequest(r.WithContext(ctx), caddy.NewReplacer(), nil, noServer), nil
+}
+
+// noServer is the server of a request that has come by way of another proxy. It trusts nobody: what that proxy says of
+// the client is in the question.
+var noServer = new(caddyhttp.Server)
+
+func withoutDefaultPort(scheme, host string) string {
+	return strings.TrimSuffix(host, map[string]string{"http": ":80", "https": ":443"}[scheme])
+}
+
+// recorder keeps the answer that protect writes for a client.
+type recorder struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (r *recorder) Header() http.Header { return r.header }
+
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 && status >= http.StatusOK {
+		r.status = status
+	}
+}
+
+func (r *recorder) Write(b []byte) (int, error) {
+	r.WriteHeader(http.StatusOK)
+	return r.body.Write(b)
+}
+
+// refused is the answer to a client whose request may not pass. A page of the site itself, such as the one after a
+// sign-out, has the status 200, which would let the request pass: own tells that it is known to be such a page.
+func (r *recorder) refused(own bool) Answer {
+	a := Answer{Status: r.status, Header: r.header, Body: r.body.Bytes()}
+	delete(a.Header, "Connection")
+	delete(a.Header, "Content-Length")
+	switch {
+	case own && a.Status == 0:
+		a.Status = http.StatusNotFound
+	case !own && a.Status < http.StatusMultipleChoices:
+		a.Status = http.StatusForbidden
+	}
+	return a
+}

@@ -1,0 +1,191 @@
+package forwardauth
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+// issuer is an authorization server and the app around it, with answers that a test decides.
+type issuer struct {
+	t        testing.TB
+	pages    *page.Renderer
+	policies map[string]*policy.Policy
+
+	mu       sync.Mutex                      // guards what follows
+	known    map[string]*token.Introspection // by token, or by origin and session
+	codes    map[string]authz.SiteLogin      // by origin, code and binding
+	used     map[string]int                  // uses of a token
+	returns  []string                        // where the browsers want to come back to
+	doubt    error                           // of every look-up
+	starting error                           // nothing runs
+}
+
+func newIssuer(t testing.TB) *issuer {
+	t.Helper()
+	pages, err := page.New(page.Config{Issuer: "https://issuer.test", Key: make([]byte, 32)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &issuer{t: t, pages: pages, known: map[string]*token.Introspection{}, codes: map[string]authz.SiteLogin{}, used: map[string]int{}}
+}
+
+func (i *issuer) set(change func()) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	change()
+}
+
+func (i *issuer) find(key string) (*token.Introspection, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.doubt != nil {
+		return nil, i.doubt
+	}
+	if who := i.known[key]; who != nil {
+		return who, nil
+	}
+	return &token.Introspection{}, nil
+}
+
+// bearer makes a token.
+func (i *issuer) bearer(who *token.Introspection) string { return i.make(secret.AccessToken, "", who) }
+
+// session makes a cookie line of a site.
+func (i *issuer) session(origin string, who *token.Introspection) string {
+	return cookie.For(origin).Name("site") + "=" + i.make(secret.SiteSession, origin, who)
+}
+
+func (i *issuer) make(kind secret.Kind, origin string, who *token.Introspection) string {
+	i.t.Helper()
+	made, err := secret.NewToken(rand.Reader, kind)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	i.set(func() { i.known[origin+made] = who })
+	return made
+}
+
+func (i *issuer) Introspect(_ context.Context, raw string) (*token.Introspection, error) {
+	return i.find(raw)
+}
+
+func (i *issuer) Recheck(_ context.Context, raw string) (*token.Introspection, error) {
+	return i.find(raw)
+}
+
+func (i *issuer) Use(_ context.Context, raw string) (*token.Introspection, error) {
+	i.set(func() { i.used[raw]++ })
+	return i.find(raw)
+}
+
+func (i *issuer) SiteSession(_ context.Context, origin, raw string) (*token.Introspection, error) {
+	return i.find(origin + raw)
+}
+
+func (i *issuer) BeginSite(_ context.Context, d authz.SiteDemand, binding string) (string, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.doubt != nil {
+		return "", i.doubt
+	}
+	i.returns = append(i.returns, d.Return)
+	i.codes[d.Origin+" code "+binding] = authz.SiteLogin{Return: d.Return}
+	return "https://issuer.test/oauth/site?flow=1", nil
+}
+
+func (i *issuer) FinishSite(_ context.Context, origin, code, binding string, _ event.Origin) (authz.SiteLogin, error) {
+	i.mu.Lock()
+	got, ok := i.codes[origin+" "+code+" "+binding]
+	delete(i.codes, origin+" "+code+" "+binding)
+	i.mu.Unlock()
+	if !ok {
+		return authz.SiteLogin{}, &oauth.Error{Status: http.StatusBadRequest, Code: "invalid_grant", Description: "the code is invalid"}
+	}
+	_, got.Token, _ = strings.Cut(i.session(origin, ann()), "=")
+	return got, nil
+}
+
+func (i *issuer) EndSite(context.Context, string, string) (string, error) {
+	return "https://issuer.test/sign-out", nil
+}
+
+func (*issuer) LogoutURL(string) string { return "https://issuer.test/sign-out" }
+
+func (i *issuer) Entrance(context.Context) (protect.Entrance, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return protect.Entrance{Authority: i, Pages: i.pages, Leave: func() {}}, i.starting
+}
+
+func (*issuer) Origin(r *http.Request) event.Origin {
+	ip, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+	return event.Origin{ClientIP: ip}
+}
+
+func (*issuer) RequestReaders() []idp.RequestReader { return nil }
+func (*issuer) ScopeLevel(string) int               { return 0 }
+func (i *issuer) Policy(name string) *policy.Policy { return i.policies[name] }
+func (*issuer) Known() (scopes, groups []string)    { return nil, nil }
+func (*issuer) Guard(string, []string)              {}
+func (*issuer) Found(finding.Finding)               {}
+func (*issuer) RegisterSite(...string)              {}
+
+// ann is a person in the groups staff and writers.
+func ann(groups ...string) *token.Introspection {
+	if groups == nil {
+		groups = []string{"staff", "writers"}
+	}
+	return &token.Introspection{
+		Active: true, Subject: "ann-1", ClientID: "app", Scope: []string{"read"}, Level: 2, AuthTime: time.Now(),
+		Person: &login.Subject{ID: "ann-1", Active: true, Username: "ann", Groups: groups},
+	}
+}
+
+const wiki = "https://wiki.test"
+
+// gates are those of the tests: wiki with sign-in, and api for bearer tokens.
+func (i *issuer) gates() *Gates {
+	i.t.Helper()
+	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
+	i.t.Cleanup(cancel)
+	site := &Gate{Origins: []string{wiki}}
+	site.Login, site.Groups, site.Public = true, []string{"staff"}, []string{"/open"}
+	api := new(Gate)
+	api.Scopes, api.StripToken = []string{"read"}, true
+	office := &policy.Policy{
+		Deny:  []*policy.Rule{{Name: "abroad", Match: caddyhttp.RawMatcherSets{{"not": []byte(`[{"client_ip":{"ranges":["192.0.2.0/24"]}}]`)}}}},
+		Allow: []*policy.Rule{{Name: "readers", Match: caddyhttp.RawMatcherSets{{"method": []byte(`["GET"]`)}}}},
+	}
+	if err := office.Provision(ctx, "policy office", options.NewResolver(caddy.NewReplacer())); err != nil {
+		i.t.Fatal(err)
+	}
+	i.policies = map[string]*policy.Policy{"office": office}
+	g := &Gates{Named: map[string]*Gate{"wiki": site, "api": api}, From: []string{"127.0.0.1"}, Secret: "a-secret-of-the-gateway-that-is-long"}
+	if err := g.Provision(ctx, i, []string{"office"}, nil); err != nil {
+		i.t.Fatal(err)
+	}
+	return g
+}

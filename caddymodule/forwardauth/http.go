@@ -1,0 +1,4 @@
+package forwardauth
+
+// secretHeader vouches for a proxy.
+const secretHeader = "Gatehouse-Secret"

@@ -1,0 +1,75 @@
+package protect
+
+import (
+	"context"
+	"slices"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+)
+
+// What package forwardauth needs to put the requests to this handler that another proxy asks about.
+
+// Subdirectives are the words of the block, for a block that has them among others.
+func (p *Protect) Subdirectives() options.Subdirectives { return p.subdirectives() }
+
+// Guarded are the names of the headers that only protect may set, in their canonical form.
+func (p *Protect) Guarded() []string {
+	names := append(slices.Clone(alwaysDeleted), defaultAssertion)
+	for _, h := range slices.Concat(defaultHeaders, p.headers, p.asserted()) {
+		if !slices.Contains(names, h.Name) {
+			names = append(names, h.Name)
+		}
+	}
+	return names
+}
+
+// Guards tells whether a header name is one of Guarded, or a spelling of one that some upstream takes for it.
+func (p *Protect) Guards(name string) bool { return p.guarded.has(name) }
+
+// Identity are the names of the headers that carry the identity.
+func (p *Protect) Identity() (names []string) {
+	for _, h := range slices.Concat(p.headers, p.asserted()) {
+		names = append(names, h.Name)
+	}
+	return names
+}
+
+// asserted is the header of the signed assertion, if there is one.
+func (p *Protect) asserted() []IdentityHeader {
+	if p.Assertion == "" {
+		return nil
+	}
+	return []IdentityHeader{{Name: p.Assertion}}
+}
+
+// Further asks of a request what stands here, in addition to what p asks. Paths that are open in p are open here.
+func (p *Protect) Further(scopes, groups, audience []string, level string) (*Protect, error) {
+	f := &Protect{
+		Scopes: scopes, Groups: groups, Audience: audience, Level: options.Count(level), Partitions: p.Partitions, Login: p.Login, Origins: slices.Clone(p.Origins), Sites: slices.Clone(p.Sites),
+		Assertion: p.Assertion, Headers: slices.Clone(p.headers), Public: slices.Clone(p.public), Preflight: p.Preflight, StripToken: p.StripToken,
+		log: p.log, enter: p.enter, origin: p.origin, now: p.now, random: p.random, scopeLevel: p.scopeLevel,
+	}
+	if err := f.setUp(options.NewVerbatimResolver()); err != nil {
+		return nil, err
+	}
+	f.name, f.byPath, f.session = p.name, p.byPath, p.session
+	f.raiseReach()
+	return f, nil
+}
+
+// callbackVar is set for a request whose browser comes back by way of callbackPath.
+const callbackVar = "gatehouse.callback"
+
+// ByCallback says that the browser of a request must come back to a path of the site that is Gatehouse's own. Its proxy
+// cannot hand on the cookies that are set when it comes back elsewhere.
+func ByCallback(ctx context.Context) { caddyhttp.SetVar(ctx, callbackVar, true) }
+
+// returnTo is the URL to which the browser of a request comes back after a sign-in.
+func (g *passage) returnTo(target string) string {
+	if by, _ := caddyhttp.GetVar(g.r.Context(), callbackVar).(bool); by {
+		return g.site.origin + callbackPath + "?" + toParam(target)
+	}
+	return g.site.origin + target
+}
