@@ -17,7 +17,7 @@ run: build ## Serves Caddyfile.example on localhost and prints what to look at
 	@./scripts/run.sh
 
 build: ## Builds bin/gatehouse, a Caddy with the plugins in xcaddy.json, and its bill of materials
-	@go run ./internal/build -o bin/gatehouse -sbom bin/gatehouse.cdx.json
+	@go run ./internal/build -pgo internal/build/gatehouse.pgo -o bin/gatehouse -sbom bin/gatehouse.cdx.json
 
 test: install build check ## Everything: install, build, check, end to end in a real browser, a short round of faults and benchmarks
 	cd e2e && go test -count=1 -timeout=12m ./...
@@ -32,9 +32,9 @@ check: $(LINT) ## Format, vet, lint and the unit tests with the race detector
 conformance: ## The OpenID Foundation's checks of a provider, a line for each module
 	@./scripts/conformance.sh
 
-bench: build ## Benchmarks of the packages, then the built binary under load
+bench: build ## Benchmarks of the packages, then the built binary under load; its profile guides the next build
 	go test -run='^$$' -bench=. -benchmem -benchtime=200ms ./...
-	cd bench && go run .
+	cd bench && go run . -pgo ../internal/build/gatehouse.pgo
 
 faults: build ## Kills, fills, freezes and corrupts the built binary under load, compares answers from memory, mutates SAML answers, puts every XSS payload in every field
 	GATEHOUSE_ANSWERS=1000000 go test -count=1 -timeout=60m -v ./internal/answers/modeltest

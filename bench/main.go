@@ -29,7 +29,8 @@ var (
 	seconds  = flag.Float64("seconds", 2, "length of one measurement")
 	tokens   = flag.Int("tokens", 1_000_000, "live tokens of the memory figures")
 	only     = flag.String("only", "", "parts to run: speed, durable, half, beside, flood, flows, jwts, again, memory. Default: all")
-	profile  = flag.String("profile", "", "write a processor profile of the server during this measurement to bin/")
+	profiled = flag.String("profile", "", "write a processor profile of the server during this measurement to bin/")
+	guide    = flag.String("pgo", "", "write the profiles of all measurements of the server, as one, to this file: the build is guided by it")
 	role     = flag.String("role", "", "of a child process")
 	addr     = flag.String("addr", "", "of a child process")
 	rate     = flag.Int("rate", 0, "of a child process")
@@ -136,6 +137,7 @@ type bench struct {
 	echo    string            // address of the upstream
 	gateway int               // port for oauth2-proxy
 	tokens  map[string]string // client, person, jwt, and the cookies of a session
+	guides  guides
 	report
 }
 
@@ -156,7 +158,7 @@ func run(ctx context.Context) (string, error) {
 	if !*keepDirs {
 		defer os.RemoveAll(dir)
 	}
-	b := &bench{ctx: ctx, dir: dir, self: self}
+	b := &bench{ctx: ctx, dir: dir, self: self, guides: guides{}}
 	parts := []struct {
 		name string
 		run  func() error
@@ -187,6 +189,9 @@ func run(ctx context.Context) (string, error) {
 		if ctx.Err() != nil {
 			break
 		}
+	}
+	if *guide != "" {
+		failed = errors.Join(failed, b.guides.write(*guide))
 	}
 	return b.print(), failed
 }
@@ -307,30 +312,4 @@ func median(v []float64) float64 {
 		return 0
 	}
 	return slices.Sorted(slices.Values(v))[len(v)/2]
-}
-
-// profileOf writes a profile of the server during a measurement.
-func (b *bench) profileOf(name string, d time.Duration) func() {
-	if *profile != name {
-		return func() {}
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		slow := &http.Client{Timeout: time.Minute}
-		res, err := slow.Get(fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", b.server.Admin(), max(1, int(d.Seconds()))))
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "bench: profile:", err)
-			return
-		}
-		defer res.Body.Close()
-		f, err := os.Create(filepath.Join("..", "bin", "profile-"+name+".pb.gz"))
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "bench: profile:", err)
-			return
-		}
-		_, err = io.Copy(f, res.Body)
-		fmt.Fprintln(os.Stderr, "bench: profile written:", f.Name(), errors.Join(err, f.Close()))
-	}()
-	return func() { <-done }
 }

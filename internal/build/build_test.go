@@ -1,6 +1,8 @@
 package main
 
 import (
+	"compress/gzip"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -16,7 +18,7 @@ const root = "../.."
 // binary builds a custom Caddy in a temporary module that requires ours, as xcaddy does. It builds once for all tests.
 var binary = sync.OnceValues(func() (string, error) {
 	bin := filepath.Join(tempDir, "caddy")
-	return bin, build(filepath.Join(root, "xcaddy.json"), bin)
+	return bin, build(filepath.Join(root, "xcaddy.json"), bin, "gatehouse.pgo")
 })
 
 var tempDir string
@@ -95,6 +97,30 @@ func TestFile(t *testing.T) {
 	}
 	if !strings.Contains(text(t, "Makefile"), "export GOFLAGS := "+b.BuildFlags+"\n") {
 		t.Errorf("xcaddy.json builds with %q, the Makefile with different flags", b.BuildFlags)
+	}
+}
+
+// TestProfile: the profile that guides the build is one of our server, and says nothing of the machine where it was
+// taken.
+func TestProfile(t *testing.T) {
+	t.Parallel()
+	z, err := gzip.NewReader(strings.NewReader(text(t, "internal/build/gatehouse.pgo")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"/authz.(*Server)", "/caddymodule/protect.(*Protect)", "/storage/badgerstore."} {
+		if !strings.Contains(string(raw), want) {
+			t.Errorf("the profile does not know %s", want)
+		}
+	}
+	for _, path := range []string{"/home/", "/root/", "/tmp/", "/usr/", "/bin/gatehouse"} {
+		if strings.Contains(string(raw), path) {
+			t.Errorf("the profile names a path below %s", path)
+		}
 	}
 }
 

@@ -71,9 +71,10 @@ func main() {
 func main() {
 	out := flag.String("o", "bin/gatehouse", "where the binary goes")
 	file := flag.String("f", "xcaddy.json", "what to build")
+	guide := flag.String("pgo", "", "a processor profile that guides the compiler; none by default")
 	list := flag.String("sbom", "", "where the bill of materials goes (CycloneDX); none by default")
 	flag.Parse()
-	err := build(*file, *out)
+	err := build(*file, *out, *guide)
 	if err == nil && *list != "" {
 		err = writeBOM(*out, *list)
 	}
@@ -83,8 +84,9 @@ func main() {
 	}
 }
 
-// build builds what file names into out. It removes the temporary module afterwards.
-func build(file, out string) error {
+// build builds what file names into out, guided by a profile unless that is "". It removes the temporary module
+// afterwards.
+func build(file, out, guide string) error {
 	b, err := read(file)
 	if err != nil {
 		return err
@@ -111,6 +113,12 @@ func build(file, out string) error {
 		return err
 	}
 	args := append([]string{"build", "-mod=mod"}, strings.Fields(b.BuildFlags)...)
+	if guide != "" {
+		if guide, err = filepath.Abs(guide); err != nil {
+			return err
+		}
+		args = append(args, "-pgo="+guide)
+	}
 	return run(dir, append(args, "-o", out, ".")...)
 }
 
