@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -99,6 +100,33 @@ func TestLinkingAsksForTheSecondFactor(t *testing.T) {
 	if again := b.post(agree); again.Code != http.StatusBadRequest {
 		t.Errorf("the form again = %d, want 400", again.Code)
 	}
+}
+
+// TestLinkingWhileTheSessionFalls: the session that stepped up loses its level, since its PIN was removed as lost, while
+// the agreement to the link is on its way. The link is not made.
+func TestLinkingWhileTheSessionFalls(t *testing.T) {
+	t.Parallel()
+	e := newLinking(t, true)
+	e.asking(func(d *login.Demand) { d.Providers = []string{"partner"} })
+	b := e.browser()
+	a := b.post(e.wantAsked("the username of carla", b, mallory()), "username", "carla", "password", demoPassword)
+	ask := b.get(a.Header().Get("Location"))
+	agree := b.get(b.post(ask, "code", "827164").Header().Get("Location"))
+	if !strings.HasPrefix(agree.url, "/sign-in/connect") {
+		t.Fatalf("after the PIN the page is %s:\n%s", agree.url, agree.Body)
+	}
+	store, id := e.store.Store, e.details("carla").ID
+	restore := e.hangUpBefore(1, func() {
+		if err := store.Update(t.Context(), func(tx storage.Tx) error { return e.Session.LowerSessions(tx, id, session.MethodPIN, "") }); err != nil {
+			t.Error(err)
+		}
+	})
+	a = b.post(agree)
+	restore()
+	if n := e.events()["person.ExternalIdentityCoupledEvent"]; a.Code == http.StatusSeeOther || n != 0 {
+		t.Errorf("agreed by a session that has fallen = %d, and %d links", a.Code, n)
+	}
+	e.wantLevel(b, 1)
 }
 
 // TestLinkingGivesNoLevelThatWasNotShown: the session after a link by password has the level of a password, whatever

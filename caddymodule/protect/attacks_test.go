@@ -384,6 +384,30 @@ func TestProtectAttacksOnTokens(t *testing.T) {
 			g.refused(t, g.open(t, "wiki.localhost", "/", "Cookie: "+c), http.StatusFound)
 		}
 	})
+	// Another request takes the last use, or the person loses the group, between the lookup and the use.
+	g.attack(t, "a token that changes while it is used", func(t *testing.T) {
+		for name, tt := range map[string]struct {
+			used *token.Introspection
+			want int
+		}{
+			"used up":       {&token.Introspection{}, http.StatusUnauthorized},
+			"group removed": {limited(person(1)), http.StatusForbidden},
+			"unchanged":     {limited(person(1, "staff")), http.StatusOK},
+		} {
+			raw := newToken(t, secret.AccessToken)
+			g.fake.set(func() {
+				g.fake.tokens[raw] = limited(person(1, "staff"))
+				g.fake.uses = map[string]*token.Introspection{raw: tt.used}
+			})
+			a := g.raw(t, "GET / HTTP/1.1", "Host: staff.test", "Authorization: Bearer "+raw)
+			if a.StatusCode != tt.want {
+				t.Errorf("%s: status = %d, want %d", name, a.StatusCode, tt.want)
+			}
+			if passed := g.take(); (len(passed) > 0) != (tt.want == http.StatusOK) {
+				t.Errorf("%s: the upstream got %d requests", name, len(passed))
+			}
+		}
+	})
 	g.attack(t, "attack 207: many unknown tokens leave nothing behind", func(t *testing.T) {
 		late := newToken(t, secret.AccessToken)
 		request := func(raw string) string {

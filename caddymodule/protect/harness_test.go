@@ -42,6 +42,7 @@ type fakeAuthority struct {
 	mu       sync.Mutex // guards all below
 	tokens   map[string]*token.Introspection
 	sessions map[string]*token.Introspection // origin and token
+	uses     map[string]*token.Introspection // what the use of a token finds that tokens did not know yet
 	codes    map[string]fakeCode
 	flows    []fakeFlow
 	err      error
@@ -108,6 +109,12 @@ func (f *fakeAuthority) Recheck(_ context.Context, raw string) (*token.Introspec
 }
 
 func (f *fakeAuthority) Use(_ context.Context, raw string) (*token.Introspection, error) {
+	f.mu.Lock()
+	_, changed := f.uses[raw]
+	f.mu.Unlock()
+	if changed {
+		return f.answer(f.uses, raw)
+	}
 	return f.answer(f.tokens, raw)
 }
 
@@ -562,3 +569,9 @@ func (g *gateway) attack(t *testing.T, name string, fn func(t *testing.T)) {
 }
 
 var _ caddyhttp.MiddlewareHandler = (*testProtect)(nil)
+
+// limited returns what is known of a token that allows two uses.
+func limited(who *token.Introspection) *token.Introspection {
+	who.UsageLimit = 2
+	return who
+}
