@@ -102,8 +102,8 @@ func TestLinkingAsksForTheSecondFactor(t *testing.T) {
 	}
 }
 
-// TestLinkingWhileTheSessionFalls: the session that stepped up loses its level, since its PIN was removed as lost, while
-// the agreement to the link is on its way. The link is not made.
+// TestLinkingWhileTheSessionFalls: the session that stepped up loses its level, since its PIN was removed as lost,
+// while the agreement to the link is on its way. The link is not made.
 func TestLinkingWhileTheSessionFalls(t *testing.T) {
 	t.Parallel()
 	e := newLinking(t, true)
