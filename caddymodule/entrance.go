@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
+	"github.com/gatehouse-id/gatehouse/caddymodule/explain"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
@@ -45,7 +48,7 @@ func (a *App) Instance(ctx context.Context) (*admin.Instance, error) {
 	scopes, _ := a.Known()
 	out := &admin.Instance{
 		Scopes: scopes,
-		Sites:  a.guardedSites(), PlaceOf: a.Places.Of, Written: a.written, Reseal: inst.reseal,
+		Sites:  a.guardedSites(), PlaceOf: a.Places.Of, Written: a.written, Reseal: inst.reseal, Explain: a.explain,
 		Issuer: inst.issuer.String(), Authz: inst.authz, Identity: inst.identity, Config: inst.config, Store: inst.core.Store, Place: inst.core.place, Refusals: inst.core.refused,
 		Check: inst.health, Findings: func(ctx context.Context) ([]finding.Finding, error) { return inst.findings(ctx, a) },
 		Providers: inst.providers.Check, Log: inst.log, Leave: inst.leave,
@@ -63,6 +66,20 @@ func (a *App) Instance(ctx context.Context) (*admin.Instance, error) {
 		out.Pushes = inst.pushes
 	}
 	return out, nil
+}
+
+// explain tells what the sites of this configuration do with a request that nobody has made.
+func (a *App) explain(ctx context.Context, q explain.Request, c protect.Caller) (*explain.Answer, error) {
+	found, err := a.ctx.AppIfConfigured("http")
+	app, ok := found.(*caddyhttp.App)
+	if err != nil || !ok {
+		return nil, errors.Join(errors.New("the configuration has no sites"), err)
+	}
+	routes, err := explain.New(a.ctx, app)
+	if err != nil {
+		return nil, err
+	}
+	return routes.Ask(ctx, q, c)
 }
 
 // written returns a client as the configuration says it, or nil.

@@ -137,7 +137,7 @@ func (s *Sessions) read(tx storage.Tx, hash string, now time.Time) (a *answer, u
 	// A higher level that the session has reached since counts here too.
 	who := &token.Introspection{
 		Active: true, Subject: rec.Subject, TokenType: "session", IssuedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt, AuthTime: session.AuthTime,
-		Level: session.Level, AMR: session.AMR, SessionID: rec.SessionID, Person: &st.Subject,
+		Level: session.Level, AMR: session.AMR, SessionID: rec.SessionID, Person: &st.Subject, Provider: session.Provider,
 	}
 	return &answer{who: who, origin: rec.Origin, epoch: st.Epochs.Global, seen: session.Seen}, until, nil
 }

@@ -47,7 +47,7 @@ func addCommands(root *cobra.Command) {
 	root.Args = cobra.NoArgs // a misspelled command is an error, not a request for help
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	root.AddCommand(
-		initCommand(), checkCommand(), whyCommand(), secretCommand(), versionCommand(), personCommands(), groupCommands(), clientCommands(), tokenCommands(),
+		initCommand(), checkCommand(), whyCommand(), explainCommand(), secretCommand(), versionCommand(), personCommands(), groupCommands(), clientCommands(), tokenCommands(),
 		sessionCommands(), providerCommands(), mailCommands(), keyCommands(), eventCommands(), configCommands(), backupCommand(), restoreCommand(),
 	)
 	jsonErrors(root)
@@ -162,13 +162,13 @@ func open(cmd *cobra.Command, path string, in any) (*http.Response, error) {
 	}
 	resp, err := caddycmd.AdminAPIRequest(address, method, "/gatehouse"+path, nil, content)
 	if err != nil {
-		return nil, explain(address, err)
+		return nil, ownWords(address, err)
 	}
 	return resp, nil
 }
 
-// explain takes the server's own words out of the error that Caddy wraps them in.
-func explain(address string, err error) error {
+// ownWords takes the server's own words out of the error that Caddy wraps them in.
+func ownWords(address string, err error) error {
 	text := err.Error()
 	_, answer, answered := strings.Cut(text, "caddy responded with error: HTTP ")
 	if !answered {

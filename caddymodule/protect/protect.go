@@ -119,7 +119,7 @@ type Protect struct {
 	realm    string              // start of every challenge
 
 	name   string // of the site in metrics and traces: a host of the configuration. Empty: it is not known
-	passes atomic.Pointer[passCounter]
+	passes *atomic.Pointer[passCounter]
 }
 
 // IdentityHeader is one header and the claim that it carries.
@@ -277,7 +277,7 @@ func (p *Protect) setUp(res *options.Resolver) error {
 	}
 	p.guarded = guardedNames(p.headers, p.Assertion)
 	p.public = p.Public
-	p.rules = new(policy.Policy)
+	p.rules, p.passes = new(policy.Policy), new(atomic.Pointer[passCounter])
 	p.realm = `Bearer realm="gatehouse"`
 	if p.log == nil {
 		p.log = zap.NewNop()
@@ -316,7 +316,11 @@ func (p *Protect) consistent() error {
 
 // ServeHTTP lets a request pass to the next handler or answers it.
 func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	g := &passage{ResponseWriter: w, protect: p, r: r}
+	return p.pass(&passage{ResponseWriter: w, protect: p, r: r}, next)
+}
+
+// pass is the one way through protect, for requests and for those that are rehearsed.
+func (p *Protect) pass(g *passage, next caddyhttp.Handler) error {
 	if !p.admit(g) {
 		return nil
 	}
@@ -393,10 +397,8 @@ func (p *Protect) judge(g *passage, rec *arrival) (passed bool) {
 		}
 		c.site, c.token = g.site, rec.cookie(g.site.jar, kindSession)
 	}
-	if !p.rules.Empty() {
-		if g.rules, err = p.rules.Select(g.r); err != nil {
-			return p.answer(g, cannotTell(err))
-		}
+	if err := p.selectRules(g); err != nil {
+		return p.answer(g, cannotTell(err))
 	}
 	if c.token == "" {
 		v, d := p.decide(g.rules, nil, c.site != nil)
@@ -424,8 +426,7 @@ func (p *Protect) judge(g *passage, rec *arrival) (passed bool) {
 			caddyhttp.SetVar(g.r.Context(), usedVar, c)
 		}
 	}
-	if v != allowed {
-		g.decision = d
+	if g.decision = d; v != allowed {
 		return p.turnAway(g, rec, in.Authority, v)
 	}
 	g.credential = c

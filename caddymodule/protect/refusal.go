@@ -109,7 +109,8 @@ func errorParams(code, text string) string {
 // can help.
 func (p *Protect) turnAway(g *passage, rec *arrival, auth authority, v verdict) bool {
 	if g.site != nil && slices.Contains([]verdict{noCredentials, inactive, tooOld, tooLow}, v) && isNavigation(g.r) {
-		p.countKept(g.entrance.Counter, "sign_in", reasons[v])
+		g.reason = reasons[v]
+		p.countKept(g.entrance.Counter, "sign_in", g.reason)
 		return p.signIn(g, rec, auth, authz.SiteDemand{Return: g.returnTo(requestURI(g.r))})
 	}
 	f := p.refusalOf(g, v)
@@ -188,6 +189,7 @@ func (p *Protect) record(g *passage, f refusal, ref string) {
 			out.PersonID, out.Username, out.Groups = who.Person.ID, who.Person.Username, who.Person.Groups
 		}
 	}
+	g.reason = out.Reason
 	in, _ := g.open() //nolint:errcheck // what cannot be kept is logged
 	p.countKept(in.Counter, "refused", out.Reason)
 	in.Refusals.Refuse(r.Context(), p.log, out, f.cause, zap.String("client_ip", p.origin(r).ClientIP))

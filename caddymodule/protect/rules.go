@@ -93,10 +93,22 @@ func (p *Protect) decide(rules policy.Selection, who *token.Introspection, brows
 		return ruleDenied, d
 	case d.Outcome == policy.Denied:
 		return noRule, d
-	case v == inactive, d.Outcome == policy.Allowed:
+	case v == inactive:
 		return v, policy.Decision{}
+	case d.Outcome == policy.Allowed:
+		return v, d
 	}
 	return outcomes[d.Outcome], d
+}
+
+// selectRules finds the rules that concern a request.
+func (p *Protect) selectRules(g *passage) (err error) {
+	if p.rules.Empty() {
+		return nil
+	}
+	g.selected = true
+	g.rules, err = p.rules.Select(g.r)
+	return err
 }
 
 // closed refuses an open request that a rule refuses to everybody.
@@ -104,8 +116,7 @@ func (p *Protect) closed(g *passage) (refused bool) {
 	if p.rules.Empty() {
 		return false
 	}
-	var err error
-	if g.rules, err = p.rules.Select(g.r); err != nil {
+	if err := p.selectRules(g); err != nil {
 		p.answer(g, cannotTell(err))
 		return true
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
 )
 
 // passage is one request on its way through protect, and the answer that comes back.
@@ -31,7 +32,9 @@ type passage struct {
 	credential credential
 	who        *token.Introspection // what the lookup has said. nil: there was none
 	rules      policy.Selection     // that concern the request
-	decision   policy.Decision      // of a rule that refused it
+	selected   bool                 // whether rules is known
+	decision   policy.Decision      // which rule let it pass, or what kept it
+	reason     refusals.Reason      // why it was kept. Empty: it was not
 	upgrade    bool                 // the client asked to leave HTTP
 	webSocket  bool                 // and may, for this
 

@@ -8,7 +8,7 @@ import (
 
 // Sentence says who was refused what, and why.
 func (f *Refusal) Sentence() string {
-	s := f.who() + " was refused " + f.what() + ": " + f.Reason.why()
+	s := f.who() + " was refused " + f.what() + ": " + f.Reason.Why()
 	if facts := f.facts(); facts != "" {
 		s += " (" + facts + ")"
 	}
@@ -64,7 +64,7 @@ func (f *Refusal) facts() string {
 	if f.RedirectHost != "" && f.Reason == RedirectURI {
 		out = append(out, "its host is "+f.RedirectHost)
 	}
-	if f.Detail != "" && !strings.EqualFold(f.Detail, f.Reason.why()) {
+	if f.Detail != "" && !strings.EqualFold(f.Detail, f.Reason.Why()) {
 		out = append(out, f.Detail)
 	}
 	return strings.Join(out, "; ")

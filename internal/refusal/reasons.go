@@ -156,8 +156,8 @@ var meanings = map[Reason]meaning{
 	Internal:    {"the server failed", "Look in the log for the reference."},
 }
 
-// why is the meaning of a reason for operators: a clause without a period.
-func (r Reason) why() string { return meanings[r].why }
+// Why is the meaning of a reason for operators: a clause without a period.
+func (r Reason) Why() string { return meanings[r].why }
 
 // Mend says what would let the caller in.
 func (r Reason) Mend() string { return meanings[r].mend }

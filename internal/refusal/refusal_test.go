@@ -245,8 +245,8 @@ func TestReasons(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := Reason(word)
-		if r.why() == "" || strings.HasSuffix(r.why(), ".") || !strings.HasSuffix(r.Mend(), ".") {
-			t.Errorf("%s: why %q, mend %q: want a clause and a sentence", word, r.why(), r.Mend())
+		if r.Why() == "" || strings.HasSuffix(r.Why(), ".") || !strings.HasSuffix(r.Mend(), ".") {
+			t.Errorf("%s: why %q, mend %q: want a clause and a sentence", word, r.Why(), r.Mend())
 		}
 		if seen[word] {
 			t.Errorf("%s is there twice", word)
@@ -284,7 +284,7 @@ func TestReasonsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	for r := range meanings {
-		row := "| `" + string(r) + "` | " + r.why() + " | "
+		row := "| `" + string(r) + "` | " + r.Why() + " | "
 		if _, do, found := strings.Cut(string(guide), row); !found || strings.HasPrefix(do, "|") {
 			t.Errorf("docs/troubleshooting.md lacks the row\n%s…", row)
 		}

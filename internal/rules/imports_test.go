@@ -13,7 +13,7 @@ var mayImport = map[string][]string{
 	"cmd":                     {"."},
 	"caddymodule":             {"authz", "identity", "idp", "storage", "internal"},
 	"caddymodule/client":      {"caddymodule/internal", "authz", "internal"},
-	"caddymodule/command":     {"caddymodule/internal", "caddymodule/client", "authz", "identity", "storage", "internal"},
+	"caddymodule/command":     {"caddymodule/explain", "caddymodule/protect", "caddymodule/internal", "caddymodule/client", "authz", "identity", "storage", "internal"},
 	"caddymodule/delivery":    {"caddymodule/internal", "identity", "internal"},
 	"caddymodule/internal":    {"internal"},
 	"caddymodule/metrics":     {"identity", "storage", "storage/badgerstore", "internal"},
@@ -53,7 +53,8 @@ var mayImport = map[string][]string{
 	"faults":                  {"storage", "internal/attacks"},
 	"bench":                   {"storage", "faults"},
 
-	"caddymodule/command/admin": {"caddymodule/internal", "caddymodule/client", "authz", "identity", "storage", "internal"},
+	"caddymodule/explain":       {"caddymodule/policy", "caddymodule/protect", "caddymodule/internal", "authz", "internal"},
+	"caddymodule/command/admin": {"caddymodule/explain", "caddymodule/protect", "caddymodule/internal", "caddymodule/client", "authz", "identity", "storage", "internal"},
 
 	"internal/answers/modeltest": {"authz", "identity", "storage", "internal"}, // it asks everybody
 }

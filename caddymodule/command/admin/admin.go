@@ -22,6 +22,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/caddymodule/explain"
 	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
 	"github.com/gatehouse-id/gatehouse/identity/enrol"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -40,8 +41,9 @@ func init() {
 }
 
 const (
-	MaxBody       = 1 << 20 // bytes of a request to the admin API
-	maxAdminDepth = 16      // how deep its objects and arrays nest
+	// MaxBody is how many bytes a request to the admin API has at most.
+	MaxBody       = 1 << 20
+	maxAdminDepth = 16 // how deep its objects and arrays nest
 )
 
 // AdminAPI adds /gatehouse/ to Caddy's admin endpoint, for the commands. Caddy guards it: it listens on a loopback
@@ -163,7 +165,7 @@ func adminRefusal(err error) (status int, text string) {
 	}
 	for _, known := range []any{
 		new(badRequest), new(*person.ValidationError), new(*person.TooManyError), new(*person.StateError), new(*client.InvalidError),
-		new(*actiontoken.FeatureOffError), new(*strictjson.Error),
+		new(*actiontoken.FeatureOffError), new(*strictjson.Error), new(explain.BadRequest),
 	} {
 		if errors.As(err, known) {
 			return http.StatusBadRequest, err.Error()

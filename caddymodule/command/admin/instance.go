@@ -8,8 +8,10 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
+	"github.com/gatehouse-id/gatehouse/caddymodule/explain"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
@@ -43,6 +45,8 @@ type Instance struct {
 	PlaceOf func(option string) string
 	// Providers asks the identity providers and returns their answers by their ids: ok, or what is wrong.
 	Providers func(ctx context.Context) map[string]string
+	// Explain tells what the sites of the configuration do with a request that nobody has made.
+	Explain func(ctx context.Context, q explain.Request, c protect.Caller) (*explain.Answer, error)
 	// Mail, Texts and Pushes send messages. nil: not configured.
 	Mail, Texts, Pushes outbox
 

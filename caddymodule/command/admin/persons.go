@@ -13,7 +13,8 @@ import (
 
 const (
 	maxImported = 500 // persons of one request
-	MaxPersons  = 500 // of one page, of groups too
+	// MaxPersons is how many persons or groups one page has at most.
+	MaxPersons = 500
 )
 
 // importRequest is a part of an import.

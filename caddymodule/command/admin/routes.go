@@ -50,6 +50,7 @@ func (AdminAPI) Routes() []caddy.AdminRoute {
 		"GET /gatehouse/events":                     adminListEvents,
 		"GET /gatehouse/events/verify":              adminVerifyEvents,
 		"GET /gatehouse/why":                        adminWhy,
+		"POST /gatehouse/explain":                   reading(adminExplain),
 		"GET /gatehouse/idps":                       adminListProviders,
 		"GET /gatehouse/idps/test":                  adminTestProvider,
 		"POST /gatehouse/mail/test":                 reading(adminTestMail),

@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
+// IssueRequest is the body that `caddy gatehouse token issue` sends.
 type IssueRequest struct {
 	Client    string           `json:"client"`
 	Scope     []string         `json:"scope,omitempty"`

@@ -1,0 +1,159 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/caddymodule/explain"
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// ExplainRequest is the body that `caddy gatehouse explain` sends. Without person, client and token the caller is a
+// stranger.
+type ExplainRequest struct {
+	URL     string      `json:"url,omitempty"`
+	Method  string      `json:"method,omitempty"`
+	IP      string      `json:"ip,omitempty"`
+	Headers http.Header `json:"headers,omitempty"`
+	Person  string      `json:"person,omitempty"` // username or id
+	Client  string      `json:"client,omitempty"` // with an access token of its own, or of the person
+	Scopes  []string    `json:"scopes,omitempty"` // of that token
+	Token   string      `json:"token,omitempty"`  // an access token
+	Level   int         `json:"level,omitempty"`  // of the sign-in. Default: that of the strongest session, or 1
+	Age     string      `json:"age,omitempty"`    // of the sign-in. Default: that of the same session, or 0s
+	At      string      `json:"at,omitempty"`     // RFC 3339. Default: now
+	Ref     string      `json:"ref,omitempty"`    // of a refusal, whose request is asked again
+}
+
+// ExplainAnswer is what becomes of a request, and of which refusal it was.
+type ExplainAnswer struct {
+	*explain.Answer
+	URL     string     `json:"url"`
+	Method  string     `json:"method"`
+	Refused *WhyAnswer `json:"refused,omitempty"`
+}
+
+func adminExplain(i *Instance, r *http.Request, in ExplainRequest) (any, error) {
+	out := ExplainAnswer{}
+	if in.Ref != "" {
+		if err := i.again(r, &in, &out); err != nil {
+			return nil, err
+		}
+	}
+	who, notes, err := i.callerOf(r, &in)
+	if err != nil {
+		return nil, err
+	}
+	q := explain.Request{URL: in.URL, Method: in.Method, IP: in.IP, Headers: in.Headers}
+	if out.Answer, err = i.Explain(r.Context(), q, who); err != nil && out.Refused != nil { // which scheme it had is not kept
+		q.URL = "http://" + out.Refused.Site + out.Refused.Path
+		out.Answer, err = i.Explain(r.Context(), q, who)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if out.URL, out.Method = q.URL, q.Method; out.Method == "" {
+		out.Method = http.MethodGet
+	}
+	out.Notes = append(notes, out.Notes...)
+	return out, nil
+}
+
+// again takes the request of a refusal.
+func (i *Instance) again(r *http.Request, in *ExplainRequest, out *ExplainAnswer) error {
+	if in.URL != "" || in.Person != "" || in.Token != "" || in.Client != "" {
+		return badRequestf("a reference stands for person and request: leave the other flags out")
+	}
+	ref, err := refusal.ParseRef(in.Ref)
+	if err != nil {
+		return badRequestf("%w", err)
+	}
+	f, err := i.Refusals.Find(r.Context(), ref)
+	if err != nil {
+		return err
+	}
+	if f.Where != refusal.Site {
+		return badRequestf("the refusal %s was none of a site: caddy gatehouse why %s says what it was", ref, ref)
+	}
+	out.Refused = &WhyAnswer{Sentence: f.Sentence(), Mend: f.Reason.Mend(), Refusal: f}
+	in.URL, in.Method, in.Person, in.Level = "https://"+f.Site+f.Path, f.Method, f.PersonID, f.Level
+	if in.Client, in.Scopes = f.ClientID, f.Scopes; in.Level > 0 && in.Age == "" {
+		in.Age = "0s"
+	}
+	return nil
+}
+
+// callerOf returns who would make the request.
+func (i *Instance) callerOf(r *http.Request, in *ExplainRequest) (c protect.Caller, notes []string, err error) {
+	c.Now = time.Now().UTC()
+	if in.At != "" {
+		if c.Now, err = time.Parse(time.RFC3339, in.At); err != nil {
+			return c, nil, badRequestf("at: want a time such as 2026-11-22T18:30:00+01:00, not %q", in.At)
+		}
+	}
+	switch {
+	case in.Token != "" && (in.Person != "" || in.Client != ""):
+		return c, nil, badRequestf("a token says whose it is: leave person and client out")
+	case in.Level < 0 || in.Level > 4:
+		return c, nil, badRequestf("level: want 1 to 4, not %d", in.Level)
+	case in.Token != "":
+		if c.Who, err = i.Authz.Introspect(r.Context(), in.Token); err == nil && !c.Who.Active {
+			notes = append(notes, "the token is unknown, expired, revoked or used up")
+		}
+		return c, notes, err
+	case in.Person == "" && in.Client == "":
+		return c, nil, nil
+	}
+	c.Browser = in.Client == ""
+	c.Who = &token.Introspection{Active: true, Subject: in.Client, ClientID: in.Client, Scope: in.Scopes, TokenType: token.TypeBearer}
+	if in.Person == "" {
+		return c, nil, nil
+	}
+	p, err := i.person(r, in.Person)
+	if err != nil {
+		return c, nil, err
+	}
+	subject, sessions := login.Subject{}, []login.Session(nil)
+	err = i.Store.View(r.Context(), func(tx storage.Tx) (err error) {
+		if subject, err = i.Identity.Subjects().Get(tx, p.ID); err == nil {
+			sessions, err = i.Identity.Subjects().Sessions(tx, p.ID, c.Now)
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return c, nil, err
+	}
+	if err != nil || !subject.Active {
+		c.Who = nil
+		return c, []string{fmt.Sprintf("%s is %s and cannot be signed in: what follows is for a stranger", Typed(p), p.State)}, nil
+	}
+	w := c.Who
+	w.Subject, w.Person, w.Level, w.AuthTime = subject.ID, &subject, in.Level, c.Now
+	if len(sessions) > 0 {
+		best := slices.MaxFunc(sessions, func(a, b login.Session) int { return a.Level - b.Level })
+		w.Provider, w.AMR, w.SessionID, w.AuthTime = best.Provider, best.AMR, best.SessionID, best.AuthTime
+		if w.Level == 0 {
+			w.Level = best.Level
+		}
+	} else {
+		notes = append(notes, Typed(p)+" is not signed in anywhere: what follows is for a sign-in of this moment")
+	}
+	if in.Age != "" {
+		age, err := time.ParseDuration(in.Age)
+		if err != nil || age < 0 {
+			return c, nil, badRequestf("age: want a duration such as 2h, not %q", in.Age)
+		}
+		w.AuthTime = c.Now.Add(-age)
+	}
+	if w.Level == 0 {
+		w.Level = 1
+	}
+	return c, notes, nil
+}

@@ -1,0 +1,137 @@
+package caddymodule_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// explainable is a site whose rules several kinds of requests meet.
+const explainable = `
+%s {
+	@api path /api/*
+	handle_path /moved/* {
+		protect {
+			login
+			allow {
+				name  moved
+				match path /x
+			}
+		}
+		respond "moved"
+	}
+	handle {
+		protect {
+			login
+			deny {
+				name    archive
+				match   path /archive/*
+				need    groups staff
+				message "The archive is closed until Monday."
+			}
+			allow {
+				name  reports
+				match path /reports/* /archive/*
+				need  groups staff
+			}
+			allow {
+				name  vault
+				match path /vault/*
+				need  level 3
+			}
+			allow {
+				name  office
+				match path /office/*
+				match client_ip 10.0.0.0/8
+				when  mon-fri 07:00-19:00 Europe/Amsterdam
+			}
+			allow {
+				name  local
+				match path /local/*
+				need  provider identity
+			}
+			public /healthz
+		}
+		respond @api "api"
+		respond "inside"
+	}
+}
+`
+
+// An operator learns what a request would get, which rule decides and where that is written, and nothing reaches the
+// upstream or the storage.
+func TestExplain(t *testing.T) {
+	w := newWalk(t)
+	config, host := w.config, freeAddr(t)
+	site := "http://" + host
+	w.config = func() string { return config() + fmt.Sprintf(explainable, site) }
+	w.reload()
+	for _, tt := range []struct {
+		args string
+		want []string
+	}{
+		{"--url $/reports/1", []string{"sign-in: it needs a sign-in", "a stranger", "allow reports: after sign-in (Caddyfile:", "allow vault: no: another request", "client sees  302"}},
+		{"--url $/reports/1 --person demo@example.com", []string{"allow: it passes", "demo@example.com (by session; groups staff; signed in 0s; level 1)", "> allow reports: fits (Caddyfile:", "Remote-User: demo@example.com", "Remote-Groups: staff", "goes on to  static_response"}},
+		{"--url $/archive/1 --person demo@example.com", []string{"deny: it is refused", "> deny  archive: fits", "client sees  403 access_denied", "message      The archive is closed until Monday."}},
+		{"--url $/vault/1 --person demo@example.com --level 1", []string{"step-up: it needs a stronger sign-in", "(level 3)", "> allow vault: after step-up", "client sees  302"}},
+		{"--url $/vault/1 --person demo@example.com --level 3", []string{"allow: it passes"}},
+		{"--url $/office/1 --person demo@example.com --at 2026-11-23T12:00:00Z --ip 10.1.2.3", []string{"allow: it passes", "> allow office: fits"}},
+		{"--url $/office/1 --person demo@example.com --at 2026-11-22T12:00:00Z --ip 10.1.2.3", []string{"deny: it is refused", "allow office: no: another time"}},
+		{"--url $/office/1 --person demo@example.com --at 2026-11-23T12:00:00Z", []string{"deny: it is refused", "no allow rule of the site fits", "allow office: no: another request"}},
+		{"--url $/healthz", []string{"public: it passes without"}},
+		{"--url $/moved/x", []string{"sign-in: ", "allow moved: after sign-in"}},
+		{"--url $/reports//x --person demo@example.com", []string{"invalid: it is refused, whoever sends it", "client sees  400"}},
+		{"--url $/nothing --client reports --scopes orders.read", []string{"client reports (by token; scopes orders.read)", "deny: it is refused"}},
+		{"--url $/reports/1 --token ghat_nothing", []string{"sign-in: ", "note", "the token is unknown, expired, revoked or used up"}},
+		{"--url $/reports/1 --method POST --header Remote-User:root", []string{"client sees  401 unauthorized", "challenge    Bearer realm"}},
+	} {
+		out := w.run("", append([]string{"explain"}, strings.Fields(strings.ReplaceAll(tt.args, "$", site))...)...)
+		for _, want := range tt.want {
+			if !strings.Contains(out, want) {
+				t.Errorf("explain %s =\n%s\nwant %q in it", tt.args, out, want)
+			}
+		}
+	}
+	for args, want := range map[string]string{
+		"":                                    "say which request is meant",
+		"--url /reports":                      "want the whole address",
+		"--url http://nowhere.test":           "no site of the configuration answers",
+		"--url $/x --ip here":                 "want an address such as 203.0.113.7",
+		"--url $/x --at noon":                 "want a time such as",
+		"--url $/x --level 7":                 "want 1 to 4",
+		"--url $/x --person demi@example.com": "did you mean demo@example.com?",
+		"--url $/x --person demo@example.com --token t": "leave person and client out",
+		"--url $/x --header Host:evil":                  "the host is that of the url",
+		"--url $/x --header X":                          "want a name and a value",
+		"--url $/x --method G@T":                        "is none",
+		"--ref nonsense!":                               "want a reference such as",
+	} {
+		w.refused(want, "", append([]string{"explain"}, strings.Fields(strings.ReplaceAll(args, "$", site))...)...)
+	}
+	// The reference of a refusal stands for its person and request.
+	b := newBrowser(t)
+	if res, body := b.signIn(site + "/reports/1"); body != "inside" {
+		t.Fatalf("sign-in: %d %s", res.StatusCode, body)
+	}
+	// What is told of a sign-in is what holds for it.
+	if _, body := b.open(site + "/local/1"); body != "inside" {
+		t.Errorf("a page for those who signed in here: %s", body)
+	}
+	if out := w.run("", "explain", "--person", "demo@example.com", "--url", site+"/local/1"); !strings.Contains(out, "provider identity") || !strings.Contains(out, "> allow local: fits") {
+		t.Errorf("explain after the sign-in = %s", out)
+	}
+	res, body := b.open(site + "/archive/1?token=in-the-query")
+	ref := refForm.FindString(body)
+	if res.StatusCode != http.StatusForbidden || ref == "" {
+		t.Fatalf("the archive: %d %s", res.StatusCode, body)
+	}
+	out := w.run("", "explain", "--ref", ref)
+	if !strings.Contains(out, "was refused GET "+host+"/archive/1") || !strings.Contains(out, "now:") || !strings.Contains(out, "> deny  archive: fits") || strings.Contains(out, "in-the-query") {
+		t.Errorf("explain --ref = %s", out)
+	}
+	answer := decode[map[string]any](t, w.run("", "explain", "--ref", ref, "--json"))
+	if answer["verdict"] != "deny" || answer["status"] != float64(403) || answer["refused"].(map[string]any)["ref"] != ref {
+		t.Errorf("explain --ref --json = %v", answer)
+	}
+}

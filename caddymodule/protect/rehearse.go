@@ -1,0 +1,194 @@
+package protect
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+// A rehearsal sends a request that nobody has made through the very code that decides about requests, with an
+// authorization server that stores nothing and always says the same of the caller.
+
+// Caller is who makes a rehearsed request, and when.
+type Caller struct {
+	Who     *token.Introspection // nil: a stranger
+	Browser bool                 // signed in at the site, and not by a bearer token
+	Now     time.Time
+}
+
+// Verdict says in a word what becomes of a request.
+type Verdict string
+
+// The verdicts of a rehearsal.
+const (
+	Open    Verdict = "public"  // it passes, and nobody was asked who they are
+	Allow   Verdict = "allow"   // it passes
+	SignIn  Verdict = "sign-in" // a sign-in or a valid token could let it pass
+	StepUp  Verdict = "step-up" // a stronger sign-in would
+	Again   Verdict = "renew"   // a more recent sign-in would
+	Deny    Verdict = "deny"    // nothing would, for this caller
+	Invalid Verdict = "invalid" // the request has a form that nobody gets through with
+)
+
+// verdictOf are the reasons that a sign-in can mend. Others are Deny.
+var verdictOf = map[refusals.Reason]Verdict{
+	refusals.NoCredentials: SignIn, refusals.TokenInactive: SignIn, refusals.SessionEnded: SignIn, refusals.LevelTooLow: StepUp, refusals.SignInTooOld: Again,
+	refusals.Malformed: Invalid, refusals.TokenInQuery: Invalid, refusals.PathNotCanonical: Invalid, refusals.MethodNotAllowed: Invalid, refusals.UnknownSite: Invalid,
+}
+
+// Rehearsal is what one protect does with a request.
+type Rehearsal struct {
+	Place   string          `json:"place,omitempty"` // of the directive, as file:line
+	Verdict Verdict         `json:"verdict"`
+	Reason  refusals.Reason `json:"reason,omitempty"` // why it is kept
+	Why     string          `json:"why,omitempty"`    // the same in words
+	Rules   []policy.Line   `json:"rules,omitempty"`
+	// Message is what the deciding rule tells the person.
+	Message string `json:"message,omitempty"`
+	// Lacking is what would let the caller in: the level and the greatest age of the sign-in that are wanted.
+	WantedLevel int      `json:"wanted_level,omitempty"`
+	WantedScope []string `json:"wanted_scopes,omitempty"`
+	// Headers are the identity headers that go upstream.
+	Headers map[string]string `json:"headers,omitempty"`
+}
+
+// Rehearse decides about a request that nobody has made, as about any other, and passes it to next if it may pass. Its
+// context must be one that Caddy has prepared.
+func (p *Protect) Rehearse(w http.ResponseWriter, r *http.Request, c Caller, next func(http.ResponseWriter, *http.Request) error) (Rehearsal, error) {
+	q := *p
+	stand := &standIn{who: c.Who}
+	q.enter = func(context.Context) (Entrance, error) {
+		return Entrance{Authority: stand, Leave: func() {}}, nil
+	}
+	q.log, q.now, q.origin = zap.NewNop(), func() time.Time { return c.Now }, func(*http.Request) event.Origin { return event.Self }
+	out := Rehearsal{Place: p.Place()}
+	if p.Login && strings.HasPrefix(original(r).Path, ownPrefix) {
+		out.Verdict, out.Why = Open, "it is a page of Gatehouse itself, such as the sign-out"
+		return out, nil
+	}
+	if err := q.dress(r, c); err != nil {
+		return out, err
+	}
+	passed := false
+	g := &passage{ResponseWriter: w, protect: &q, r: r}
+	err := q.pass(g, caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		passed = true
+		out.Headers = map[string]string{}
+		for name, values := range r.Header {
+			if len(values) > 0 && q.guarded.has(name) {
+				out.Headers[name] = strings.Join(values, ", ")
+			}
+		}
+		return next(w, r)
+	}))
+	out.Verdict, out.Reason = verdictOf[g.reason], g.reason
+	switch {
+	case passed && g.credential.token == "":
+		out.Verdict = Open
+	case passed:
+		out.Verdict = Allow
+	case out.Verdict == "":
+		out.Verdict = Deny
+	}
+	if !passed {
+		out.Why = g.reason.Why()
+		asked := q.demandOf(g.decision)
+		if out.Verdict == StepUp || out.Verdict == SignIn {
+			out.WantedLevel = asked.level
+			if g.site != nil {
+				out.WantedLevel = max(q.reach, asked.level)
+			}
+		}
+		if g.reason == refusals.ScopeMissing {
+			out.WantedScope = asked.scopes
+		}
+	}
+	if rule := g.decision.Rule; rule != nil && !passed {
+		out.Message = rule.Message
+	}
+	facts := policy.Facts{Who: c.Who, Browser: c.Browser, Now: c.Now}
+	if g.credential.token == "" && (passed || g.who == nil) {
+		facts.Who = nil // the site has not looked at the caller
+	}
+	out.Rules = q.rules.Trace(g.rules, g.selected, g.decision, facts)
+	return out, err
+}
+
+// dress gives the request the credential of the caller, in the form that this site takes, unless an earlier protect
+// has received it already.
+func (p *Protect) dress(r *http.Request, c Caller) error {
+	if c.Who == nil || caddyhttp.GetVar(r.Context(), arrivalVar) != nil || caddyhttp.GetVar(r.Context(), rehearsedVar) != nil {
+		return nil
+	}
+	kind := secret.AccessToken
+	if c.Browser {
+		kind = secret.SiteSession
+	}
+	raw, err := secret.NewToken(p.random, kind)
+	if err != nil {
+		return err
+	}
+	if !c.Browser {
+		r.Header.Set("Authorization", "Bearer "+raw)
+		caddyhttp.SetVar(r.Context(), rehearsedVar, true)
+		return nil
+	}
+	if s := p.siteOf(r); p.Login && s != nil {
+		r.Header.Add("Cookie", s.jar.Name(kindSession)+"="+raw)
+		caddyhttp.SetVar(r.Context(), rehearsedVar, true)
+	}
+	return nil
+}
+
+const rehearsedVar = "gatehouse.rehearsed"
+
+// standIn says the same of every credential and stores nothing.
+type standIn struct{ who *token.Introspection }
+
+func (s *standIn) answer() (*token.Introspection, error) {
+	if s.who == nil {
+		return &token.Introspection{}, nil
+	}
+	who := *s.who
+	return &who, nil
+}
+
+func (s *standIn) Introspect(context.Context, string) (*token.Introspection, error) {
+	return s.answer()
+}
+
+func (s *standIn) Recheck(context.Context, string) (*token.Introspection, error) {
+	return s.answer()
+}
+
+func (s *standIn) Use(context.Context, string) (*token.Introspection, error) { return s.answer() }
+
+func (s *standIn) SiteSession(context.Context, string, string) (*token.Introspection, error) {
+	return s.answer()
+}
+
+func (s *standIn) BeginSite(context.Context, authz.SiteDemand, string) (string, error) {
+	return "/oauth/site", nil
+}
+
+func (s *standIn) FinishSite(context.Context, string, string, string, event.Origin) (authz.SiteLogin, error) {
+	return authz.SiteLogin{}, &oauth.Error{Status: http.StatusBadRequest, Code: "invalid_grant", Description: "a rehearsal has no codes"}
+}
+
+func (s *standIn) EndSite(context.Context, string, string) (string, error) { return "/", nil }
+
+func (s *standIn) LogoutURL(string) string { return "/" }
+
+var _ authority = (*standIn)(nil)

@@ -1,0 +1,171 @@
+package protect
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+// rehearsedSites are options of sites, of which several kinds of requests pass some.
+var rehearsedSites = []string{
+	`"scopes":["a"]`,
+	`"groups":["staff","admins"],"level":"2","public":["/open/*"]`,
+	`"audience":["https://site.test"]`,
+	`"match":[{"path":["/office/*"]}]`,
+	`"need":{"claims":[{"name":"name","values":["Demo Pérson"]}],"max_age":"10m"}`,
+	rulesOfSite,
+	rulesOfSite + `,"login":true,"origins":["https://site.test"],"session":"12h","preflight":true`,
+	`"login":true,"level":"3","origins":["https://site.test"],"public":["/open/*"]`,
+	`"partitions":["other"],"headers":[{"name":"X-User","claim":"sub"},{"name":"X-Groups","claim":"groups"}]`,
+}
+
+// What is told of a request is what the same request gets: whether it passes, the answer, and the headers that go up.
+func TestExplainedAsLive(t *testing.T) {
+	t.Parallel()
+	rounds := 4000
+	if s := os.Getenv("GATEHOUSE_REHEARSALS"); s != "" {
+		var err error
+		if rounds, err = strconv.Atoi(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
+	fake := &fakeAuthority{tokens: map[string]*token.Introspection{}, sessions: map[string]*token.Introspection{}}
+	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
+	defer cancel()
+	fakes.Store(t.Name(), fake)
+	defer fakes.Delete(t.Name())
+	sites := make([]*Protect, len(rehearsedSites))
+	for i, options := range rehearsedSites {
+		p := &testProtect{Fake: t.Name()}
+		if err := json.Unmarshal([]byte("{"+options+"}"), p); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Provision(ctx); err != nil {
+			t.Fatal(err)
+		}
+		p.now, p.log = func() time.Time { return now }, zap.NewNop()
+		sites[i] = &p.Protect
+	}
+	persons := []*token.Introspection{nil, {}}
+	for _, groups := range [][]string{nil, {"staff"}, {"guests"}, {"admins", "staff"}, {"staff", "guests"}} {
+		for level := 1; level <= 4; level++ {
+			for _, age := range []time.Duration{time.Minute, time.Hour, 24 * time.Hour} {
+				who := person(level, groups...)
+				who.AuthTime = now.Add(-age)
+				persons = append(persons, who)
+			}
+		}
+	}
+	other := person(2, "staff")
+	other.Person.Partition = "other"
+	counted := person(2, "staff")
+	counted.UsageLimit = 3
+	meant := person(3, "staff")
+	meant.Audience = []string{"https://site.test"}
+	persons = append(persons, other, counted, meant, &token.Introspection{Active: true, Subject: "deploy", ClientID: "deploy", Scope: []string{"write", "a"}})
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same requests each time
+	pick := func(of ...string) string { return of[random.IntN(len(of))] }
+	verdicts := map[Verdict]int{}
+	for range rounds {
+		p, who, browser := sites[random.IntN(len(sites))], persons[random.IntN(len(persons))], random.IntN(2) == 0
+		browser = browser && (who == nil || who.UsageLimit == 0) // sessions have none
+		target := pick("/", "/office/x", "/office/plans/x", "/admin/x", "/recent/x", "/write", "/open/x", "/open/closed", "/closed/y", "/events", "/elsewhere", "/office//x", "/Office/x",
+			"/office/%2e%2e/admin", "/admin;x", "/open/x?access_token=t", "/office/x?q=1")
+		method := pick("GET", "GET", "POST", "HEAD", "DELETE", "OPTIONS", "TRACE")
+		headers := http.Header{}
+		for _, h := range [][2]string{
+			{"Accept", "text/html"},
+			{"Remote-User", "root"},
+			{"Sec-Fetch-Mode", "navigate"},
+			{"Origin", "https://evil.test"},
+			{"Access-Control-Request-Method", "PUT"},
+			{"X-Original-URL", "/open/x"},
+			{"Cookie", "a=b"},
+			{"Connection", "Remote-User"},
+			{"X_User", "root"},
+		} {
+			if random.IntN(5) == 0 {
+				headers.Add(h[0], h[1])
+			}
+		}
+		request := func() *http.Request {
+			r := httptest.NewRequest(method, target, nil)
+			r.Host, r.Header = "site.test", headers.Clone()
+			return r
+		}
+		prepare := func(r *http.Request, w http.ResponseWriter) *http.Request {
+			return caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, new(caddyhttp.Server))
+		}
+		live := request()
+		if who != nil {
+			if browser {
+				raw := newToken(t, secret.SiteSession)
+				fake.set(func() { fake.sessions["https://site.test "+raw] = who })
+				if p.Login {
+					live.Header.Add("Cookie", cookie.For("https://site.test").Name(kindSession)+"="+raw)
+				}
+			} else {
+				raw := newToken(t, secret.AccessToken)
+				fake.set(func() { fake.tokens[raw] = who })
+				live.Header.Set("Authorization", "Bearer "+raw)
+			}
+		}
+		seen := map[string]string(nil)
+		lw := httptest.NewRecorder()
+		err := p.ServeHTTP(lw, prepare(live, lw), caddyhttp.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) error {
+			seen = map[string]string{}
+			for name, v := range r.Header {
+				if p.guarded.has(name) {
+					seen[name] = v[0]
+				}
+			}
+			return nil
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		hits := 0
+		rw := httptest.NewRecorder()
+		told, err := p.Rehearse(rw, prepare(request(), rw), Caller{Who: who, Browser: browser, Now: now}, func(http.ResponseWriter, *http.Request) error {
+			hits++
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		verdicts[told.Verdict]++
+		if (hits == 1) != (seen != nil) || (told.Verdict == Allow || told.Verdict == Open) != (seen != nil) || !maps.Equal(told.Headers, seen) ||
+			rw.Code != lw.Code || rw.Header().Get("WWW-Authenticate") != lw.Header().Get("WWW-Authenticate") {
+			t.Fatalf("%s %s %v by %+v at %s: live %d %v %q, told %s %d %v %q", method, target, headers, who, p.name, lw.Code, seen, lw.Header().Get("WWW-Authenticate"), told.Verdict, rw.Code, told.Headers, rw.Header().Get("WWW-Authenticate"))
+		}
+		// A rule that is said to decide says itself that it fits, or that it would.
+		for _, l := range told.Rules {
+			if l.Decides && slices.Contains([]string{policy.OtherRequest, policy.OtherTime, policy.OtherCaller, policy.NotAsked}, l.Fit) {
+				t.Fatalf("%s %s by %+v: %s decides and is said to be %q", method, target, who, l.Rule, l.Fit)
+			}
+		}
+	}
+	for _, v := range []Verdict{Open, Allow, SignIn, StepUp, Again, Deny, Invalid} {
+		if verdicts[v] == 0 {
+			t.Errorf("no request of %d had the verdict %s: %v", rounds, v, verdicts)
+		}
+	}
+}
