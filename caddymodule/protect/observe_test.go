@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
@@ -122,7 +123,7 @@ func (s sites) SitePasses(site string) prometheus.Counter {
 
 // TestCountingCostsNothing: a request that passes is counted without an allocation, and not traced without one.
 func TestCountingCostsNothing(t *testing.T) {
-	p := &Protect{name: "wiki.example.com"}
+	p := &Protect{passes: new(atomic.Pointer[passCounter]), name: "wiki.example.com"}
 	c := &sites{prometheus.NewCounterVec(prometheus.CounterOpts{Name: "x"}, []string{"site", "result", "reason"})}
 	g := &passage{r: httptest.NewRequest(http.MethodGet, "/", nil)}
 	if n := testing.AllocsPerRun(100, func() {

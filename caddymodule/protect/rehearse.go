@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/assertion"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
@@ -70,7 +71,7 @@ func (p *Protect) Rehearse(w http.ResponseWriter, r *http.Request, c Caller, nex
 	q := *p
 	stand := &standIn{who: c.Who}
 	q.enter = func(context.Context) (Entrance, error) {
-		return Entrance{Authority: stand, Leave: func() {}}, nil
+		return Entrance{Authority: stand, Assertions: stand, Leave: func() {}}, nil
 	}
 	q.log, q.now, q.origin = zap.NewNop(), func() time.Time { return c.Now }, func(*http.Request) event.Origin { return event.Self }
 	out := Rehearsal{Place: p.Place()}
@@ -164,6 +165,9 @@ func (s *standIn) answer() (*token.Introspection, error) {
 	who := *s.who
 	return &who, nil
 }
+
+// Sign implements asserter: nothing that a rehearsal makes can be verified.
+func (s *standIn) Sign(assertion.Statement) (string, error) { return "(a signed assertion)", nil }
 
 func (s *standIn) Introspect(context.Context, string) (*token.Introspection, error) {
 	return s.answer()
