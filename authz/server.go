@@ -21,6 +21,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
+	"github.com/gatehouse-id/gatehouse/authz/parked"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/authz/site"
 	"github.com/gatehouse-id/gatehouse/authz/token"
@@ -139,6 +140,7 @@ type Server struct {
 	tokens  *token.Ledger
 	// siteSessions are those of browsers at protected sites.
 	siteSessions *site.Sessions
+	parked       *parked.Forms
 }
 
 // New returns a server for one configuration. Several can share one store, such as during a reload.
@@ -193,9 +195,13 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 		Store: deps.Store, Keys: deps.Keys, Clients: s.clients, Tokens: s.tokens, Log: deps.Log, Now: deps.Now, Random: deps.Random,
 	})
 	s.siteSessions = site.New(site.Deps{Store: deps.Store, Tokens: s.tokens, Subjects: deps.Subjects, Log: deps.Log, Now: deps.Now})
+	s.parked = parked.New(parked.Deps{Store: deps.Store, Keyring: deps.Keyring, Sites: s.siteSessions, Now: deps.Now, Random: deps.Random})
 	s.mux = s.routes()
 	return s, nil
 }
+
+// Parked are the forms that wait for a sign-in at a site.
+func (s *Server) Parked() *parked.Forms { return s.parked }
 
 // ServeHTTP answers the paths of routes.go and 404 for others.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }

@@ -21,7 +21,7 @@ func (a *App) Entrance(ctx context.Context) (protect.Entrance, error) {
 		return protect.Entrance{}, err
 	}
 	return protect.Entrance{
-		Authority: inst.authz, Pages: inst.pages, Counter: inst.core.metrics, Refusals: inst.core.refused, Admit: inst.admit, Assertions: inst.assertions,
+		Authority: inst.authz, Parked: inst.authz.Parked(), Pages: inst.pages, Counter: inst.core.metrics, Refusals: inst.core.refused, Admit: inst.admit, Assertions: inst.assertions,
 		Leave: inst.leave,
 	}, nil
 }

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/slowbody"
 	"github.com/gatehouse-id/gatehouse/caddymodule/metrics"
 	"github.com/gatehouse-id/gatehouse/internal/pace"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -90,8 +91,8 @@ func (h *Handler) ServeHTTP(answer http.ResponseWriter, r *http.Request, _ caddy
 	w := &statusWriter{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: answer}}
 	defer h.keepFromAccessLog(w, r)
 	page.HoldToHTTPS(w.Header(), h.origin)
-	body := hurry(w, r, formTime)
-	defer body.stop()
+	body := slowbody.Limit(w, r, slowbody.FormTime)
+	defer body.Stop()
 	if len(r.Header["Expect"]) > 0 {
 		w.held = body
 	}
@@ -281,7 +282,7 @@ func plain(w http.ResponseWriter, status int, text string) {
 type statusWriter struct {
 	caddyhttp.ResponseWriterWrapper
 	status int
-	held   *timedBody // a body that the client holds back until it is asked for. nil: none
+	held   *slowbody.Body // a body that the client holds back until it is asked for. nil: none
 }
 
 func (w *statusWriter) WriteHeader(status int) {
@@ -293,7 +294,7 @@ func (w *statusWriter) WriteHeader(status int) {
 
 func (w *statusWriter) begin(status int) {
 	w.status = status
-	if w.held != nil && !w.held.begun {
+	if w.held != nil && !w.held.Begun() {
 		// RFC 9110 10.1.1: a final answer says that the body is not wanted. The server would read it first otherwise,
 		// and wait for it.
 		w.Header().Set("Connection", "close")

@@ -71,6 +71,19 @@ func (s *Sessions) Close(tx storage.Tx, hash, origin string) (session string, er
 	return rec.SessionID, sessions.Delete(tx, hash)
 }
 
+// Former returns the person whose session a site's cookie was, though it may have ended since, or "". It vouches for
+// nothing that happens now.
+func (s *Sessions) Former(tx storage.Tx, origin, text string) (personID string, err error) {
+	if !secret.IsToken(secret.SiteSession, text) {
+		return "", nil
+	}
+	rec, found, err := sessions.Find(tx, secret.Hash(text))
+	if err != nil || !found || rec.Origin != origin {
+		return "", err
+	}
+	return rec.Subject, nil
+}
+
 // answer is what a cookie says; who is nil: nothing.
 type answer struct {
 	who    *token.Introspection

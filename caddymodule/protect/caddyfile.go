@@ -98,6 +98,7 @@ func parseProtect(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //		deny        { ... }
 //		preflight
 //		session     <duration>
+//		replay      on|off
 //		strip_token
 //	}
 func (p *Protect) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
@@ -138,6 +139,7 @@ func (p *Protect) subdirectives() options.Subdirectives {
 		"public":      options.Values(&p.Public, CheckPublic),
 		"preflight":   options.Flag(&p.Preflight),
 		"session":     options.Value(&p.Session, options.CheckDuration),
+		"replay":      options.Value(&p.Replay, checkOnOff),
 		"strip_token": options.Flag(&p.StripToken),
 	})
 	return known

@@ -42,7 +42,8 @@ const (
 	// callbackPath?to= is where a browser comes back whose proxy keeps the cookies of other answers from it.
 	callbackPath = ownPrefix + "callback"
 
-	maxReturn = 8 << 10 // bytes of a URL that a browser is brought back to
+	maxReturn  = 8 << 10 // bytes of a URL that a browser is brought back to
+	minBinding = 43      // characters of a value that nobody can guess
 )
 
 // site is one origin under which browsers see a protected site.
@@ -238,13 +239,9 @@ func (p *Protect) signIn(g *passage, rec *arrival, auth authority, d authz.SiteD
 	if in := g.entrance; in.Admit != nil && !in.Admit(r) {
 		return p.answer(g, refusal{reason: refusals.TooManyBegun, status: http.StatusTooManyRequests, code: "temporarily_unavailable", text: "too much was begun from this network", page: "error.unavailable"})
 	}
-	binding := rec.cookie(s.jar, cookie.KindBrowser)
-	if len(binding) < 43 {
-		var err error
-		if binding, err = secret.ID(p.random, 32); err != nil {
-			return p.answer(g, cannotTell(err))
-		}
-		s.jar.Set(w, cookie.KindBrowser, binding, 0)
+	binding, err := p.browser(g, rec)
+	if err != nil {
+		return p.answer(g, cannotTell(err))
 	}
 	asked := p.demandOf(g.decision)
 	d.Origin, d.Level, d.MaxAge = s.origin, max(p.reach, asked.level), asked.maxAge
@@ -259,6 +256,19 @@ func (p *Protect) signIn(g *passage, rec *arrival, auth authority, d authz.SiteD
 	return false
 }
 
+// browser returns the value that binds flows to this browser, and sets the cookie if the browser has none.
+func (p *Protect) browser(g *passage, rec *arrival) (string, error) {
+	binding := rec.cookie(g.site.jar, cookie.KindBrowser)
+	if len(binding) >= minBinding {
+		return binding, nil
+	}
+	binding, err := secret.ID(p.random, 32)
+	if err == nil {
+		g.site.jar.Set(g.ResponseWriter, cookie.KindBrowser, binding, 0)
+	}
+	return binding, err
+}
+
 // finish exchanges the code that the browser brought for a session, and redirects to the URL without the code.
 func (p *Protect) finish(g *passage, rec *arrival, auth authority, codes []string) {
 	w, r, s := g.ResponseWriter, g.r, g.site
@@ -270,6 +280,9 @@ func (p *Protect) finish(g *passage, rec *arrival, auth authority, codes []strin
 		if err == nil {
 			if strings.HasPrefix(got.Return, s.origin+"/") {
 				clean = got.Return
+			}
+			if p.replay && got.MaxAge > 0 {
+				got.MaxAge += keptCookie
 			}
 			s.jar.Set(w, kindSession, got.Token, got.MaxAge)
 			s.jar.Set(w, kindTries, strconv.Itoa(tries+1), triesFor)

@@ -83,6 +83,9 @@ type Protect struct {
 	Rules policy.Policy `json:"rules,omitzero"`
 	// Whether CORS preflights go on without a credential, for APIs that scripts of other origins call. Default: false.
 	Preflight bool `json:"preflight,omitempty"`
+	// Whether a form that meets an ended session is kept for ten minutes, so that it can be sent after the sign-in: on or
+	// off. Default: off.
+	Replay string `json:"replay,omitempty"`
 	// Whether a bearer token is kept from the upstream. Default: false.
 	StripToken bool `json:"strip_token,omitempty"`
 	// The oldest sign-in that this site accepts from a browser. Default: any, while the issuer's session lasts.
@@ -107,6 +110,7 @@ type Protect struct {
 	level    int
 	reach    int // least level of a browser: that of the scopes too, as if the site had asked for a token with them
 	session  time.Duration
+	replay   bool
 	sites    map[string][]*site // by Host header
 	headers  []IdentityHeader
 	guarded  *nameSet
@@ -133,6 +137,7 @@ type IdentityHeader struct {
 // Entrance is the authorization server of the running instance. It stays open until Leave is called.
 type Entrance struct {
 	Authority authority
+	Parked    parking // nil: no form is kept
 	Pages     *page.Renderer
 	Counter   counter                  // nil: nothing is counted
 	Refusals  *refusals.Recorder       // nil: refusals are logged alone
@@ -253,6 +258,7 @@ func (p *Protect) setUp(res *options.Resolver) error {
 	p.level = res.Count("level", p.Level, options.CheckLevel)
 	p.reach = p.level
 	p.session = res.Duration("session", p.Session)
+	p.replay = res.Plain("replay", p.Replay, checkOnOff) == "on"
 	p.Origins = res.List("login", p.Origins, options.CheckIssuer)
 	p.headers = nil
 	for _, h := range p.Headers {
@@ -305,6 +311,8 @@ func (p *Protect) consistent() error {
 		return errors.New("origins are for sites with login")
 	case !p.Login && p.Session != "":
 		return errors.New("session is for sites with login")
+	case !p.Login && p.Replay != "":
+		return errors.New("replay is for sites with login")
 	}
 	for i, h := range p.headers {
 		if slices.ContainsFunc(p.headers[:i], func(o IdentityHeader) bool { return sameField(o.Name, h.Name) }) {
@@ -359,8 +367,14 @@ func (p *Protect) admit(g *passage) (ok bool) {
 	if p.Login && p.ownPath(g, rec) {
 		return false
 	}
+	if p.replay && p.resume(g, rec) {
+		return false
+	}
 	if guarded && !p.public.match(g.r.URL.Path) && !(p.Preflight && isPreflight(g.r)) {
 		return p.judge(g, rec)
+	}
+	if g.kept != "" { // nothing is kept for open paths
+		return p.answer(g, nothingKept)
 	}
 	if guarded && p.closed(g) {
 		return false
@@ -430,6 +444,9 @@ func (p *Protect) judge(g *passage, rec *arrival) (passed bool) {
 		return p.turnAway(g, rec, in.Authority, v)
 	}
 	g.credential = c
+	if g.kept != "" && !p.resend(g, rec) {
+		return false
+	}
 	p.introduce(g.r, who)
 	if bad := p.assert(g, who); bad != nil {
 		return p.answer(g, *bad)

@@ -118,6 +118,9 @@ func (p *Protect) turnAway(g *passage, rec *arrival, auth authority, v verdict) 
 		// A form that was sent after the session had ended. What it holds would be lost by way of the sign-in.
 		f.page, f.again, f.againLabel = "error.session_ended", p.before(g), "signed_out.again"
 		f.signIn = g.site.origin + signInPath + "?" + toParam(f.again)
+		if to := p.park(g, rec); to != "" {
+			f.page, f.again = "error.kept", to
+		}
 	}
 	return p.answer(g, f)
 }

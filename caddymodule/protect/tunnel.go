@@ -35,6 +35,7 @@ type passage struct {
 	selected   bool                 // whether rules is known
 	decision   policy.Decision      // which rule let it pass, or what kept it
 	reason     refusals.Reason      // why it was kept. Empty: it was not
+	kept       string               // id of the form that is to be sent in place of the request. Empty: none
 	upgrade    bool                 // the client asked to leave HTTP
 	webSocket  bool                 // and may, for this
 

@@ -22,6 +22,9 @@ type Form struct {
 	// Next is a link that looks like the button, with the message <Key>.submit, for a form without an Action.
 	Next   string
 	Cancel string // same-origin link. Empty: none
+	// Onward says that an application of this origin answers the form. It wants to know where the form comes from, and
+	// can lead to any site.
+	Onward bool
 }
 
 // OtherButton is a second button next to that of the form.

@@ -34,6 +34,9 @@ func (p *Renderer) headers(h http.Header, v View, scripts *scriptSet) {
 	}
 	HoldToHTTPS(h, p.origin)
 	h.Set("Referrer-Policy", p.referrer)
+	if d, ok := v.Data.(Form); ok && d.Onward {
+		h.Set("Referrer-Policy", "same-origin") // otherwise Origin would be null
+	}
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Vary", "Accept-Language, Cookie")
@@ -80,6 +83,10 @@ func policy(v View, scripts *scriptSet) string {
 			actions = []string{scheme + ":"} // browsers apply form-action to what the provider redirects to
 		}
 		more = " script-src '" + submitHash + "';"
+	case Form:
+		if d.Onward {
+			actions = append(actions, "http:", "https:")
+		}
 	case SignedOut:
 		if hosts := frameHosts(d.Frames); len(hosts) > 0 {
 			more = " frame-src " + strings.Join(hosts, " ") + ";"

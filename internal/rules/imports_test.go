@@ -27,6 +27,7 @@ var mayImport = map[string][]string{
 	"authz/oauth":             {"storage", "internal"},
 	"authz/keys":              {"storage", "internal"},
 	"authz/client":            {"authz/oauth", "internal"},
+	"authz/parked":            {"storage", "internal"},
 	"authz/reply":             {},
 	"authz/registry":          {"authz/client", "authz/oauth", "storage", "internal"},
 	"authz/visit":             {"authz/token", "authz/registry", "authz/keys", "authz/client", "authz/oauth", "storage", "internal"},

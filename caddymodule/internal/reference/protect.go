@@ -35,6 +35,11 @@ var Protect = Block{
 		siteNeed, sitePolicy, siteAllow, siteDeny,
 		{Word: "preflight", Default: "they need a credential, too", Text: "CORS preflights go on without a credential, for APIs that scripts of other origins call.", Example: "preflight"},
 		{Word: "session", Arguments: "<duration>", Default: "any, while the session of the issuer lasts", Text: "The oldest sign-in that the site accepts from a browser.", Example: "login\nsession 12h"},
+		{
+			Word: "replay", Arguments: "on|off", Default: "off: the form is lost, and a page says so", Example: "login\nreplay on",
+			Text: "A form that meets an ended session is kept for ten minutes, encrypted, and the person can send it after signing in again. " +
+				"It is kept only if a page of the site sent it, from a browser that was signed in there before, and up to 256 KiB, small files included.",
+		},
 		{Word: "strip_token", Default: "it is passed on", Text: "The bearer token is kept from the upstream.", Example: "strip_token"},
 		{Word: "introspect", Arguments: "<url>", Text: "Not supported yet: tokens of another authorization server.", Later: true},
 	},

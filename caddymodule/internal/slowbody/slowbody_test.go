@@ -1,4 +1,4 @@
-package caddymodule
+package slowbody
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddytest"
 )
 
-func TestHurry(t *testing.T) {
+func TestLimit(t *testing.T) {
 	t.Parallel()
 	const most = 100 * time.Millisecond
 	for name, every := range map[string]time.Duration{
@@ -25,7 +25,7 @@ func TestHurry(t *testing.T) {
 			t.Parallel()
 			result := make(chan error, 1)
 			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				defer hurry(w, r, most).stop()
+				defer Limit(w, r, most).Stop()
 				_, err := io.ReadAll(r.Body)
 				result <- err
 			}))

@@ -1,0 +1,264 @@
+package protect
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/parked"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/slowbody"
+	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
+)
+
+// A form that meets an ended session is kept, and sent after the sign-in. The page that asks has the address of the
+// form with one more parameter, and its button posts there, so matchers, rewrites and rules see the very request that
+// they would have seen, and relative links of the answer lead where they should. (docs/decisions.md#kept-forms)
+
+const (
+	keptParam  = "gatehouse_kept" // id of a kept form
+	keptCookie = 24 * time.Hour   // how long the cookie of an ended session still tells who had it
+	maxKind    = 200              // bytes of a Content-Type
+)
+
+// parking keeps forms until their person has signed in. *parked.Forms is one.
+type parking interface {
+	Former(ctx context.Context, origin, cookie string) (personID string, err error)
+	Keep(ctx context.Context, origin, browser, personID string, form parked.Form) (id string, err error)
+	Check(ctx context.Context, k parked.Key, personID string) error
+	Take(ctx context.Context, k parked.Key, personID, target string) (parked.Form, error)
+	Drop(ctx context.Context, k parked.Key) error
+}
+
+var (
+	nothingKept = refusal{reason: refusals.NotFound, status: http.StatusGone, code: "invalid_request", text: "there is no form to send", page: "error.kept_gone", again: "/"}
+	keptOfOther = refusal{reason: refusals.FormRefused, status: http.StatusForbidden, code: "access_denied", text: "the form is another account's", page: "error.kept_other", again: "/"}
+)
+
+var checkOnOff = options.OneOf("on", "off")
+
+// park keeps the form of a request whose session has ended. It returns the address of the page that sends it, or "" if
+// the request is no such form.
+func (p *Protect) park(g *passage, rec *arrival) string {
+	r, s, keeper := g.r, g.site, g.entrance.Parked
+	text := rec.cookie(s.jar, kindSession)
+	target := requestURI(r)
+	if !p.replay || keeper == nil || text == "" || g.kept != "" || !isForm(r) || !ownRequest(r, s) ||
+		len(target) > maxReturn/2 || !isPlainTarget(target) || page.LocalPath(target) == "" {
+		return ""
+	}
+	personID, err := keeper.Former(r.Context(), s.origin, text)
+	if err != nil || personID == "" || g.entrance.Admit != nil && !g.entrance.Admit(r) {
+		return p.unkept(err)
+	}
+	// Who has no account here never gets this far.
+	defer slowbody.Limit(g.ResponseWriter, r, slowbody.FormTime).Stop()
+	body, err := io.ReadAll(io.LimitReader(r.Body, parked.MaxBody+1))
+	if err != nil || len(body) > parked.MaxBody || r.ContentLength >= 0 && int64(len(body)) != r.ContentLength || len(r.Trailer) > 0 {
+		return ""
+	}
+	browser, err := p.browser(g, rec)
+	if err != nil {
+		return p.unkept(err)
+	}
+	form := parked.Form{Target: target, ContentType: r.Header["Content-Type"][0], Body: body}
+	if from := r.Header["Referer"]; len(from) == 1 && p.before(g) != "/" {
+		form.Referer = s.origin + p.before(g)
+	}
+	id, err := keeper.Keep(r.Context(), s.origin, browser, personID, form)
+	if err != nil {
+		return p.unkept(err)
+	}
+	p.log.Info("form kept", zap.String("origin", s.origin), zap.String("person_id", personID), zap.Int("bytes", len(body)), zap.String("client_ip", p.origin(r).ClientIP))
+	return withParam(target, keptParam, id)
+}
+
+// unkept logs why a form is not kept, if something has failed. The person reads what those read whose site keeps none.
+func (p *Protect) unkept(cause error) string {
+	if cause != nil {
+		p.log.Warn("form not kept", zap.Error(cause))
+	}
+	return ""
+}
+
+// isForm tells whether a request is a form that a page has sent, small enough to be kept.
+func isForm(r *http.Request) bool {
+	kind := r.Header["Content-Type"]
+	if r.Method != http.MethodPost || !opensPage(r) || len(kind) != 1 || len(kind[0]) > maxKind || r.ContentLength > parked.MaxBody ||
+		len(r.Header["Content-Encoding"]) > 0 || len(r.Trailer) > 0 || r.Body == nil {
+		return false
+	}
+	media, params, err := mime.ParseMediaType(kind[0])
+	switch {
+	case err != nil:
+		return false
+	case media == "multipart/form-data":
+		return params["boundary"] != ""
+	}
+	return media == "application/x-www-form-urlencoded"
+}
+
+func withParam(target, name, value string) string {
+	sep := "?"
+	if strings.Contains(target, "?") {
+		sep = "&"
+	}
+	return strings.TrimSuffix(target, "?") + sep + name + "=" + value
+}
+
+// resume serves the page that asks whether a kept form is to be sent, and reads its answer. true: the request has been
+// answered. Otherwise it goes on, and resend puts the form in its place once it may pass.
+func (p *Protect) resume(g *passage, rec *arrival) (answered bool) {
+	_, ids := cutParam(original(g.r).RawQuery, keptParam)
+	if ids == nil {
+		return false
+	}
+	if g.site = p.siteOf(g.r); g.site == nil {
+		p.answer(g, refusal{reason: refusals.UnknownSite, status: http.StatusMisdirectedRequest, code: "invalid_request", text: "the site is not known under this host", page: "error.bad_request"})
+		return true
+	}
+	in, err := g.open()
+	switch {
+	case err != nil || in.Parked == nil:
+		p.answer(g, cannotTell(err))
+	case len(ids) != 1 || ids[0] == "":
+		p.answer(g, *malformed("one form is sent at a time"))
+	case g.r.Method == http.MethodPost:
+		return p.choose(g, rec, in, ids[0])
+	case isNavigation(g.r):
+		p.offer(g, rec, in, ids[0])
+	default:
+		p.answer(g, *malformed("a kept form is sent from its page"))
+	}
+	return true
+}
+
+// keyOf names a form to this browser.
+func (g *passage) keyOf(rec *arrival, id string) parked.Key {
+	return parked.Key{Origin: g.site.origin, Browser: rec.cookie(g.site.jar, cookie.KindBrowser), ID: id}
+}
+
+// keptPurpose is what the token of the page's form is for.
+func keptPurpose(k parked.Key) string { return "kept " + k.Origin + " " + k.ID }
+
+// offer serves the page: to the person who sent the form, signed in well enough for where it goes.
+func (p *Protect) offer(g *passage, rec *arrival, in Entrance, id string) {
+	c := credential{site: g.site, token: rec.cookie(g.site.jar, kindSession)}
+	who, err := c.recheck(g.r.Context(), in.Authority)
+	if err == nil && !p.rules.Empty() {
+		as := g.r.Clone(g.r.Context())
+		as.Method = http.MethodPost
+		g.rules, err = p.rules.Select(as)
+	}
+	if err != nil {
+		p.answer(g, cannotTell(err))
+		return
+	}
+	v, d := p.decide(g.rules, who, true)
+	g.who, g.decision = who, d
+	switch v {
+	case allowed:
+	case noCredentials, inactive, tooOld, tooLow:
+		p.signIn(g, rec, in.Authority, authz.SiteDemand{Return: g.site.origin + requestURI(g.r)})
+		return
+	default:
+		p.answer(g, p.refusalOf(g, v))
+		return
+	}
+	key := g.keyOf(rec, id)
+	if err := in.Parked.Check(g.r.Context(), key, who.Subject); err != nil {
+		p.answer(g, keptRefusal(err))
+		return
+	}
+	path, _, _ := strings.Cut(requestURI(g.r), "?")
+	p.pages(in, g.site).Render(g.ResponseWriter, g.r, page.View{Template: "form", Data: page.Form{
+		Key: "kept", Fill: []any{"page", path}, Action: requestURI(g.r), CSRF: in.Pages.CSRF(key.Browser, keptPurpose(key)),
+		Other: &page.OtherButton{Name: "discard", Label: "kept.discard"}, Onward: true,
+	}})
+}
+
+// choose reads the answer of the page: the form is to be sent, or deleted.
+func (p *Protect) choose(g *passage, rec *arrival, in Entrance, id string) (answered bool) {
+	key, pages := g.keyOf(rec, id), p.pages(in, g.site)
+	defer slowbody.Limit(g.ResponseWriter, g.r, slowbody.FormTime).Stop()
+	if err := pages.CheckPost(g.r, key.Browser, keptPurpose(key)); err != nil {
+		f := refusal{reason: refusals.FormRefused, status: http.StatusForbidden, code: "invalid_request", text: "the form is not this browser's", page: "error.forbidden", cause: err}
+		p.answer(g, f)
+		return true
+	}
+	if g.r.PostForm.Get("discard") == "" {
+		g.kept = id
+		return false
+	}
+	err := in.Parked.Drop(g.r.Context(), key)
+	if err != nil && !errors.Is(err, parked.ErrGone) {
+		p.answer(g, cannotTell(err))
+		return true
+	}
+	page.Redirect(g.ResponseWriter, g.site.origin+"/")
+	return true
+}
+
+func keptRefusal(err error) refusal {
+	f := cannotTell(err)
+	switch {
+	case errors.Is(err, parked.ErrGone):
+		f = nothingKept
+	case errors.Is(err, parked.ErrOther):
+		f = keptOfOther
+	}
+	f.cause = err
+	return f
+}
+
+// resend puts a kept form in the place of the request, which may pass. The form is gone from then on, so that it is sent
+// once at most. false: the request has been answered.
+func (p *Protect) resend(g *passage, rec *arrival) bool {
+	r := g.r
+	if g.credential.site == nil {
+		return p.answer(g, *malformed("a kept form is sent by a browser"))
+	}
+	query, _ := cutParam(original(r).RawQuery, keptParam)
+	target := requestURI(r)
+	if path, _, asked := strings.Cut(target, "?"); asked {
+		if target = path; query != "" {
+			target += "?" + query
+		}
+	}
+	in := g.entrance
+	form, err := in.Parked.Take(r.Context(), g.keyOf(rec, g.kept), g.who.Subject, target)
+	if err != nil {
+		return p.answer(g, keptRefusal(err))
+	}
+	// What the browser says now goes on, such as cookies of the application. Of the kept form there is what belongs to
+	// the body, and the page that it comes from.
+	for _, name := range []string{"Content-Encoding", "Content-Md5", "Content-Digest", "Digest", "Expect", "Referer", "Trailer", "Transfer-Encoding"} {
+		delete(r.Header, name)
+	}
+	r.Header["Content-Type"] = []string{form.ContentType}
+	r.Header["Content-Length"] = []string{strconv.Itoa(len(form.Body))}
+	if form.Referer != "" {
+		r.Header["Referer"] = []string{form.Referer}
+	}
+	r.Body, r.ContentLength, r.TransferEncoding, r.Trailer = io.NopCloser(bytes.NewReader(form.Body)), int64(len(form.Body)), nil, nil
+	r.Form, r.PostForm, r.MultipartForm = nil, nil, nil
+	r.RequestURI = target
+	r.URL.RawQuery, _ = cutParam(r.URL.RawQuery, keptParam)
+	if orig, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok && orig.URL != nil && orig.URL != r.URL {
+		orig.URL.RawQuery, _ = cutParam(orig.URL.RawQuery, keptParam)
+	}
+	p.log.Info("kept form sent", zap.String("origin", g.site.origin), zap.String("person_id", g.who.Subject), zap.String("client_ip", p.origin(r).ClientIP))
+	return true
+}
