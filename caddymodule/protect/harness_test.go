@@ -26,6 +26,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/parked"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddytest"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
@@ -35,6 +36,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
 // fakeAuthority is an authorization server whose answers a test decides.
@@ -51,8 +54,32 @@ type fakeAuthority struct {
 	asked    int
 	ended    []string
 	clock    time.Duration // how far the clock of protect is ahead
+	parked   *parked.Forms
+	formers  map[string]string // persons of sessions, those that have ended too, by origin and token
+	closed   bool              // to strangers
 
 	assertions asserter
+}
+
+// Former implements parked.Sites.
+func (f *fakeAuthority) Former(_ storage.Tx, origin, raw string) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.formers[origin+" "+raw], nil
+}
+
+func newForms(t testing.TB, f *fakeAuthority) *parked.Forms {
+	t.Helper()
+	store, err := badgerstore.OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	ring, err := secret.NewKeyring(make([]byte, secret.KeySize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parked.New(parked.Deps{Store: store, Keyring: ring, Sites: f, Now: f.now, Random: rand.Reader})
 }
 
 func (f *fakeAuthority) now() time.Time {
@@ -141,7 +168,7 @@ func (f *fakeAuthority) FinishSite(_ context.Context, origin, code, binding stri
 		return authz.SiteLogin{}, &oauth.Error{Status: http.StatusBadRequest, Code: "invalid_grant", Description: "the code is not good here"}
 	}
 	raw, err := secret.NewToken(rand.Reader, secret.SiteSession)
-	f.sessions[origin+" "+raw] = person(2, "staff")
+	f.sessions[origin+" "+raw], f.formers[origin+" "+raw] = person(2, "staff"), person(2).Subject
 	return authz.SiteLogin{Token: raw, Return: c.to}, err
 }
 
@@ -326,7 +353,8 @@ func (p *testProtect) wire(f *fakeAuthority, ctx caddy.Context) error {
 		if f.gone != nil {
 			return Entrance{}, f.gone
 		}
-		return Entrance{Authority: f, Pages: pages, Leave: func() {}, Assertions: f.assertions}, nil
+		admit := func(*http.Request) bool { f.mu.Lock(); defer f.mu.Unlock(); return !f.closed }
+		return Entrance{Authority: f, Parked: f.parked, Pages: pages, Admit: admit, Leave: func() {}, Assertions: f.assertions}, nil
 	}
 	p.origin = func(r *http.Request) event.Origin {
 		ip, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
@@ -356,10 +384,11 @@ func startGateway(t *testing.T) *gateway {
 	t.Helper()
 	g := &gateway{
 		echo: startEcho(t), log: filepath.Join(t.TempDir(), "caddy.log"),
-		fake: &fakeAuthority{tokens: map[string]*token.Introspection{}, sessions: map[string]*token.Introspection{}, codes: map[string]fakeCode{}},
+		fake: &fakeAuthority{tokens: map[string]*token.Introspection{}, sessions: map[string]*token.Introspection{}, codes: map[string]fakeCode{}, formers: map[string]string{}},
 		user: newToken(t, secret.AccessToken), expired: newToken(t, secret.AccessToken),
 	}
 	g.fake.tokens[g.user] = person(1, "staff")
+	g.fake.parked = newForms(t, g.fake)
 	fakes.Store(t.Name(), g.fake)
 	t.Cleanup(func() { fakes.Delete(t.Name()) })
 	g.port, g.fastCGI = caddytest.FreePort(t), "127.0.0.1:"+caddytest.FreePort(t)
@@ -390,6 +419,8 @@ func startGateway(t *testing.T) *gateway {
 		"step.localhost":    `"login":true,"level":"2","groups":["staff"],"origins":["` + g.origin("step.localhost") + `"]`,
 		"pub.localhost":     `"login":true,"public":["/public/*"],"origins":["` + g.origin("pub.localhost") + `"]`,
 		"twice.localhost":   `"login":true,"strip_token":true,"origins":["` + g.origin("twice.localhost") + `"]`,
+		"kept.localhost":    `"login":true,"replay":"on","session":"12h","public":["/open"],"origins":["` + g.origin("kept.localhost") + `"]`,
+		"also.localhost":    `"login":true,"replay":"on","origins":["` + g.origin("also.localhost") + `"]`,
 		"tls.test":          `"login":true,"origins":["https://tls.test"]`,
 		"rules.test":        rulesOfSite,
 		"rules.localhost":   rulesOfSite + `,"login":true,"origins":["` + g.origin("rules.localhost") + `"]`,
@@ -508,7 +539,10 @@ func (g *gateway) open(t testing.TB, host, target string, headers ...string) ans
 func (g *gateway) session(t testing.TB, host string, who *token.Introspection) string {
 	t.Helper()
 	raw := newToken(t, secret.SiteSession)
-	g.fake.set(func() { g.fake.sessions[g.origin(host)+" "+raw] = who })
+	g.fake.set(func() {
+		g.fake.sessions[g.origin(host)+" "+raw] = who
+		g.fake.formers[g.origin(host)+" "+raw] = who.Subject
+	})
 	return cookie.For(g.origin(host)).Name(kindSession) + "=" + raw
 }
 

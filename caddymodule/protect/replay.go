@@ -223,8 +223,8 @@ func keptRefusal(err error) refusal {
 	return f
 }
 
-// resend puts a kept form in the place of the request, which may pass. The form is gone from then on, so that it is sent
-// once at most. false: the request has been answered.
+// resend puts a kept form in the place of the request, which may pass. The form is gone from then on, so that it is
+// sent once at most. false: the request has been answered.
 func (p *Protect) resend(g *passage, rec *arrival) bool {
 	r := g.r
 	if g.credential.site == nil {

@@ -265,4 +265,15 @@ var catalogue = []section{
 		{298, "crypto libraries written for a language in which all rounds of a loop share a variable", "a newer language, or no such loop"},
 		{299, "data races", "the whole suite runs under the race detector"},
 	}},
+	{"Forms that wait for a sign-in", []attackCase{
+		{341, "a form sent by another site, a sister site, or without a sign of where it comes from meets an ended session", "it is not kept"},
+		{342, "storage filled with kept forms: by strangers, by one network, by one person, by many", "none, none, five of a person, 32 MiB of a site"},
+		{343, "bodies that are too large, cut off, compressed, JSON, of a script", "not kept"},
+		{344, "the button of a kept form pressed from another site, or without the page's token", "403, nothing is sent"},
+		{345, "the page of a kept form opened, or its button pressed, in another browser", "403 or 410, nothing is sent"},
+		{346, "a kept form sent twice, by many at the same time, after ten minutes", "sent once at most"},
+		{347, "a kept form sent to another path, query or site, or where everybody may go", "410 or 403, nothing is sent"},
+		{348, "another person signs in after a form was kept", "403, and the form is deleted"},
+		{349, "headers smuggled into a kept form by its button; a kept form with markup in its path", "only headers that the browser could send anyway; text"},
+	}},
 }

@@ -17,7 +17,7 @@ var ForwardAuth = Block{
 
 // withoutLogin are the options of a site that a gate has too.
 func withoutLogin(of []Option) []Option {
-	of = slices.DeleteFunc(slices.Clone(of), func(o Option) bool { return o.Word == "login" })
+	of = slices.DeleteFunc(slices.Clone(of), func(o Option) bool { return o.Word == "login" || o.Word == "replay" })
 	for i := range of {
 		if of[i].Word == "policy" {
 			of[i].Beside = "policy office {\n\tallow {\n\t\tneed groups staff\n\t}\n}"
