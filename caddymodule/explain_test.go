@@ -3,6 +3,8 @@ package caddymodule_test
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -133,5 +135,104 @@ func TestExplain(t *testing.T) {
 	answer := decode[map[string]any](t, w.run("", "explain", "--ref", ref, "--json"))
 	if answer["verdict"] != "deny" || answer["status"] != float64(403) || answer["refused"].(map[string]any)["ref"] != ref {
 		t.Errorf("explain --ref --json = %v", answer)
+	}
+}
+
+// Rules are tested before anybody meets them, without a server: a table says who gets what, and what is otherwise is
+// told with its line and the rule that decides.
+func TestPolicyTest(t *testing.T) {
+	s := newServer(t)
+	config, table := filepath.Join(s.dir, "Caddyfile"), filepath.Join(s.dir, "wiki.cases")
+	write := func(file, text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(config, s.caddyfile()+fmt.Sprintf(explainable, "wiki.example.com"))
+	test := func() (string, error) { return run(t, "", "policy", "test", table, "--config", config) }
+	const people = `site https://wiki.example.com
+at 2026-11-23T12:00:00Z
+person ada {
+	groups staff admins
+	level  1
+	provider identity
+}
+person eve {
+	groups guests
+}
+person robot {
+	groups staff
+	scopes orders.read
+}
+client deploy {
+	scopes orders.read
+}
+`
+	write(table, people+`
+allow   ada    GET  /reports/1       rule reports
+deny    eve    GET  /reports/1
+deny    ada    GET  /archive/1       rule archive
+sign-in -      GET  /reports/1
+step-up ada    GET  /vault/1         rule vault
+allow   ada    GET  /vault/1         level 3
+allow   eve    GET  /office/1        ip 10.0.0.1
+deny    eve    GET  /office/1        ip 203.0.113.1
+deny    eve    GET  /office/1        ip 10.0.0.1 at 2026-11-22T12:00:00Z
+public  -      GET  /healthz
+allow   ada    GET  /local/1
+invalid ada    GET  /reports//1
+allow   robot  POST /reports/1       header "Accept: application/json"
+deny    deploy GET  /reports/1
+public  -      GET  http://`+s.addr+`/anything
+`)
+	if out, err := test(); err != nil || !strings.Contains(out, "15 cases: 15 ok, 0 failed") {
+		t.Fatalf("policy test = %s, %v", out, err)
+	}
+	write(table, people+"\nallow ada GET /archive/1\nallow eve GET /reports/1\nallow ada GET /reports/1 rule vault\n")
+	out, err := test()
+	if err == nil || !strings.Contains(err.Error(), "3 of 3 cases failed") {
+		t.Errorf("policy test of cases that fail: %v", err)
+	}
+	for _, want := range []string{
+		"wiki.cases:19: want allow, got deny: the rule archive at ", "wiki.cases:20: want allow, got deny: no rule decides, but protect at ", "no allow rule of the site fits",
+		"wiki.cases:21: want the rule vault to decide: the rule reports at ", filepath.Base(config) + ":",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("policy test = %s, want %q in it", out, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"":                               "has no cases",
+		"allow ada GET http://x/":        "nobody describes \"ada\"",
+		"allow - GET /x":                 "a path needs a line `site",
+		"alow - GET /x":                  "did you mean allow?",
+		"allow - GET":                    "want who, method and path",
+		"allow - GET http://x/ ip":       "want who, method and path",
+		"allow - GET http://x/ on a":     "unrecognized \"on\"",
+		"allow - GET http://x/ level 9":  "want 1 to 4",
+		"allow - GET http://x/ age soon": "want a duration",
+		"allow - GET http://x/ at noon":  "want a time such as",
+		"allow - GET http://x/ ip here":  "want an address such as",
+		"site wiki":                      "want the origin",
+		"at":                             "want the time",
+		"person":                         "want a name",
+		"person a {\n\tcolour red\n}":    "a person has groups",
+		"person a {\n\tgroups\n}":        "a value is missing",
+		"client a {\n\tgroups x\n}":      "a client has scopes",
+		"person a {\n}\nperson a {\n}":   "described twice",
+	} {
+		write(table, text)
+		if out, err := test(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("policy test of %q = %s, %v, want %q", text, out, err, want)
+		}
+	}
+	if _, err := run(t, "", "policy", "test", table); err == nil {
+		t.Error("policy test without --config succeeds")
+	}
+	write(config, "{\n\tgatehouse {\n\t}\n}\n")
+	write(table, "public - GET http://x/\n")
+	if _, err := test(); err == nil || !strings.Contains(err.Error(), "issuer is missing") {
+		t.Errorf("policy test of a configuration that is wrong: %v", err)
 	}
 }
