@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
 	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
 )
 
@@ -23,7 +24,7 @@ var secretParams = []string{
 // Location of its answer holds a secret: that log writes all three as they are. A line without it takes its place, so
 // that a client cannot hide a request by adding such a parameter. (docs/decisions.md#access-logs)
 func (h *Handler) keepFromAccessLog(w *statusWriter, r *http.Request) {
-	if !hasSecret(r.URL.RawQuery) && !slices.ContainsFunc(r.Header["Referer"], addressHasSecret) && !addressHasSecret(w.Header().Get("Location")) {
+	if !hasSecret(r.URL.RawQuery) && !forwardauth.HasSecret(r) && !slices.ContainsFunc(r.Header["Referer"], addressHasSecret) && !addressHasSecret(w.Header().Get("Location")) {
 		return
 	}
 	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)

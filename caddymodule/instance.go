@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/assertion"
+	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/breach"
@@ -33,6 +34,7 @@ type instance struct {
 	pages      *page.Renderer
 	gate       *rest.Gate
 	apis       []pathHandler
+	gates      *forwardauth.Gates
 	tell       *teller
 	mail       *notify.Mail   // nil: none
 	texts      *notify.Texts  // nil: none

@@ -29,7 +29,7 @@ type builder struct {
 
 // open opens what the configuration needs. On an error it has closed again what it opened.
 func (a *App) open() (*instance, error) {
-	b := &builder{App: a, inst: &instance{issuer: a.issuer, log: a.log, gone: make(chan struct{}), now: time.Now}}
+	b := &builder{App: a, inst: &instance{issuer: a.issuer, gates: a.ForwardAuth, log: a.log, gone: make(chan struct{}), now: time.Now}}
 	b.inst.users.Store(1)
 	for _, open := range []func() error{
 		b.openCore, b.openPages, b.openEvents, b.openConfig, b.openProviders, b.openSenders, b.openBreach, b.openIdentity, b.openAuthz, b.openAPIs, b.openMetrics,

@@ -17,6 +17,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/slowbody"
 	"github.com/gatehouse-id/gatehouse/caddymodule/metrics"
@@ -107,7 +108,7 @@ func (h *Handler) ServeHTTP(answer http.ResponseWriter, r *http.Request, _ caddy
 		return nil
 	}
 	defer inst.leave()
-	if !isHost(r, inst.issuer) {
+	if !isHost(r, inst.issuer) && !forwardauth.AnyHost(r.URL.Path) {
 		plain(w, http.StatusMisdirectedRequest, "This is not the address of the issuer.\n")
 		return nil
 	}
@@ -130,6 +131,8 @@ func (i *instance) serve(out *statusWriter, r *http.Request) {
 		i.identity.Federation.Cleanse(r)
 	}
 	switch path := r.URL.Path; {
+	case forwardauth.Serves(path):
+		i.gates.ServeHTTP(out, r)
 	case under(path, i.authz.Paths()):
 		i.authz.ServeHTTP(out, r)
 	case i.serveAPI(out, r):

@@ -38,7 +38,8 @@ type Question struct {
 	// /.gatehouse/callback, which the proxy must pass to Gatehouse.
 	Callback bool
 
-	own bool // only what a site serves itself is asked for
+	own   bool // only what a site serves itself is asked for
+	login bool // the proxy expects that browsers are sent to sign in
 }
 
 // Answer is the decision about a question.
@@ -56,6 +57,9 @@ type Answer struct {
 	Identity http.Header
 	// Remove are the headers to take out of the request before that, in every spelling that the client has sent.
 	Remove []string
+	// Aliases are those of Remove that the client has sent in another spelling than the gate's. A proxy that cannot remove
+	// them must refuse the request.
+	Aliases []string
 	// Cookie is the header Cookie to hand on. Empty: none.
 	Cookie string
 }
@@ -81,6 +85,9 @@ func (g *Gates) Ask(ctx context.Context, q Question) (Answer, error) {
 	gate, err := g.find(q.Gate, q.Scheme+"://"+withoutDefaultPort(q.Scheme, strings.ToLower(q.Host)))
 	if err != nil {
 		return Answer{}, err
+	}
+	if q.login && !gate.Login {
+		return Answer{}, malformed("login is not switched on for this site: add login and origins to its forward_auth")
 	}
 	further, err := gate.further(q.Narrow)
 	if err != nil {
@@ -131,8 +138,11 @@ func (g *Gate) positive(r *http.Request, sent http.Header) Answer {
 	}
 	for name := range sent {
 		if g.Guards(name) && !slices.Contains(g.remove, http.CanonicalHeaderKey(name)) {
-			a.Remove = append(a.Remove, name)
+			a.Remove, a.Aliases = append(a.Remove, name), append(a.Aliases, name)
 		}
+	}
+	if a.Cookie == "" {
+		a.Remove = append(a.Remove, "Cookie")
 	}
 	return a
 }

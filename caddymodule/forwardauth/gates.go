@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
@@ -34,6 +35,7 @@ type Gates struct {
 	byOrigin map[string]*Gate // scheme and host
 	policies map[string]*Gate // that let a request pass by the rules of one policy
 	bare     *Gate            // for a proxy that names no gate
+	log      *zap.Logger
 }
 
 // Gate is what protect is for a site: it decides about the requests of a site that another proxy serves.
@@ -56,6 +58,7 @@ const maxNarrowed = 256
 
 // Provision prepares the gates. policies are the names of the policies of the app, and places says where it is written.
 func (g *Gates) Provision(ctx caddy.Context, app protect.App, policies []string, places options.Places) error {
+	g.log = ctx.Logger().Named("forward_auth")
 	res := options.NewResolverAt(places)
 	for _, network := range res.List("forward_auth_from", g.From, checkNetwork) {
 		found, _ := options.ParseNetwork(network)

@@ -214,7 +214,8 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 
 // endpoints are the labels of paths. All other paths share one label, so that a client cannot create labels.
 var endpoints = map[string]string{
-	"/oauth/authorize": "authorize", "/oauth/v1/authorize": "authorize",
+	"/oauth/forward-auth": "forward_auth",
+	"/oauth/authorize":    "authorize", "/oauth/v1/authorize": "authorize",
 	"/oauth/token": "token", "/oauth/v1/token": "token",
 	"/oauth/revoke": "revoke", "/oauth/v1/revoke": "revoke",
 	"/oauth/api/v2/token/introspect": "introspect",

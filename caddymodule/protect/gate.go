@@ -3,9 +3,11 @@ package protect
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 )
 
@@ -28,12 +30,9 @@ func (p *Protect) Guarded() []string {
 // Guards tells whether a header name is one of Guarded, or a spelling of one that some upstream takes for it.
 func (p *Protect) Guards(name string) bool { return p.guarded.has(name) }
 
-// Identity are the names of the headers that carry the identity.
-func (p *Protect) Identity() (names []string) {
-	for _, h := range slices.Concat(p.headers, p.asserted()) {
-		names = append(names, h.Name)
-	}
-	return names
+// Identity are those of them that carry the identity, at this site or at others.
+func (p *Protect) Identity() []string {
+	return slices.DeleteFunc(p.Guarded(), func(name string) bool { return slices.Contains(alwaysDeleted, name) })
 }
 
 // asserted is the header of the signed assertion, if there is one.
@@ -42,6 +41,16 @@ func (p *Protect) asserted() []IdentityHeader {
 		return nil
 	}
 	return []IdentityHeader{{Name: p.Assertion}}
+}
+
+// IsOwn tells whether a path is one of those that a site with login keeps to itself.
+func IsOwn(path string) bool { return strings.HasPrefix(path, ownPrefix) }
+
+// HasSecret tells whether a request target holds a code or token that must not stay in logs.
+func HasSecret(target string) bool {
+	_, query, _ := strings.Cut(target, "?")
+	_, codes := cutParam(query, authz.SiteCodeParam)
+	return codes != nil || tokenInQuery(query) != nil
 }
 
 // Further asks of a request what stands here, in addition to what p asks. Paths that are open in p are open here.

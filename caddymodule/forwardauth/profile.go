@@ -1,0 +1,131 @@
+package forwardauth
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// profile is a kind of proxy: where it says what a client has asked for. Each has one source, and never takes another:
+// headers that the proxy does not set are the client's. (docs/gateways.md)
+type profile struct {
+	name string
+	read func(http.Header, *Question) error
+}
+
+var (
+	traefik = &profile{"traefik", readForwarded}
+	caddy2  = &profile{"caddy", readForwarded}
+	haproxy = &profile{"haproxy", readForwarded}
+	nginx   = &profile{"nginx", readOriginal}
+	envoy   = &profile{name: "envoy"} // it repeats the request
+	site    = &profile{name: "site"}  // a path of Gatehouse's own, which any proxy passes on
+
+	profiles = map[string]*profile{"traefik": traefik, "caddy": caddy2, "haproxy": haproxy, "nginx": nginx}
+)
+
+// readForwarded reads the headers that Traefik and Caddy set, and that HAProxy is told to set.
+func readForwarded(h http.Header, q *Question) (err error) {
+	if q.Method, err = one(h, "X-Forwarded-Method"); err != nil {
+		return err
+	}
+	if q.Scheme, err = scheme(h, "X-Forwarded-Proto"); err != nil {
+		return err
+	}
+	if q.Host, err = one(h, "X-Forwarded-Host"); err != nil {
+		return err
+	}
+	q.Target, err = one(h, "X-Forwarded-Uri")
+	return err
+}
+
+// readOriginal reads the headers that the configuration of nginx sets, and that of ingress-nginx always.
+func readOriginal(h http.Header, q *Question) (err error) {
+	if q.Method, err = one(h, "X-Original-Method"); err != nil {
+		return err
+	}
+	whole, err := one(h, "X-Original-Url")
+	if err != nil {
+		return err
+	}
+	before, rest, ok := strings.Cut(whole, "://")
+	i := strings.IndexAny(rest, "/?#")
+	if !ok || i < 0 {
+		return malformed("X-Original-URL is no URL with a path")
+	}
+	q.Scheme, q.Host, q.Target = plainScheme(before), rest[:i], rest[i:]
+	return nil
+}
+
+// one returns the value of a header that must be there once.
+func one(h http.Header, name string) (string, error) {
+	values := h[name]
+	switch {
+	case len(values) == 0 || values[0] == "":
+		return "", malformed(name + " is missing")
+	case len(values) > 1:
+		return "", malformed(name + " is sent twice")
+	}
+	// A comma may stand in a path, but several values that something has joined must not be taken for one.
+	path, _, _ := strings.Cut(values[0], "?")
+	if strings.Contains(path, ",/") || strings.Contains(path, ",http") || (!strings.HasPrefix(path, "/") && !strings.Contains(path, "://") && strings.Contains(path, ",")) {
+		return "", malformed(name + " has several values")
+	}
+	return values[0], nil
+}
+
+func scheme(h http.Header, name string) (string, error) {
+	v, err := one(h, name)
+	return plainScheme(v), err
+}
+
+// plainScheme returns the scheme of HTTP for that of a WebSocket.
+func plainScheme(s string) string {
+	switch s = strings.ToLower(s); s {
+	case "ws":
+		return "http"
+	case "wss":
+		return "https"
+	}
+	return s
+}
+
+// agree refuses a question if a header of another kind of proxy says something else: the client has sent it, or two
+// proxies disagree. An empty one says nothing.
+func agree(h http.Header, q *Question) error {
+	same := func(want string) func(string) bool { return func(v string) bool { return v == want } }
+	fold := func(want string) func(string) bool { return func(v string) bool { return strings.EqualFold(v, want) } }
+	target := func(v string) bool { return v == q.Target || v == q.Scheme+"://"+q.Host+q.Target }
+	for name, ok := range map[string]func(string) bool{
+		"X-Forwarded-Method": same(q.Method), "X-Original-Method": same(q.Method),
+		"X-Forwarded-Proto": func(v string) bool { return plainScheme(v) == q.Scheme },
+		"X-Forwarded-Host":  fold(q.Host), "X-Original-Host": fold(q.Host),
+		"X-Forwarded-Uri": target, "X-Original-Url": target, "X-Original-Uri": target, "X-Rewrite-Url": target,
+	} {
+		for _, v := range h[name] {
+			if v != "" && !ok(v) {
+				return malformed(name + " says something else about the request")
+			}
+		}
+	}
+	return nil
+}
+
+// read are headers that decide, besides those of the proxies.
+var read = []string{
+	"Accept", "Access-Control-Request-Method", "Authorization", "Cookie", "Origin", "Referer", "Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", secretHeader,
+}
+
+// aliases returns the first header whose name some server takes for one that is read here. "": nobody has sent one.
+func aliases(h http.Header) string {
+	for name := range h {
+		if !strings.ContainsAny(name, "_.") {
+			continue
+		}
+		plain := http.CanonicalHeaderKey(strings.NewReplacer("_", "-", ".", "-").Replace(name))
+		if strings.HasPrefix(plain, "X-Forwarded-") || strings.HasPrefix(plain, "X-Original-") || slices.Contains(read, plain) {
+			return name
+		}
+	}
+	return ""
+}
