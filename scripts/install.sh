@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what the tests need and this machine lacks: a C compiler (the race detector needs one), Chromium, Node.js
-# with npm, Python's requests-oauthlib, Django, Authlib and PyJWT, PHP with SimpleSAMLphp, and the npm packages of e2e/node. It
-# installs on Debian and Ubuntu; on other systems it names the missing packages. It needs root or sudo only to install.
+# with npm, nginx, Python's requests-oauthlib, Django, Authlib and PyJWT, PHP with SimpleSAMLphp, and the npm packages
+# of e2e/node. It installs on Debian and Ubuntu; on other systems it names the missing packages. It needs root or sudo
+# only to install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,6 +19,7 @@ have npm || missing+=(npm)
 /usr/bin/python3 -c 'import jwt, cryptography' 2>/dev/null || missing+=(python3-jwt python3-cryptography)
 have curl || missing+=(curl ca-certificates)
 have openssl || missing+=(openssl)
+have nginx || [[ -x /usr/sbin/nginx ]] || missing+=(nginx-light)
 have php || missing+=(php-cli)
 [[ $(php -m 2>/dev/null) == *mbstring*xml* ]] || missing+=(php-xml php-mbstring)
 

@@ -54,8 +54,9 @@ var mayImport = map[string][]string{
 	"faults":                  {"storage", "internal/attacks"},
 	"bench":                   {"storage", "faults"},
 
-	"caddymodule/explain":       {"caddymodule/policy", "caddymodule/protect", "caddymodule/internal", "authz", "internal"},
-	"caddymodule/command/admin": {"caddymodule/explain", "caddymodule/protect", "caddymodule/internal", "caddymodule/client", "authz", "identity", "storage", "internal"},
+	"caddymodule/explain":        {"caddymodule/policy", "caddymodule/protect", "caddymodule/internal", "authz", "internal"},
+	"caddymodule/command/admin":  {"caddymodule/explain", "caddymodule/protect", "caddymodule/internal", "caddymodule/client", "authz", "identity", "storage", "internal"},
+	"caddymodule/command/doctor": {"internal/cookie"},
 
 	"internal/answers/modeltest": {"authz", "identity", "storage", "internal"}, // it asks everybody
 }
