@@ -103,6 +103,54 @@ func TestSigningInAgainAndAgainScansNoSessions(t *testing.T) {
 	}
 }
 
+// TestSigningInReadsNoOtherSessions: a person with many sessions does not slow the writes of others: a sign-in reads the
+// one that makes room, and not all of them.
+func TestSigningInReadsNoOtherSessions(t *testing.T) {
+	t.Parallel()
+	const most = 8
+	h := newHarness(t, func(c *identity.Config) { c.Session.PerPerson = most })
+	for range most {
+		h.browser().signIn(demo, demoPassword)
+		h.clock.Advance(time.Minute)
+	}
+	counted := &readsOf{Store: h.store.Store, table: "identity_session"}
+	h.store.Store = counted
+	for range most {
+		h.clock.Advance(time.Minute)
+		before := counted.n.Load()
+		h.browser().signIn(demo, demoPassword)
+		if n := counted.n.Load() - before; n > 2 { // 2: closures can run twice in tests
+			t.Errorf("%d sessions are read within updates, want the one that makes room", n)
+		}
+	}
+	if h.stored("identity_session") != most {
+		t.Errorf("%d sessions are stored, want %d", h.stored("identity_session"), most)
+	}
+}
+
+// readsOf counts the reads of one table within updates.
+type readsOf struct {
+	storage.Store
+	table string
+	n     atomic.Int64
+}
+
+type readingTx struct {
+	storage.Tx
+	of *readsOf
+}
+
+func (t readingTx) Get(key []byte) ([]byte, error) {
+	if strings.HasPrefix(string(key), t.of.table+"/") {
+		t.of.n.Add(1)
+	}
+	return t.Tx.Get(key)
+}
+
+func (s *readsOf) Update(ctx context.Context, fn func(storage.Tx) error) error {
+	return s.Store.Update(ctx, func(tx storage.Tx) error { return fn(readingTx{tx, s}) })
+}
+
 // listAsBefore stores the sessions of all persons as versions before did: a key for each.
 func (h *harness) listAsBefore() {
 	h.t.Helper()

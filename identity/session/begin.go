@@ -2,10 +2,8 @@ package session
 
 import (
 	"errors"
-	"slices"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -65,7 +63,7 @@ func (s *Service) Begin(tx storage.Tx, id, token, old string, rec Record) (sessi
 		}
 	}
 	if sessionID == id {
-		dropped, err := s.makeRoom(tx, rec.PersonID, rec.Seen)
+		dropped, err := s.makeRoom(tx, rec.PersonID, rec.Global, rec.Seen)
 		if err != nil {
 			return "", nil, err
 		}
@@ -80,67 +78,6 @@ func (s *Service) Begin(tx storage.Tx, id, token, old string, rec Record) (sessi
 		return "", nil, err
 	}
 	return sessionID, ended, keyRecords.Create(tx, rec.Cookie, keyRecord{SessionID: sessionID}, s.Collect(rec))
-}
-
-// makeRoom ends sessions of a person until there is room for one more: those that have ended by themselves, and one
-// that is still good, which it returns. Stores of earlier versions can hold more; then the number does not grow.
-func (s *Service) makeRoom(tx storage.Tx, personID string, now time.Time) (*Current, error) {
-	all, err := s.sessionsOf(tx, personID)
-	if err != nil || len(all) < s.cfg.PerPerson {
-		return nil, err
-	}
-	p, err := person.Records.Get(tx, personID)
-	if err != nil {
-		return nil, err
-	}
-	global, err := GlobalEpoch(tx)
-	if err != nil {
-		return nil, err
-	}
-	slices.SortStableFunc(all, func(a, b Session) int { return a.Record.Seen.Compare(b.Record.Seen) })
-	left := len(all)
-	var good []Session
-	for _, x := range all {
-		if s.alive(x.Record, global, now) && x.Record.Epoch == p.Epoch {
-			good = append(good, x)
-			continue
-		}
-		if err := s.End(tx, x.ID, x.Record); err != nil {
-			return nil, err
-		}
-		if left--; left < s.cfg.PerPerson {
-			return nil, nil //nolint:nilnil // there is room
-		}
-	}
-	if len(good) == 0 {
-		return nil, nil //nolint:nilnil // there is room
-	}
-	oldest := good[0]
-	return &Current{ID: oldest.ID, Session: oldest.Record, Person: p}, s.End(tx, oldest.ID, oldest.Record)
-}
-
-// sessionsOf returns the stored sessions of a person, ended ones too.
-func (s *Service) sessionsOf(tx storage.Tx, personID string) (out []Session, err error) {
-	list, err := s.move(tx, personID)
-	if err != nil {
-		return nil, err
-	}
-	var gone []string
-	for _, id := range list.Sessions {
-		rec, found, err := Records.Find(tx, id)
-		switch {
-		case err != nil:
-			return nil, err
-		case found && rec.PersonID == personID:
-			out = append(out, Session{id, rec})
-		default:
-			gone = append(gone, id)
-		}
-	}
-	if len(gone) == 0 {
-		return out, nil
-	}
-	return out, unlist(tx, personID, gone...)
 }
 
 // PerPerson is how many browsers of a person are recognised at once.

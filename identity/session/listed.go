@@ -1,8 +1,6 @@
 package session
 
 import (
-	"slices"
-
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -52,7 +50,7 @@ func (s *Service) move(tx storage.Tx, personID string) (listRecord, error) {
 			return list, err
 		}
 		if found && rec.PersonID == personID {
-			list.add(id, s.Collect(rec))
+			list.add(id, s.knownOf(rec), s.Collect(rec))
 		}
 	}
 	return list, lists.Put(tx, personID, list, list.Ends)
@@ -64,7 +62,7 @@ func (s *Service) enlist(tx storage.Tx, id string, rec Record) error {
 	if err != nil {
 		return err
 	}
-	list.add(id, s.Collect(rec))
+	list.add(id, s.knownOf(rec), s.Collect(rec))
 	return lists.Put(tx, rec.PersonID, list, list.Ends)
 }
 
@@ -82,6 +80,6 @@ func unlist(tx storage.Tx, personID string, ids ...string) error {
 		}
 		return nil
 	}
-	list.Sessions = slices.DeleteFunc(list.Sessions, func(id string) bool { return slices.Contains(ids, id) })
+	list.remove(ids...)
 	return lists.Put(tx, personID, list, list.Ends)
 }

@@ -68,16 +68,44 @@ type Record struct {
 type listRecord struct {
 	Sessions []string  `cbor:"1,keyasint,omitempty"`
 	Ends     time.Time `cbor:"2,keyasint"` // when the last of them can be collected, and the list with it
+	// Known is what is known of each session. Lists of earlier versions have none.
+	Known []knownRecord `cbor:"3,keyasint,omitempty"`
+}
+
+// knownRecord is what was known of a session when it was last read for its list. Times are in microseconds since 1970.
+type knownRecord struct {
+	_ struct{} `cbor:",toarray"`
+
+	Seen   int64
+	Ends   int64 // when it ends if it is not used again; 0: unknown
+	Epoch  int64 // of the person
+	Global int64
 }
 
 // add adds a session that can be collected at ends.
-func (l *listRecord) add(id string, ends time.Time) {
-	if !slices.Contains(l.Sessions, id) {
-		l.Sessions = append(l.Sessions, id)
+func (l *listRecord) add(id string, known knownRecord, ends time.Time) {
+	l.align()
+	if at := slices.Index(l.Sessions, id); at >= 0 {
+		l.Known[at] = known
+	} else {
+		l.Sessions, l.Known = append(l.Sessions, id), append(l.Known, known)
 	}
 	if ends.After(l.Ends) {
 		l.Ends = ends
 	}
+}
+
+// remove takes sessions out.
+func (l *listRecord) remove(ids ...string) {
+	l.align()
+	kept := 0
+	for i, id := range l.Sessions {
+		if !slices.Contains(ids, id) {
+			l.Sessions[kept], l.Known[kept] = id, l.Known[i]
+			kept++
+		}
+	}
+	l.Sessions, l.Known = l.Sessions[:kept], l.Known[:kept]
 }
 
 // BaseRecord is the level and the methods (amr) of a sign-in before it was raised.
