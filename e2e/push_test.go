@@ -51,6 +51,9 @@ func TestPushStepUp(t *testing.T) {
 	b.open(demand)
 	b.signIn(person, s.Password)
 	inspect(b, "push-send", string(axe))
+	if shown := b.text("main"); !strings.Contains(shown, "The shop") || !strings.Contains(shown, person) || !b.has(".who a") {
+		t.Errorf("the page does not say for which application and account it asks: %s", shown)
+	}
 	b.click("main form button")
 	number = b.text("p.number b")
 	got := pushes.next(t)
@@ -74,6 +77,9 @@ func TestPushStepUp(t *testing.T) {
 	phone.open(pushes.next(t).body["approve_url"])
 	phone.click("main form button[name=deny]")
 	inspect(phone, "push-denied", string(axe))
+	if !phone.has(`main a[href="/account/security/password"]`) {
+		t.Error("the page after a denial does not lead to a new password")
+	}
 	other.open(other.location())
 	inspect(other, "push-refused", string(axe))
 }

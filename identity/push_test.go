@@ -103,6 +103,9 @@ func TestPushStepUp(t *testing.T) {
 	if a := b.get("/next"); !strings.HasPrefix(a.url, "/step-up/push?flow=") || len(box.Take()) != 0 {
 		t.Fatalf("level 3 = %d %s", a.Code, a.url)
 	}
+	if got := words(b.get("/next")); !strings.Contains(got, "The shop") || !strings.Contains(got, "Not you?") || !strings.Contains(got, demo) {
+		t.Errorf("the page does not say for which application and account it asks:\n%s", got)
+	}
 	waiting, link := b.prompt(box)
 	number := waiting.number(t)
 	if waiting.Header().Get("Refresh") != "4" {
@@ -172,6 +175,9 @@ func TestPushDenied(t *testing.T) {
 	waiting, link := b.prompt(box)
 	if a := phone.post(phone.get(link), "deny", "yes"); a.Code != http.StatusSeeOther {
 		t.Fatalf("denying = %d", a.Code)
+	}
+	if a := phone.get(link); !strings.Contains(a.Body.String(), `href="/account/security/password"`) {
+		t.Errorf("the phone does not lead to a new password after a denial:\n%s", a.Body)
 	}
 	a := b.get(waiting.url)
 	if !strings.Contains(a.Body.String(), "denied on your phone") || h.events()["login.PromptDeniedEvent"] != 1 {

@@ -47,7 +47,11 @@ func (s *Service) readApproval(q *front.Request) (x approval, err error) {
 	case err != nil:
 		return x, err
 	case x.state != promptWaiting:
-		if err := s.phonePage(q, http.StatusOK, page.Push{Key: promptPages[x.state]}); err != nil {
+		in := page.Push{Key: promptPages[x.state]}
+		if x.state == promptDenied {
+			in.Change = front.SecurityPath + "/password"
+		}
+		if err := s.phonePage(q, http.StatusOK, in); err != nil {
 			return x, err
 		}
 		return x, front.ErrAnswered

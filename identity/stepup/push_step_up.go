@@ -51,7 +51,8 @@ func (s *Service) showPushStepUp(q *front.Request) error {
 }
 
 func (s *Service) pushStepUpPage(q *front.Request, x *stepUp, status int, in page.Push) (err error) {
-	in.Fill, in.Cancel = []any{"account", q.SignIn.Person.Username}, page.LocalPath(x.flow.Demand.Cancel)
+	in.Account, in.Another, in.Cancel = q.SignIn.Person.Username, front.AnotherInFlow(x.id), page.LocalPath(x.flow.Demand.Cancel)
+	in.Fill = []any{"account", in.Account}
 	if in.Key == "send" {
 		in.Action = pushURL(x.id)
 		if in.CSRF, err = s.front.FormToken(q, x.form(q.SignIn, &pushMethod)); err != nil {

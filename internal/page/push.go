@@ -19,6 +19,10 @@ type Push struct {
 	Refresh       bool // the page reloads every few seconds
 	Others        string
 	Cancel        string
+	// Account is the person who steps up, and Another the link for somebody else. Empty: the page is on the phone.
+	Account, Another string
+	// Change is the page for a new password. Empty: no link
+	Change string
 }
 
 // PushFact is a name and a value. Label is a message.
