@@ -103,8 +103,8 @@ func TestSigningInAgainAndAgainScansNoSessions(t *testing.T) {
 	}
 }
 
-// TestSigningInReadsNoOtherSessions: a person with many sessions does not slow the writes of others: a sign-in reads the
-// one that makes room, and not all of them.
+// TestSigningInReadsNoOtherSessions: a person with many sessions does not slow the writes of others: a sign-in reads
+// the one that makes room, and not all of them.
 func TestSigningInReadsNoOtherSessions(t *testing.T) {
 	t.Parallel()
 	const most = 8
