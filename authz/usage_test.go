@@ -57,6 +57,37 @@ func TestUsageLimit(t *testing.T) {
 	h.Invariants(t)
 }
 
+// A gateway elsewhere that has let a request in looks again while the answer lasts. That is no further use.
+func TestUsageLimitLooksAgain(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t, authztest.WithConfig(limited))
+	token := own(h, "scope", "two.read").Text("access_token")
+	again := func() *authztest.Response {
+		return h.Post("/oauth/api/v2/token/introspect", url.Values{"token": {token}, "recheck": {"true"}}, authztest.Basic("ops", authztest.Secret("ops"))...)
+	}
+	for n := range 2 {
+		for range 3 {
+			if got := again().JSON(); got["active"] != true || got["usage_limit"] != 2.0 {
+				t.Errorf("after %d uses, looking again = %v", n, got)
+			}
+		}
+		if res := h.Introspect(token); res.JSON()["usage_count"] != float64(n+1) {
+			t.Errorf("use %d = %s, though looking again is no use", n+1, res.Body)
+		}
+	}
+	if got := again().JSON(); got["active"] != true {
+		t.Errorf("a token that this request has used up = %v, want it active until it expires", got)
+	}
+	if res := h.Introspect(token); res.Body != `{"active":false}` {
+		t.Errorf("the third use = %s, want it inactive", res.Body)
+	}
+	h.Revoke("reports", token)
+	if res := again(); res.Body != `{"active":false}` {
+		t.Errorf("looking again at a revoked token = %s, want it inactive", res.Body)
+	}
+	h.Invariants(t)
+}
+
 func TestUsageLimitOfAPerson(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, authztest.WithConfig(limited))
