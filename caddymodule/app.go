@@ -124,9 +124,10 @@ type App struct {
 
 	credentials secret.String // key of the credentials API; empty: it takes no passwords
 
-	mu      sync.Mutex // guards sites and guarded
+	mu      sync.Mutex // guards sites, guarded and probes
 	sites   map[string]bool
-	guarded map[string][]string // place of a protect without matcher -> the addresses of its site
+	guarded map[string][]string                      // place of a protect without matcher -> the addresses of its site
+	probes  []func(context.Context) *finding.Finding // what check asks sites about
 
 	running atomic.Pointer[instance] // nil before Start and after Cleanup
 	ready   chan struct{}            // closed when Start or Cleanup is done
@@ -263,6 +264,13 @@ func (a *App) loadStorage() error {
 
 func (a *App) newPages(key []byte) (*page.Renderer, error) {
 	return page.New(page.Config{Brand: a.brand, Locales: a.persons.Locales, Issuer: a.issuer.String(), Key: key, Extension: a.extension, Icons: a.idps.Icons(), Logos: a.logos(), EmailUsernames: a.persons.EmailUsernames, Log: a.log})
+}
+
+// Probe implements protect.App.
+func (a *App) Probe(ask func(context.Context) *finding.Finding) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.probes = append(a.probes, ask)
 }
 
 // RegisterSite names the origins of a site that declares login. Sites do so while they are provisioned, before Start.

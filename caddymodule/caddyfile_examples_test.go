@@ -1,7 +1,11 @@
 package caddymodule_test
 
 import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -170,7 +174,16 @@ var values = map[string]string{
 // TestCaddyfileExamples: each example is a part of a Caddyfile that Caddy adapts and provisions.
 func TestCaddyfileExamples(t *testing.T) {
 	dir := t.TempDir()
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, content := range map[string]string{
+		"ops.pem":  string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
 		"logo.png": picture, "settings.json": "{}", "pwned.txt": "", "federation.pem": "", "extension/en.json": "{}",
 	} {
 		file := filepath.Join(dir, name)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -190,11 +191,30 @@ func (a *App) examineStart(i *instance) error {
 	return nil
 }
 
+// probed asks the servers elsewhere that sites depend on.
+func (a *App) probed(ctx context.Context) (out []finding.Finding) {
+	a.mu.Lock()
+	probes := slices.Clone(a.probes)
+	a.mu.Unlock()
+	found := make([]*finding.Finding, len(probes))
+	var all sync.WaitGroup
+	for i, probe := range probes {
+		all.Go(func() { found[i] = probe(ctx) })
+	}
+	all.Wait()
+	for _, f := range found {
+		if f != nil {
+			out = append(out, *f)
+		}
+	}
+	return out
+}
+
 // findings are those of the configuration and those of this moment.
 func (i *instance) findings(ctx context.Context, a *App) ([]finding.Finding, error) {
 	now, err := i.examine(ctx, a)
 	all := a.findings.All()
-	for _, f := range now {
+	for _, f := range append(now, a.probed(ctx)...) {
 		if !slices.Contains(all, f) {
 			all = append(all, f)
 		}

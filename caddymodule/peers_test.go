@@ -129,7 +129,8 @@ func TestPeersMissingParts(t *testing.T) {
 		for name, site := range map[string]string{
 			"groups": "groups {$GATEHOUSE_NOT_SET}", "groups at run time": "groups {env.GATEHOUSE_NOT_SET}", "a file of groups": "groups {file./nonexistent/groups}", "scopes": "scopes {env.GATEHOUSE_NOT_SET}",
 			"level": "level {env.GATEHOUSE_NOT_SET}", "partition": "partition {env.GATEHOUSE_NOT_SET}", "audience": "audience {env.GATEHOUSE_NOT_SET}", "public": "public {env.GATEHOUSE_NOT_SET}",
-			"another authorization server": "introspect https://auth.example.com/x", "a policy": "policy staff", "a header": "headers {env.GATEHOUSE_NOT_SET} sub", "an empty list": "groups",
+			"another authorization server": "introspect https://auth.example.com/x", "its secret": "introspect https://auth.example.com/x {\n\t\t\tclient ops {env.GATEHOUSE_NOT_SET}\n\t\t}",
+			"its key": "introspect https://auth.example.com/x {\n\t\t\tclient ops\n\t\t\tkey /nonexistent/key.pem\n\t\t}", "a policy": "policy staff", "a header": "headers {env.GATEHOUSE_NOT_SET} sub", "an empty list": "groups",
 		} {
 			s.site = "protect {\n\t\t" + site + "\n\t}"
 			if err := s.tryLoad(); err == nil {

@@ -146,13 +146,14 @@ func (*issuer) Origin(r *http.Request) event.Origin {
 	return event.Origin{ClientIP: ip}
 }
 
-func (*issuer) RequestReaders() []idp.RequestReader { return nil }
-func (*issuer) ScopeLevel(string) int               { return 0 }
-func (i *issuer) Policy(name string) *policy.Policy { return i.policies[name] }
-func (*issuer) Known() (scopes, groups []string)    { return nil, nil }
-func (*issuer) Guard(string, []string)              {}
-func (*issuer) Found(finding.Finding)               {}
-func (*issuer) RegisterSite(...string)              {}
+func (*issuer) RequestReaders() []idp.RequestReader          { return nil }
+func (*issuer) ScopeLevel(string) int                        { return 0 }
+func (i *issuer) Policy(name string) *policy.Policy          { return i.policies[name] }
+func (*issuer) Known() (scopes, groups []string)             { return nil, nil }
+func (*issuer) Guard(string, []string)                       {}
+func (*issuer) Found(finding.Finding)                        {}
+func (*issuer) Probe(func(context.Context) *finding.Finding) {}
+func (*issuer) RegisterSite(...string)                       {}
 
 // ann is a person in the groups staff and writers.
 func ann(groups ...string) *token.Introspection {

@@ -37,12 +37,12 @@ func (p *Policy) Findings(label string, scopes, groups []string) (out []finding.
 
 // hides tells whether a rule lets everybody in who could reach a later one.
 func (r *Rule) hides(later *Rule) bool {
-	return r.Need.isEmpty() && len(r.When) == 0 && (r.raw == "" || r.raw == later.raw)
+	return r.Need.IsEmpty() && len(r.When) == 0 && (r.raw == "" || r.raw == later.raw)
 }
 
 // coveredBy returns a public path that covers all paths of a rule about persons.
 func (p *Policy) coveredBy(r *Rule) string {
-	if r.Need.isEmpty() || len(r.paths) == 0 {
+	if r.Need.IsEmpty() || len(r.paths) == 0 {
 		return ""
 	}
 	for _, open := range p.Public {

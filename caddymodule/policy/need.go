@@ -65,7 +65,8 @@ func (n *Need) RequiredLevel() int { return n.level }
 // OldestSignIn is the greatest age of the sign-in. 0: any.
 func (n *Need) OldestSignIn() time.Duration { return n.maxAge }
 
-func (n *Need) isEmpty() bool {
+// IsEmpty tells whether nothing is asked.
+func (n *Need) IsEmpty() bool {
 	return len(n.Groups)+len(n.Scopes)+len(n.Claims)+len(n.Persons)+len(n.Clients)+len(n.Providers) == 0 && n.Level == "" && n.MaxAge == ""
 }
 

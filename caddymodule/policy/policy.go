@@ -79,7 +79,7 @@ var errDenyAll = errors.New("deny: this rule refuses everybody everything: name 
 
 // everything tells whether a rule has no part that could fail to fit.
 func (r *Rule) everything() bool {
-	return len(r.Match) == 0 && r.raw == "" && r.Need.isEmpty() && len(r.When) == 0
+	return len(r.Match) == 0 && r.raw == "" && r.Need.IsEmpty() && len(r.When) == 0
 }
 
 // rules are all rules, in the order in which they are asked.
@@ -249,4 +249,4 @@ func (r *Rule) open(now time.Time) bool {
 }
 
 // refuses tells whether the person part of a deny rule fits. That of a stranger is unknown, so that it does not.
-func (r *Rule) refuses(who Facts) bool { return r.Need.isEmpty() || r.Need.Judge(who) == Allowed }
+func (r *Rule) refuses(who Facts) bool { return r.Need.IsEmpty() || r.Need.Judge(who) == Allowed }

@@ -100,6 +100,7 @@ func parseProtect(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //		session     <duration>
 //		replay      on|off
 //		strip_token
+//		introspect  <url> { ... }
 //	}
 func (p *Protect) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if !d.Next() {
@@ -141,6 +142,7 @@ func (p *Protect) subdirectives() options.Subdirectives {
 		"session":     options.Value(&p.Session, options.CheckDuration),
 		"replay":      options.Value(&p.Replay, checkOnOff),
 		"strip_token": options.Flag(&p.StripToken),
+		"introspect":  p.readIntrospect,
 	})
 	return known
 }

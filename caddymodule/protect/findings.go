@@ -21,6 +21,10 @@ func (p *Protect) findings(scopes, groups []string) (out []finding.Finding) {
 	if p.open {
 		warn("", "the matcher leaves all other paths of the site open to everybody", "protect the whole site, and name the open paths with `public`")
 	}
+	if p.Introspect != nil { // whose scopes and groups are not known here
+		p.remoteFindings(warn)
+		return out
+	}
 	for _, s := range p.Scopes {
 		if !slices.Contains(scopes, s) {
 			warn("scopes", fmt.Sprintf("no client and no scope block names the scope %q, so no token of this configuration has it", s),

@@ -26,6 +26,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/introspect"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -38,8 +39,8 @@ func init() {
 }
 
 // Protect stands in front of upstreams and lets a request pass only with a bearer token (RFC 6750) of the authorization
-// server of this configuration or, with login, a browser session. Every request is looked up again, so a revocation
-// counts at once. A lookup that fails refuses the request.
+// server of this configuration (or, with introspect, of one elsewhere) or, with login, a browser session. Every request
+// is looked up again, so a revocation counts at once. A lookup that fails refuses the request.
 //
 // Identity headers that the client sent are deleted, in every spelling, before the handler sets its own. It sets
 // {http.auth.user.id} (the subject) and {http.auth.user.<claim>}.
@@ -90,9 +91,8 @@ type Protect struct {
 	StripToken bool `json:"strip_token,omitempty"`
 	// The oldest sign-in that this site accepts from a browser. Default: any, while the issuer's session lasts.
 	Session options.Duration `json:"session,omitempty"`
-	// Not supported yet: a configuration that sets it is refused. It is kept for the introspection of tokens of other
-	// issuers.
-	Introspect any `json:"introspect,omitempty"`
+	// The authorization server elsewhere whose bearer tokens are accepted, instead of those of this issuer. Default: none.
+	Introspect *introspect.Options `json:"introspect,omitempty"`
 	// The addresses of the site, which `caddy gatehouse check` asks. Default: the origins.
 	Sites []string `json:"sites,omitempty"`
 	// Where the directive and its options stand in the Caddyfile, as file:line, for messages. Default: unknown.
@@ -121,6 +121,7 @@ type Protect struct {
 	rules    *policy.Policy
 	idps     []idp.RequestReader // their headers must not go upstream from other peers either
 	realm    string              // start of every challenge
+	remote   *introspect.Server  // nil: tokens are those of the local authority
 
 	name   string // of the site in metrics and traces: a host of the configuration. Empty: it is not known
 	passes *atomic.Pointer[passCounter]
@@ -175,6 +176,8 @@ type App interface {
 	Guard(place string, sites []string)
 	// Found reports what is wrong with the configuration.
 	Found(f finding.Finding)
+	// Probe adds a question to others that `caddy gatehouse check` asks. nil: nothing is wrong.
+	Probe(ask func(context.Context) *finding.Finding)
 	// RegisterSite names the origins of a site that declares login. Sites do so while they are provisioned.
 	RegisterSite(origins ...string)
 }
@@ -231,6 +234,9 @@ func (p *Protect) ProvisionIn(ctx caddy.Context, a App) error {
 		return err
 	}
 	scopes, groups := a.Known()
+	if p.remote != nil { // the server elsewhere has others
+		scopes, groups = nil, nil
+	}
 	for _, f := range slices.Concat(p.findings(scopes, groups), p.rules.Findings("protect", scopes, groups)) {
 		a.Found(f)
 	}
@@ -238,7 +244,7 @@ func (p *Protect) ProvisionIn(ctx caddy.Context, a App) error {
 	if p.Login {
 		a.RegisterSite(p.Origins...)
 	}
-	return nil
+	return p.provisionRemote(ctx, a)
 }
 
 // raiseReach adds the levels that the scopes of the site need.
@@ -269,6 +275,9 @@ func (p *Protect) setUp(res *options.Resolver) error {
 	if p.Assertion != "" {
 		p.Assertion = http.CanonicalHeaderKey(res.Plain("assertion", p.Assertion, checkIdentityHeader))
 	}
+	if p.Introspect != nil {
+		p.Introspect.SetUp(res)
+	}
 	if err := p.consistent(); err != nil {
 		res.Fail("%v", err)
 	}
@@ -297,14 +306,15 @@ func (p *Protect) setUp(res *options.Resolver) error {
 	if p.recheck == 0 {
 		p.recheck = recheckEvery
 	}
+	if err := p.openRemote(); err != nil {
+		return err
+	}
 	return p.setSites()
 }
 
 // consistent checks rules between several options, for the Caddyfile and for JSON.
 func (p *Protect) consistent() error {
 	switch {
-	case p.Introspect != nil:
-		return fmt.Errorf("introspect %w: tokens are those of the issuer in this configuration", options.ErrNotSupported)
 	case p.Login && len(p.Origins) == 0:
 		return errors.New("login: name the site's origin, such as login https://wiki.example.com")
 	case !p.Login && len(p.Origins) > 0:
@@ -318,6 +328,9 @@ func (p *Protect) consistent() error {
 		if slices.ContainsFunc(p.headers[:i], func(o IdentityHeader) bool { return sameField(o.Name, h.Name) }) {
 			return fmt.Errorf("headers: %s is set twice", h.Name)
 		}
+	}
+	if err := p.consistentRemote(); err != nil {
+		return err
 	}
 	return p.assertable()
 }

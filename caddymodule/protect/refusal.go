@@ -46,7 +46,7 @@ func (f *refusal) by(reason refusals.Reason) *refusal {
 
 // cannotTell refuses a request whose credential could not be looked up.
 func cannotTell(cause error) refusal {
-	return refusal{reason: refusals.Unavailable, status: http.StatusServiceUnavailable, code: "temporarily_unavailable", text: "try again later", page: "error.unavailable", cause: cause}
+	return refusal{reason: refusals.ReasonOf(cause, refusals.Unavailable), status: http.StatusServiceUnavailable, code: "temporarily_unavailable", text: "try again later", page: "error.unavailable", cause: cause}
 }
 
 // reasons of the verdicts.

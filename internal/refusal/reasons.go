@@ -80,6 +80,8 @@ const (
 	// not a verdict: it could not be told
 	Unavailable Reason = "unavailable"
 	Internal    Reason = "internal_error"
+	// and what another server has to say is missing
+	AuthorityUnavailable Reason = "authority_unavailable"
 )
 
 // meaning is what operators read: a clause that says why, and a sentence that says what would let the caller in.
@@ -154,6 +156,11 @@ var meanings = map[Reason]meaning{
 
 	Unavailable: {"the server could not look it up", "Try again in a moment. If it goes on, look at the storage: caddy gatehouse check."},
 	Internal:    {"the server failed", "Look in the log for the reference."},
+
+	AuthorityUnavailable: {
+		"the authorization server elsewhere (introspect) did not answer, or not in a valid way",
+		"Look at its address, its state and the client: caddy gatehouse check. The log line says what is wrong.",
+	},
 }
 
 // Why is the meaning of a reason for operators: a clause without a period.
