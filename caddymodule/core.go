@@ -23,6 +23,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/caddymodule/metrics"
+	"github.com/gatehouse-id/gatehouse/internal/decision"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -45,6 +46,7 @@ type openStore struct {
 	pace    *beginPace
 	keeper  *event.Keeper // of the store's events
 	refused *refusal.Recorder
+	decided *decision.Recorder
 	log     *zap.Logger
 
 	recorder atomic.Pointer[event.Recorder] // of the newest configuration; nil: none has started yet
@@ -67,6 +69,7 @@ func newOpenStore(store storage.Store, options string, log *zap.Logger) *openSto
 		r.OnReopen(o.reopened)
 	}
 	o.refused = refusal.NewRecorder(store, o.metrics, nil, nil, log.Named("refusals"))
+	o.decided = decision.NewRecorder(store, nil, log.Named("decisions"))
 	o.metrics.Unkept = o.refused.Lost
 	work, stop := context.WithCancel(context.Background())
 	o.stop = stop
@@ -75,6 +78,7 @@ func newOpenStore(store storage.Store, options string, log *zap.Logger) *openSto
 		var workers sync.WaitGroup
 		workers.Go(func() { o.keeper.Run(work) })
 		workers.Go(func() { o.refused.Run(work) })
+		workers.Go(func() { o.decided.Run(work) })
 		workers.Wait()
 	}()
 	return o

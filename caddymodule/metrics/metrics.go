@@ -38,6 +38,7 @@ type Metrics struct {
 	signIns        *prometheus.CounterVec // by result, reason, method and provider
 	stepUps        *prometheus.CounterVec // by result, reason and method
 	tokenErrors    *prometheus.CounterVec // by error
+	shadows        *prometheus.CounterVec // requests at sites with shadow rules
 	sites          *prometheus.CounterVec // requests at protect, by site, result and reason
 
 	// Unkept counts refusals whose references are not kept.
@@ -90,6 +91,9 @@ func New(s storage.Store, k *event.Keeper) *Metrics {
 	m.signIns = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "gatehouse_sign_ins_total", Help: "Sign-ins, by result (ok, refused), reason of a refusal, method and identity provider.",
 	}, []string{"result", "reason", "method", "idp"})
+	m.shadows = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "gatehouse_policy_shadow_total", Help: "Requests at sites with shadow rules, by site, the shadow rule that would decide, the verdict, and the verdict of the shadow rules.",
+	}, []string{"site", "rule", "live", "shadow"})
 	m.sites = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "gatehouse_protect_requests_total", Help: "Requests that protect has judged, by site, result (allowed, sign_in, refused) and reason.",
 	}, []string{"site", "result", "reason"})
@@ -165,6 +169,7 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	m.stepUps.Describe(ch)
 	m.tokenErrors.Describe(ch)
 	m.sites.Describe(ch)
+	m.shadows.Describe(ch)
 	for _, d := range []*prometheus.Desc{descUpdates, descCommits, descRecords, descSync, descLastSync, descFree, descReopened, descHashed, descQueue, descCertificate, descBuild, descWaiting, descSessions, descUnkept, descSealed, descCollected, descGrowth, descBytes, descBehind} {
 		ch <- d
 	}
@@ -187,6 +192,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.stepUps.Collect(ch)
 	m.tokenErrors.Collect(ch)
 	m.sites.Collect(ch)
+	m.shadows.Collect(ch)
 	ch <- prometheus.MustNewConstMetric(descUnkept, prometheus.CounterValue, float64(m.Unkept()))
 	st := m.events()
 	ch <- prometheus.MustNewConstMetric(descSealed, prometheus.CounterValue, float64(st.Sealed))
@@ -343,6 +349,11 @@ func (m *Metrics) CountCode(f *refusal.Refusal) {
 // CountSite counts a request that a site has not let pass. The site is named in the configuration.
 func (m *Metrics) CountSite(site, result, reason string) {
 	m.sites.WithLabelValues(site, result, reason).Inc()
+}
+
+// CountShadow counts a request at a site with shadow rules. Site and rule are named in the configuration.
+func (m *Metrics) CountShadow(site, rule, live, shadow string) {
+	m.shadows.WithLabelValues(site, rule, live, shadow).Inc()
 }
 
 // SitePasses returns the counter of the requests that a site lets pass.

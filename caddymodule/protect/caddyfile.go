@@ -96,6 +96,7 @@ func parseProtect(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //		policy      <name>...
 //		allow       { ... }
 //		deny        { ... }
+//		shadow      { ... }
 //		preflight
 //		session     <duration>
 //		replay      on|off
@@ -138,6 +139,7 @@ func (p *Protect) subdirectives() options.Subdirectives {
 		"headers":     p.readHeader,
 		"assertion":   p.readAssertion,
 		"public":      options.Values(&p.Public, CheckPublic),
+		"shadow":      p.readShadow,
 		"preflight":   options.Flag(&p.Preflight),
 		"session":     options.Value(&p.Session, options.CheckDuration),
 		"replay":      options.Value(&p.Replay, checkOnOff),

@@ -111,8 +111,10 @@ func TestTrace(t *testing.T) {
 // sites counts requests, as the metrics do.
 type sites struct{ vec *prometheus.CounterVec }
 
-func (sites) CountIntrospection(string) {}
-func (sites) CountPanic()               {}
+func (sites) CountIntrospection(string)                    {}
+func (sites) CountPanic()                                  {}
+func (s sites) CountShadow(string, string, string, string) {}
+
 func (s sites) CountSite(site, result, reason string) {
 	s.vec.WithLabelValues(site, result, reason).Inc()
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/introspect"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/decision"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
@@ -82,6 +83,8 @@ type Protect struct {
 	Policies []string `json:"policies,omitempty"`
 	// The rules of the site itself. Default: none.
 	Rules policy.Policy `json:"rules,omitzero"`
+	// Rules that are tried on every request that needs a credential, counted, and not enforced. Default: none.
+	Shadow *Shadow `json:"shadow,omitempty"`
 	// Whether CORS preflights go on without a credential, for APIs that scripts of other origins call. Default: false.
 	Preflight bool `json:"preflight,omitempty"`
 	// Whether a form that meets an ended session is kept for ten minutes, so that it can be sent after the sign-in: on or
@@ -142,6 +145,7 @@ type Entrance struct {
 	Pages     *page.Renderer
 	Counter   counter                  // nil: nothing is counted
 	Refusals  *refusals.Recorder       // nil: refusals are logged alone
+	Decisions *decision.Recorder       // nil: what shadow rules would decide is counted alone
 	Admit     func(*http.Request) bool // whether a stranger may begin one more sign-in; nil: always
 	Leave     func()
 
@@ -154,6 +158,8 @@ type counter interface {
 	CountPanic()
 	// CountSite counts a request that a site has not let pass: result is refused or sign_in.
 	CountSite(site, result, reason string)
+	// CountShadow counts a request at a site with shadow rules, by the one that would decide and both verdicts.
+	CountShadow(site, rule, live, shadow string)
 	// SitePasses returns the counter of the requests that a site lets pass.
 	SitePasses(site string) prometheus.Counter
 }
@@ -426,6 +432,10 @@ func (p *Protect) judge(g *passage, rec *arrival) (passed bool) {
 	}
 	if err := p.selectRules(g); err != nil {
 		return p.answer(g, cannotTell(err))
+	}
+	if p.Shadow != nil {
+		tried := p.try(g)
+		defer func() { tried(passed) }()
 	}
 	if c.token == "" {
 		v, d := p.decide(g.rules, nil, c.site != nil)

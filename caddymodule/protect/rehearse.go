@@ -74,6 +74,7 @@ func (p *Protect) Rehearse(w http.ResponseWriter, r *http.Request, c Caller, nex
 		return Entrance{Authority: stand, Assertions: stand, Leave: func() {}}, nil
 	}
 	q.log, q.now, q.origin = zap.NewNop(), func() time.Time { return c.Now }, func(*http.Request) event.Origin { return event.Self }
+	q.Shadow = nil
 	out := Rehearsal{Place: p.Place()}
 	if p.Login && strings.HasPrefix(original(r).Path, ownPrefix) {
 		out.Verdict, out.Why = Open, "it is a page of Gatehouse itself, such as the sign-out"

@@ -33,8 +33,15 @@ var rehearsedSites = []string{
 	rulesOfSite,
 	rulesOfSite + `,"login":true,"origins":["https://site.test"],"session":"12h","preflight":true`,
 	`"login":true,"level":"3","origins":["https://site.test"],"public":["/open/*"]`,
+	// What only tries changes nothing.
+	rulesOfSite + `,"login":true,"origins":["https://site.test"],` + triedRules,
+	`"login":true,"origins":["https://site.test"],` + triedRules,
 	`"partitions":["other"],"headers":[{"name":"X-User","claim":"sub"},{"name":"X-Groups","claim":"groups"}]`,
 }
+
+const triedRules = `"shadow":{"need":{"max_age":"1h"},"rules":{
+	"deny":[{"name":"offices","match":[{"path":["/office/*","/admin/*"]}],"need":{"groups":["staff"]}}],
+	"allow":[{"name":"strong","match":[{"method":["GET"]}],"need":{"level":"3"}}]}}`
 
 // What is told of a request is what the same request gets: whether it passes, the answer, and the headers that go up.
 func TestExplainedAsLive(t *testing.T) {

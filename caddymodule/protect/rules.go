@@ -39,6 +39,11 @@ func (p *Protect) loadRules(ctx caddy.Context, named func(string) *policy.Policy
 		return fmt.Errorf("protect: policy: %w", err)
 	}
 	p.byPath = p.byPath || p.rules.ByPath()
+	if p.Shadow != nil {
+		if err := p.Shadow.load(ctx, res, named); err != nil {
+			return options.AtPlace(p.Places.Of("protect: shadow"), err)
+		}
+	}
 	return nil
 }
 
@@ -71,12 +76,17 @@ var outcomes = map[policy.Outcome]verdict{policy.SignIn: noCredentials, policy.S
 // decide applies what the site asks of every request, and its rules. It does not look at the request, so that it can be
 // called again while the answer is written.
 func (p *Protect) decide(rules policy.Selection, who *token.Introspection, browser bool) (verdict, policy.Decision) {
+	return p.decideBy(&p.Need, rules, who, browser)
+}
+
+// decideBy is decide with another need.
+func (p *Protect) decideBy(need *policy.Need, rules policy.Selection, who *token.Introspection, browser bool) (verdict, policy.Decision) {
 	v := p.examine(who, browser)
 	facts := policy.Facts{Who: who, Browser: browser, Now: p.now()}
 	switch v {
 	case allowed:
-		if outcome := p.Need.Judge(facts); outcome != policy.Allowed {
-			d := policy.Decision{Outcome: outcome, Need: &p.Need}
+		if outcome := need.Judge(facts); outcome != policy.Allowed {
+			d := policy.Decision{Outcome: outcome, Need: need}
 			if outcome == policy.Denied {
 				return needUnmet, d
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/internal/decision"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -21,17 +22,18 @@ import (
 // Instance is the running configuration, as the operations of the admin API work on it. It stays open until Leave is
 // called.
 type Instance struct {
-	Issuer   string
-	Authz    *authz.Server
-	Identity *identity.Service
-	Config   *config.Service
-	Store    storage.Store
-	Scopes   []string // that the configuration and the standards name
-	Sites    []string // addresses that let nobody in without credentials
-	Place    string   // where the records lie
-	Free     uint64   // bytes of free space there; 0: unknown
-	Refusals *refusal.Recorder
-	Log      *zap.Logger
+	Issuer    string
+	Authz     *authz.Server
+	Identity  *identity.Service
+	Config    *config.Service
+	Store     storage.Store
+	Scopes    []string // that the configuration and the standards name
+	Sites     []string // addresses that let nobody in without credentials
+	Place     string   // where the records lie
+	Free      uint64   // bytes of free space there; 0: unknown
+	Refusals  *refusal.Recorder
+	Decisions *decision.Recorder
+	Log       *zap.Logger
 
 	// Check tells whether it can serve and write. reason is the part of the error that is safe to show to anyone.
 	Check func(ctx context.Context) (reason string, err error)

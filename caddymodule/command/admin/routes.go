@@ -51,6 +51,7 @@ func (AdminAPI) Routes() []caddy.AdminRoute {
 		"GET /gatehouse/events/verify":              adminVerifyEvents,
 		"GET /gatehouse/why":                        adminWhy,
 		"POST /gatehouse/explain":                   reading(adminExplain),
+		"GET /gatehouse/decisions":                  adminListDecisions,
 		"GET /gatehouse/idps":                       adminListProviders,
 		"GET /gatehouse/idps/test":                  adminTestProvider,
 		"POST /gatehouse/mail/test":                 reading(adminTestMail),

@@ -33,6 +33,7 @@ var Protect = Block{
 			Text: "Paths that need no credential: exact ones, and with `/*` at the end all below. With this option a request whose path is not canonical is refused.",
 		},
 		siteNeed, sitePolicy, siteAllow, siteDeny,
+		{Word: "shadow", Default: "none", Text: "Rules that are tried and not enforced.", Blocks: []*Block{&Shadow}},
 		{Word: "preflight", Default: "they need a credential, too", Text: "CORS preflights go on without a credential, for APIs that scripts of other origins call.", Example: "preflight"},
 		{Word: "session", Arguments: "<duration>", Default: "any, while the session of the issuer lasts", Text: "The oldest sign-in that the site accepts from a browser.", Example: "login\nsession 12h"},
 		{

@@ -1,0 +1,149 @@
+package protect
+
+import (
+	"fmt"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
+	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	"github.com/gatehouse-id/gatehouse/internal/decision"
+	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
+)
+
+// Shadow is rules that are tried and not enforced. They stand in place of need, the policies and the rules of the site;
+// what else the site asks is asked of both. (docs/decisions.md#shadow-rules)
+type Shadow struct {
+	// What is asked of every caller. Default: nothing.
+	Need policy.Need `json:"need,omitzero"`
+	// The policies of the app that are tried. Default: none.
+	Policies []string `json:"policies,omitempty"`
+	// The rules. Default: none.
+	Rules policy.Policy `json:"rules,omitzero"`
+
+	rules *policy.Policy
+}
+
+// readShadow reads the block:
+//
+//	shadow {
+//		need    groups|scopes|level|max_age|claim|person|client|provider <value>...
+//		policy  <name>...
+//		allow   { ... }
+//		deny    { ... }
+//	}
+func (p *Protect) readShadow(d *caddyfile.Dispenser) error {
+	if p.Shadow != nil {
+		return d.Err("shadow is already set: keep one of them")
+	}
+	if d.NextArg() {
+		return d.Errf("shadow: unexpected argument %q: its rules stand in a block", d.Val())
+	}
+	s := new(Shadow)
+	known := s.Rules.Subdirectives()
+	known["need"], known["policy"] = s.Need.ReadLine, options.Values(&s.Policies, nil)
+	p.Shadow = s
+	return options.ReadBlock(d, "shadow", &reference.Shadow, known)
+}
+
+// load prepares the rules.
+func (s *Shadow) load(ctx caddy.Context, res *options.Resolver, named func(string) *policy.Policy) error {
+	if s.Need.SetUp(res); res.Err() != nil {
+		return fmt.Errorf("protect: shadow: need: %w", res.Err())
+	}
+	if err := s.Rules.Provision(ctx, "protect: shadow", res); err != nil {
+		return err
+	}
+	var all []*policy.Policy
+	for _, name := range s.Policies {
+		found := named(name)
+		if found == nil {
+			return fmt.Errorf("protect: shadow: there is no policy %s: write it in the global block, as `policy %s { ... }`", name, name)
+		}
+		all = append(all, found)
+	}
+	s.rules = policy.Join(append(all, &s.Rules)...)
+	return nil
+}
+
+// try chooses the shadow rules that concern a request, before it changes on its way. What is returned is called once
+// the request has been decided, with whether it passes.
+func (p *Protect) try(g *passage) func(passed bool) {
+	chosen, err := p.Shadow.rules.Select(g.r)
+	if err != nil {
+		p.log.Warn("shadow rules cannot be tried", zap.Error(err))
+		return func(bool) {}
+	}
+	return func(passed bool) { p.compare(g, chosen, passed) }
+}
+
+// compare decides by the shadow rules and counts, keeps and tells what differs.
+func (p *Protect) compare(g *passage, chosen policy.Selection, passed bool) {
+	live := Allow
+	if !passed {
+		if g.reason == refusals.Unavailable || g.reason == refusals.Internal || g.reason == "" {
+			return // not a verdict
+		}
+		live = kept(g.reason)
+	}
+	shadow := Allow
+	v, d := p.decideBy(&p.Shadow.Need, chosen, g.who, g.site != nil)
+	if v != allowed {
+		shadow = kept(reasons[v])
+	}
+	rule := ""
+	if d.Rule != nil {
+		rule = d.Rule.Label()
+	}
+	in := g.entrance
+	if in.Counter != nil {
+		in.Counter.CountShadow(p.name, rule, string(live), string(shadow))
+	}
+	out := p.describe(g)
+	out.Live, out.Shadow, out.ShadowRule = string(live), string(shadow), rule
+	if g.decision.Rule != nil {
+		out.LiveRule = g.decision.Rule.Label()
+	}
+	if in.Decisions.Record(&out); live.Passes() == shadow.Passes() || out.PersonID == "" {
+		return
+	}
+	if in.Decisions.Once(out.Site, rule, out.PersonID) {
+		p.log.Info("shadow rule differs", zap.String("site", p.name), zap.String("rule", rule), zap.String("live", out.Live), zap.String("shadow", out.Shadow),
+			zap.String("person_id", out.PersonID), zap.String("username", out.Username), zap.String("method", out.Method), zap.String("path", out.Path))
+	}
+}
+
+// kept is the verdict of a reason.
+func kept(reason refusals.Reason) Verdict {
+	if v, ok := verdictOf[reason]; ok {
+		return v
+	}
+	return Deny
+}
+
+// Passes tells whether a request with this verdict reaches the upstream.
+func (v Verdict) Passes() bool { return v == Allow || v == Open }
+
+// describe says who has asked for what, without anything secret.
+func (p *Protect) describe(g *passage) decision.Decision {
+	r := g.r
+	out := decision.Decision{Site: "http://" + r.Host, Method: r.Method, Path: original(r).Path, IP: p.origin(r).ClientIP, Browser: g.site != nil, Navigates: isNavigation(r)}
+	switch {
+	case g.site != nil:
+		out.Site = g.site.origin
+	case r.TLS != nil:
+		out.Site = "https://" + r.Host
+	}
+	who := g.who
+	if who == nil || !who.Active {
+		return out
+	}
+	out.ClientID, out.Scopes, out.Audience, out.Level, out.Provider, out.AuthTime = who.ClientID, who.Scope, who.Audience, who.Level, who.Provider, who.AuthTime
+	if who.Person != nil {
+		out.PersonID, out.Username, out.Groups, out.Partition = who.Person.ID, who.Person.Username, who.Person.Groups, who.Person.Partition
+	}
+	return out
+}
