@@ -197,3 +197,33 @@ func TestLogIsFollowed(t *testing.T) {
 	s = mustOpen(t, dir)
 	wantKey(t, s, "key", value)
 }
+
+// TestNewLogIsNamedBeforeAnAnswer: a batch in a new log is answered once the directory that names the log is durable. If
+// it cannot be made so, the batch is refused.
+func TestNewLogIsNamedBeforeAnAnswer(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, t.TempDir())
+	value := strings.Repeat("x", 256<<10)
+	first, folder := s.wal.fid, s.wal.folder
+	gone, err := os.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := gone.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.wal.folder = gone
+	var failed error
+	for range 200 {
+		if failed = putKey(s, "key", value); failed != nil {
+			break
+		}
+		if s.wal.fid != first {
+			t.Fatal("a batch in a new log was answered, and the directory is not synced")
+		}
+	}
+	if !errors.Is(failed, storage.ErrUnavailable) {
+		t.Errorf("the first batch in a new log = %v, want %v", failed, storage.ErrUnavailable)
+	}
+	s.wal.folder = folder
+}
