@@ -71,10 +71,14 @@ func (p place) whole(lines, needs, beside string) string {
 		}
 	}
 	const serve = "auth.example.com {\n\tgatehouse\n}\n"
+	const office = "policy office {\n\t\t\tallow {\n\t\t\t\tneed groups staff\n\t\t\t}\n\t\t}"
 	if p[0] == &reference.Gatehouse {
+		if strings.Contains(lines, "\tpolicy office") && !strings.Contains(lines, "policy office {") {
+			lines = strings.Replace(lines, "\tissuer https://auth.example.com\n", "\tissuer https://auth.example.com\n\t"+office+"\n", 1)
+		}
 		return "{\n" + indent(lines) + "\n}\n\n" + serve
 	}
-	return "{\n\tgatehouse {\n\t\tissuer https://auth.example.com\n\t\tpolicy office {\n\t\t\tallow {\n\t\t\t\tneed groups staff\n\t\t\t}\n\t\t}\n\t}\n}\n\n" + serve + "\nwiki.example.com {\n" + indent(lines) + "\n\treverse_proxy localhost:9001\n}\n"
+	return "{\n\tgatehouse {\n\t\tissuer https://auth.example.com\n\t\t" + office + "\n\t}\n}\n\n" + serve + "\nwiki.example.com {\n" + indent(lines) + "\n\treverse_proxy localhost:9001\n}\n"
 }
 
 // wrap puts lines into a block, after those that it needs and that they do not replace.
