@@ -4,6 +4,7 @@ import (
 	"context"
 	"hash/maphash"
 	"iter"
+	"math"
 	"strings"
 	"sync/atomic"
 )
@@ -19,9 +20,19 @@ type Tracker interface {
 type Reading struct {
 	marks *Marks
 	seq   uint64 // the commit that the View saw
-	on    []uint32
+	on    []spot
 	loose bool // more than is worth noting: it never holds
 }
+
+// spot is a key, or the beginning of keys that were scanned, by its hash. The last bit tells which.
+type spot uint64
+
+func spotOfKey(hash uint64) spot { return spot(hash &^ 1) }
+
+func spotOfBeginning(hash uint64) spot { return spot(hash | 1) }
+
+// everywhere is the spot of all keys.
+const everywhere = spot(math.MaxUint64)
 
 // Holds tells whether a View that begins now would read the same. It turns false before the first commit that changes
 // that can be read, and when the store fails or closes, and never turns true again. It can be false too early.
@@ -29,8 +40,8 @@ func (r *Reading) Holds() bool {
 	if r == nil || r.loose || r.marks.void.Load() {
 		return false
 	}
-	for _, i := range r.on {
-		if r.marks.of[i].Load() > r.seq {
+	for _, s := range r.on {
+		if r.marks.mark(s).Load() > r.seq {
 			return false
 		}
 	}
@@ -46,14 +57,16 @@ const maxNoted = 256
 type Marks struct {
 	seed maphash.Seed
 	of   []atomic.Uint64 // those of keys, then those of beginnings
-	keys uint64
+	keys uint64          // how many of them are those of keys: a power of two
 	void atomic.Bool
+
+	watches
 }
 
 // beginnings is how many marks there are for the beginnings of keys. The last one is that of all keys.
 const beginnings = 1 << 12
 
-// NewMarks returns the marks of one opening of a store; keys is how many there are for keys.
+// NewMarks returns the marks of one opening of a store; keys is how many there are for keys, a power of two.
 func NewMarks(keys int) *Marks {
 	return &Marks{seed: maphash.MakeSeed(), of: make([]atomic.Uint64, keys+beginnings), keys: uint64(keys)}
 }
@@ -61,21 +74,34 @@ func NewMarks(keys int) *Marks {
 // Wrote notes that a commit writes a key. The engine calls it before the commit can be read, for one commit after the
 // other in their order.
 func (m *Marks) Wrote(key string, seq uint64) {
-	m.of[m.key(maphash.String(m.seed, key))].Store(seq)
-	m.of[len(m.of)-1].Store(seq)
+	m.wrote(spotOfKey(maphash.String(m.seed, key)), seq)
+	m.wrote(everywhere, seq)
 	at := strings.IndexByte(key, '/') + 1
 	for end := at; end > 0; end = nextPart(key, end) {
-		m.of[m.beginning(key[:end])].Store(seq)
+		m.wrote(spotOfBeginning(maphash.String(m.seed, key[:end])), seq)
 	}
 }
 
+func (m *Marks) wrote(s spot, seq uint64) {
+	m.mark(s).Store(seq)
+	m.changed(s, seq) // after the mark: see Reading.Watch
+}
+
 // Void says that the store answers no more: no Reading holds from now on.
-func (m *Marks) Void() { m.void.Store(true) }
+func (m *Marks) Void() {
+	m.void.Store(true)
+	m.wake()
+}
 
-func (m *Marks) key(hash uint64) uint32 { return uint32(hash % m.keys) } //nolint:gosec // there are fewer
-
-func (m *Marks) beginning(text string) uint32 {
-	return uint32(m.keys + maphash.String(m.seed, text)%(beginnings-1)) //nolint:gosec // there are fewer
+// mark returns the mark of a spot, which it shares with others.
+func (m *Marks) mark(s spot) *atomic.Uint64 {
+	switch {
+	case s == everywhere:
+		return &m.of[len(m.of)-1]
+	case s&1 == 1:
+		return &m.of[m.keys+uint64(s>>1)%(beginnings-1)]
+	}
+	return &m.of[uint64(s>>1)&(m.keys-1)]
 }
 
 // nextPart returns the end of the first separator after from, or 0.
@@ -89,7 +115,7 @@ func nextPart(key string, from int) int {
 
 // Watch returns a transaction that notes what is read in tx, a View of the commit seq.
 func (m *Marks) Watch(tx Tx, seq uint64) *Watched {
-	return &Watched{Tx: tx, reading: Reading{marks: m, seq: seq, on: make([]uint32, 0, 8)}}
+	return &Watched{Tx: tx, reading: Reading{marks: m, seq: seq, on: make([]spot, 0, 8)}}
 }
 
 // Watched is a View that notes what is read.
@@ -107,30 +133,29 @@ func (w *Watched) Reading() *Reading {
 
 // Get implements Tx.
 func (w *Watched) Get(key []byte) ([]byte, error) {
-	w.note(w.reading.marks.key(maphash.Bytes(w.reading.marks.seed, key)))
+	w.note(spotOfKey(maphash.Bytes(w.reading.marks.seed, key)))
 	return w.Tx.Get(key)
 }
 
 // GetMany implements Tx.
 func (w *Watched) GetMany(keys ...[]byte) ([][]byte, error) {
 	for _, key := range keys {
-		w.note(w.reading.marks.key(maphash.Bytes(w.reading.marks.seed, key)))
+		w.note(spotOfKey(maphash.Bytes(w.reading.marks.seed, key)))
 	}
 	return w.Tx.GetMany(keys...)
 }
 
 // Scan implements Tx. It notes the longest beginning of the range that has a mark.
 func (w *Watched) Scan(r Range) iter.Seq2[Record, error] {
-	m, prefix := w.reading.marks, string(r.Prefix)
-	on := uint32(len(m.of) - 1) //nolint:gosec // there are fewer
+	on, prefix := everywhere, string(r.Prefix)
 	for end := strings.IndexByte(prefix, '/') + 1; end > 0; end = nextPart(prefix, end) {
-		on = m.beginning(prefix[:end])
+		on = spotOfBeginning(maphash.String(w.reading.marks.seed, prefix[:end]))
 	}
 	w.note(on)
 	return w.Tx.Scan(r)
 }
 
-func (w *Watched) note(mark uint32) {
+func (w *Watched) note(mark spot) {
 	r := &w.reading
 	for _, known := range r.on {
 		if known == mark {

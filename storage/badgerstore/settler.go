@@ -91,6 +91,7 @@ func (t *settler) sync(p pendingBatch) error {
 		return err
 	}
 	s.db.SetDiscardTs(s.snapshots.advance(p.seq))
+	s.marks.Visible(p.seq)
 	s.committed(p.seq, p.records, time.Since(p.begun))
 	return nil
 }
