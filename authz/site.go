@@ -16,6 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/watch"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -245,6 +246,11 @@ func (s *Server) checkSiteCode(tx storage.Tx, rec *siteCodeRecord, origin, bindi
 // SiteSession returns the person of a site's cookie. See site.Sessions.Find.
 func (s *Server) SiteSession(ctx context.Context, origin, text string) (*token.Introspection, error) {
 	return s.siteSessions.Find(ctx, origin, text)
+}
+
+// ObserveSite is SiteSession, and returns what the answer rests on. See site.Sessions.Observe.
+func (s *Server) ObserveSite(ctx context.Context, origin, text string) (*token.Introspection, watch.Basis, error) {
+	return s.siteSessions.Observe(ctx, origin, text)
 }
 
 // EndSite ends the session of a site's cookie, and returns the URL at which the browser signs out everywhere without a

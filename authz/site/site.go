@@ -14,6 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/answers"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/watch"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -88,7 +89,6 @@ func (s *Sessions) Former(tx storage.Tx, origin, text string) (personID string, 
 type answer struct {
 	who    *token.Introspection
 	origin string
-	epoch  int64     // the global one, which is not read from the store
 	seen   time.Time // when the issuer's session was marked as used
 }
 
@@ -98,22 +98,29 @@ const aboutCookie = 0
 // Find returns the person of a site's cookie. An unknown, expired or signed-out cookie is inactive; an error is a
 // failure, not a verdict. Using the site counts as using the issuer's session.
 func (s *Sessions) Find(ctx context.Context, origin, text string) (*token.Introspection, error) {
+	who, _, err := s.Observe(ctx, origin, text)
+	return who, err
+}
+
+// Observe is Find, and returns what the answer rests on. It is to be asked again before a session that is in use goes
+// idle, not only once it has ended.
+func (s *Sessions) Observe(ctx context.Context, origin, text string) (*token.Introspection, watch.Basis, error) {
 	if !secret.IsToken(secret.SiteSession, text) {
-		return &token.Introspection{}, nil
+		return &token.Introspection{}, watch.Basis{}, nil
 	}
 	now, question := s.deps.Now().UTC(), answers.KeyOf(aboutCookie, text)
-	a, ok := s.answers.Find(question, now)
-	if !ok || a.epoch != s.deps.Tokens.Epoch() {
+	a, basis, ok := s.answers.FindBasis(question, now)
+	if !ok {
 		var err error
-		a, err = s.answers.Look(ctx, question, now, func(tx storage.Tx) (*answer, time.Time, error) {
+		a, basis, err = s.answers.Look(ctx, question, now, func(tx storage.Tx) (*answer, time.Time, error) {
 			return s.read(tx, secret.Hash(text), now)
 		})
 		if err != nil {
-			return nil, oauth.StorageError(err)
+			return nil, basis, oauth.StorageError(err)
 		}
 	}
 	if a.who == nil || a.origin != origin {
-		return &token.Introspection{}, ctx.Err()
+		return &token.Introspection{}, basis, ctx.Err()
 	}
 	if now.Sub(a.seen) >= touchEvery {
 		if err := s.deps.Subjects.Touch(ctx, a.who.SessionID); err != nil {
@@ -122,7 +129,10 @@ func (s *Sessions) Find(ctx context.Context, origin, text string) (*token.Intros
 		}
 	}
 	who := *a.who
-	return &who, ctx.Err()
+	if left := basis.Until.Sub(now); left > 2*touchEvery {
+		basis.Until = basis.Until.Add(-left / 4)
+	}
+	return &who, basis, ctx.Err()
 }
 
 // read returns the answer, and until when it stands if no record changes.
@@ -133,7 +143,10 @@ func (s *Sessions) read(tx storage.Tx, hash string, now time.Time) (a *answer, u
 		return a, until, err
 	}
 	st, good, err := s.deps.Tokens.CheckStanding(tx, "", rec.Subject)
-	if err != nil || !good || st.Epochs != rec.Epochs {
+	if err != nil || !good {
+		return a, until, err
+	}
+	if st.Epochs.Global, err = s.deps.Tokens.EpochIn(tx); err != nil || st.Epochs != rec.Epochs {
 		return a, until, err
 	}
 	session, err := s.deps.Subjects.Session(tx, rec.SessionID, now)
@@ -152,7 +165,7 @@ func (s *Sessions) read(tx storage.Tx, hash string, now time.Time) (a *answer, u
 		Active: true, Subject: rec.Subject, TokenType: "session", IssuedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt, AuthTime: session.AuthTime,
 		Level: session.Level, AMR: session.AMR, SessionID: rec.SessionID, Person: &st.Subject, Provider: session.Provider,
 	}
-	return &answer{who: who, origin: rec.Origin, epoch: st.Epochs.Global, seen: session.Seen}, until, nil
+	return &answer{who: who, origin: rec.Origin, seen: session.Seen}, until, nil
 }
 
 func (a *answer) weigh() int {

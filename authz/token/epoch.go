@@ -13,8 +13,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// globalState is what is known of the whole store, in memory. The globalRecord is read with each token and changes once
-// a year.
+// globalState is what is known of the whole store, in memory. The globalRecord concerns all that is issued and changes
+// once a year.
 type globalState struct {
 	epoch atomic.Int64
 	// earlier says that there are lists of grants of an earlier version.
@@ -80,8 +80,26 @@ func (g *globalState) raise(epoch int64) {
 	}
 }
 
-// Epoch is the global epoch of what is issued now.
-func (l *Ledger) Epoch() int64 { return l.global.epoch.Load() }
+// epoch is the global epoch of what is issued now.
+func (l *Ledger) epoch() int64 { return l.global.epoch.Load() }
+
+// EpochIn is the global epoch as a transaction sees it, so that what rests on it knows when it changes.
+func (l *Ledger) EpochIn(tx storage.Tx) (int64, error) {
+	values, err := tx.GetMany(globals.Key(globalKey))
+	if err != nil {
+		return 0, err
+	}
+	return l.globalEpoch(values[0])
+}
+
+// globalEpoch reads the epoch of the globalRecord. nil: there is no record. One that was raised in memory alone counts.
+func (l *Ledger) globalEpoch(record []byte) (int64, error) {
+	if record == nil {
+		return l.epoch(), nil
+	}
+	rec, err := globals.Decode(record)
+	return max(rec.Epoch, l.epoch()), err
+}
 
 // EndEverything invalidates all tokens, grants, codes and site sessions of a store, such as those of a restored backup,
 // which can have been revoked since it was written.

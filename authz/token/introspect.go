@@ -3,7 +3,6 @@ package token
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
@@ -11,6 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/answers"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/watch"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -41,35 +41,38 @@ type Introspection struct {
 	Provider string   // of the sign-in
 	Claims   []string // for the userinfo endpoint, in addition to those of the scopes
 	Sector   string   // in which the client knows the person; Subject is the public identifier
-
-	// AppPassword is the id of an app password, which works at the sites of Audience alone. Empty: another token.
-	AppPassword string
-}
-
-// At tells whether the token can be used at a site, named by its origin.
-func (i *Introspection) At(site string) bool {
-	return i.AppPassword == "" || slices.Contains(i.Audience, site)
 }
 
 // Introspect reads an access token. Calling it does not count as a use of the token. An unknown, expired, revoked or
 // used-up token and other text is inactive. An error is a failure, not a verdict: callers must refuse.
 func (l *Ledger) Introspect(ctx context.Context, token string) (*Introspection, error) {
-	return unlessUsedUp(l.ask(ctx, aboutToken, token))
+	in, _, err := l.ask(ctx, aboutToken, token)
+	return unlessUsedUp(in, err)
 }
 
 // Describe is Introspect with Permissions.
 func (l *Ledger) Describe(ctx context.Context, token string) (*Introspection, error) {
-	return unlessUsedUp(l.ask(ctx, aboutTokenInFull, token))
+	in, _, err := l.ask(ctx, aboutTokenInFull, token)
+	return unlessUsedUp(in, err)
 }
 
 // Recheck is Introspect for a request that was let in already: a token that was used up since, perhaps by this request,
 // is still active.
 func (l *Ledger) Recheck(ctx context.Context, token string) (*Introspection, error) {
+	in, _, err := l.ask(ctx, aboutToken, token)
+	return in, err
+}
+
+// Observe is Recheck, and returns what the answer rests on. It rests on the signing keys too: see keys.Keys.Version.
+func (l *Ledger) Observe(ctx context.Context, token string) (*Introspection, watch.Basis, error) {
 	return l.ask(ctx, aboutToken, token)
 }
 
+// KeysVersion is another one whenever a signing key has come or gone.
+func (l *Ledger) KeysVersion() uint64 { return l.deps.Keys.Version() }
+
 func unlessUsedUp(in *Introspection, err error) (*Introspection, error) {
-	if err == nil && in.UsedUp() {
+	if err == nil && in.usedUp() {
 		in = &Introspection{}
 	}
 	return in, err
@@ -91,19 +94,19 @@ const (
 // answer is what is kept about an active token without a usage limit.
 type answer struct {
 	in     Introspection
-	epoch  int64  // the global one, which is not read from the store
+	until  time.Time
 	signed uint64 // the set of signing keys that has verified the JWT. 0: another token
 }
 
 // ask answers from memory, or reads the token in one View.
-func (l *Ledger) ask(ctx context.Context, kind byte, token string) (*Introspection, error) {
+func (l *Ledger) ask(ctx context.Context, kind byte, token string) (*Introspection, watch.Basis, error) {
 	if len(token) > maxToken {
-		return &Introspection{}, nil
+		return &Introspection{}, watch.Basis{}, nil
 	}
 	now, question := l.now(), answers.KeyOf(kind, token)
-	if a, ok := l.answers.Find(question, now); ok && a.epoch == l.Epoch() && (a.signed == 0 || a.signed == l.deps.Keys.Version()) {
+	if a, basis, ok := l.answers.FindBasis(question, now); ok && (a.signed == 0 || a.signed == l.deps.Keys.Version()) {
 		in := a.in
-		return &in, ctx.Err()
+		return &in, basis, ctx.Err()
 	}
 	signed := uint64(0)
 	if !secret.IsToken(secret.AccessToken, token) {
@@ -111,32 +114,35 @@ func (l *Ledger) ask(ctx context.Context, kind byte, token string) (*Introspecti
 	}
 	key, ok := l.AccessKey(token)
 	if !ok {
-		return &Introspection{}, nil // without a storage read
+		return &Introspection{}, watch.Basis{}, nil // without a storage read
 	}
-	a, err := l.answers.Look(ctx, question, now, func(tx storage.Tx) (*answer, time.Time, error) {
-		a := &answer{epoch: l.Epoch(), signed: signed}
-		until, err := l.inspect(tx, key, now, &a.in)
+	a, basis, err := l.answers.Look(ctx, question, now, func(tx storage.Tx) (a *answer, until time.Time, err error) {
+		a = &answer{signed: signed}
+		a.until, err = l.inspect(tx, key, now, &a.in)
 		if p := a.in.Person; err == nil && kind == aboutTokenInFull && p != nil {
 			a.in.Permissions, err = l.deps.Subjects.Permissions(tx, p.Partition, p.Groups)
 		}
-		return a, until, err
+		if a.in.UsageLimit > 0 {
+			return a, time.Time{}, err // every use would end it
+		}
+		return a, a.until, err
 	})
 	if err != nil {
-		return nil, oauth.StorageError(err)
+		return nil, basis, oauth.StorageError(err)
 	}
 	in := a.in
-	return &in, nil
+	basis.Until = a.until
+	return &in, basis, nil
 }
 
 // maxToken is longer than any access token.
 const maxToken = 16 << 10
 
-// inspect reads an access token. It returns until when the answer stands if no record changes; zero: it depends on more
-// than records.
+// inspect reads an access token. It returns until when an active one stands if no record changes.
 func (l *Ledger) inspect(tx storage.Tx, key string, now time.Time, out *Introspection) (until time.Time, err error) {
 	*out = Introspection{}
 	rec, found, err := accessTokens.Find(tx, key)
-	if err != nil || !found || !rec.ExpiresAt.After(now) || rec.Epochs.Global != l.global.epoch.Load() {
+	if err != nil || !found || !rec.ExpiresAt.After(now) {
 		return until, err
 	}
 	h, ok, err := l.holders(tx, &rec, now)
@@ -153,17 +159,17 @@ func (l *Ledger) inspect(tx storage.Tx, key string, now time.Time, out *Introspe
 	if out.Subject == "" {
 		out.Subject = rec.ClientID // the sub of a client-credentials token is the client (docs/decisions.md#introspection)
 	}
+	until = rec.ExpiresAt
+	if rec.GrantID != "" && h.grantEnds.Before(until) {
+		until = h.grantEnds
+	}
 	if rec.UsageLimit == 0 {
-		until = rec.ExpiresAt
-		if rec.GrantID != "" && h.grantEnds.Before(until) {
-			until = h.grantEnds
-		}
 		return until, nil
 	}
 	used, found, err := uses.Find(tx, key)
 	if err != nil || !found {
 		*out = Introspection{}
-		return until, err
+		return time.Time{}, err
 	}
 	out.UsageCount = used.Count
 	return until, nil
@@ -176,16 +182,22 @@ type held struct {
 	grantEnds time.Time
 }
 
-// holders reads what an access token depends on: its grant and its client in one round trip, its person in another. It
-// is false when one of them has ended.
+// holders reads what an access token depends on: its grant, its client and the global epoch in one round trip, its
+// person in another. It is false when one of them has ended.
 func (l *Ledger) holders(tx storage.Tx, rec *Access, now time.Time) (h held, ok bool, err error) {
-	keys := make([][]byte, 0, 3)
+	keys := make([][]byte, 0, 4)
 	keys = append(keys, l.deps.Clients.EpochKeys(rec.ClientID)...)
+	ofClient := len(keys)
+	keys = append(keys, globals.Key(globalKey))
 	if rec.GrantID != "" {
 		keys = append(keys, grants.Key(rec.GrantID))
 	}
 	values, err := tx.GetMany(keys...)
 	if err != nil {
+		return h, false, err
+	}
+	global, err := l.globalEpoch(values[ofClient])
+	if err != nil || global != rec.Epochs.Global {
 		return h, false, err
 	}
 	c, epoch, err := l.deps.Clients.DecodeWithEpoch(rec.ClientID, values)

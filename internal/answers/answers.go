@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/internal/watch"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -69,22 +70,28 @@ func New[A any](store storage.Store, most int, weigh func(A) int) *Cache[A] {
 
 // Find returns an answer that is kept and still holds.
 func (c *Cache[A]) Find(k Key, now time.Time) (answer A, ok bool) {
+	answer, _, ok = c.FindBasis(k, now)
+	return answer, ok
+}
+
+// FindBasis is Find, and returns what the answer rests on.
+func (c *Cache[A]) FindBasis(k Key, now time.Time) (answer A, basis watch.Basis, ok bool) {
 	s := c.of(k)
 	s.mu.RLock()
 	e := s.of[k]
 	s.mu.RUnlock()
 	if e == nil || !e.holds(now) {
-		return answer, false
+		return answer, basis, false
 	}
 	if !e.asked.Load() {
 		e.asked.Store(true)
 	}
-	return e.answer, true
+	return e.answer, watch.Basis{Until: e.until, Reading: e.reading}, true
 }
 
 // Look asks the store in one View. The answer is kept as long as what was read has not changed, and before until; zero:
 // it is not kept.
-func (c *Cache[A]) Look(ctx context.Context, k Key, now time.Time, ask func(storage.Tx) (answer A, until time.Time, err error)) (answer A, err error) {
+func (c *Cache[A]) Look(ctx context.Context, k Key, now time.Time, ask func(storage.Tx) (answer A, until time.Time, err error)) (answer A, basis watch.Basis, err error) {
 	var until time.Time
 	view := func(tx storage.Tx) (err error) {
 		answer, until, err = ask(tx)
@@ -92,7 +99,7 @@ func (c *Cache[A]) Look(ctx context.Context, k Key, now time.Time, ask func(stor
 	}
 	if c.tracker == nil {
 		err = c.store.View(ctx, view)
-		return answer, err
+		return answer, watch.Basis{}, err
 	}
 	reading, err := c.tracker.Track(ctx, view)
 	if err == nil && until.After(now) && reading.Holds() {
@@ -100,7 +107,7 @@ func (c *Cache[A]) Look(ctx context.Context, k Key, now time.Time, ask func(stor
 	} else {
 		c.drop(k)
 	}
-	return answer, err
+	return answer, watch.Basis{Until: until, Reading: reading}, err
 }
 
 // Keep keeps an answer that rests on nothing in the store.

@@ -55,7 +55,7 @@ func valueOf(key string, until time.Time) func(storage.Tx) (string, time.Time, e
 
 func look(t *testing.T, c *answers.Cache[string], k answers.Key, ask func(storage.Tx) (string, time.Time, error)) string {
 	t.Helper()
-	v, err := c.Look(t.Context(), k, now, ask)
+	v, _, err := c.Look(t.Context(), k, now, ask)
 	if err != nil {
 		t.Errorf("Look = %v", err)
 	}
@@ -199,7 +199,7 @@ func TestNothingHoldsAfterTheStoreWasClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantFound(t, "closed", c, k, now, "", false)
-	if _, err := c.Look(t.Context(), k, now, valueOf("t/a", later)); !errors.Is(err, storage.ErrUnavailable) {
+	if _, _, err := c.Look(t.Context(), k, now, valueOf("t/a", later)); !errors.Is(err, storage.ErrUnavailable) {
 		t.Errorf("Look = %v, want ErrUnavailable", err)
 	}
 }
