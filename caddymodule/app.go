@@ -24,7 +24,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz"
-	"github.com/gatehouse-id/gatehouse/authz/personal"
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/delivery"
 	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
@@ -125,11 +124,11 @@ type App struct {
 
 	credentials secret.String // key of the credentials API; empty: it takes no passwords
 
-	mu        sync.Mutex // guards what follows
-	sites     map[string]bool
-	accepting []personal.Site                          // sites that accept app passwords
-	guarded   map[string][]string                      // place of a protect without matcher -> the addresses of its site
-	probes    []func(context.Context) *finding.Finding // what check asks sites about
+	mu      sync.Mutex // guards sites, rules, guarded and probes
+	sites   map[string]bool
+	rules   map[string]bool                          // of the sites, see RegisterRules
+	guarded map[string][]string                      // place of a protect without matcher -> the addresses of its site
+	probes  []func(context.Context) *finding.Finding // what check asks sites about
 
 	running atomic.Pointer[instance] // nil before Start and after Cleanup
 	ready   chan struct{}            // closed when Start or Cleanup is done
@@ -287,11 +286,20 @@ func (a *App) RegisterSite(origins ...string) {
 	}
 }
 
-// AcceptAppPasswords names the sites that accept app passwords. Sites do so while they are provisioned, before Start.
-func (a *App) AcceptAppPasswords(sites ...personal.Site) {
+// RegisterRules implements protect.App.
+func (a *App) RegisterRules(text string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.accepting = append(a.accepting, sites...)
+	if a.rules == nil {
+		a.rules = map[string]bool{}
+	}
+	a.rules[text] = true
+}
+
+func (a *App) hasRules(text string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.rules[text]
 }
 
 // Guard names the addresses of a site whose root a protect guards, and the place of that protect.

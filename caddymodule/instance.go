@@ -43,6 +43,7 @@ type instance struct {
 	issuer     *url.URL
 	core       *core
 	admit      func(*http.Request) bool // whether the network of a request may begin one more sign-in
+	hasRules   func(string) bool        // whether a site of this configuration has these rules
 	log        *zap.Logger
 	now        func() time.Time
 

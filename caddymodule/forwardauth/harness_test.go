@@ -15,7 +15,6 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/authz/personal"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
@@ -98,12 +97,6 @@ func (i *issuer) Recheck(_ context.Context, raw string) (*token.Introspection, e
 	return i.find(raw)
 }
 
-func (i *issuer) UseAt(ctx context.Context, text, _ string, _ event.Origin) (*token.Introspection, error) {
-	return i.Use(ctx, text)
-}
-
-func (i *issuer) AcceptAppPasswords(...personal.Site) {}
-
 func (i *issuer) Use(_ context.Context, raw string) (*token.Introspection, error) {
 	i.set(func() { i.used[raw]++ })
 	return i.find(raw)
@@ -160,7 +153,9 @@ func (*issuer) Known() (scopes, groups []string)             { return nil, nil }
 func (*issuer) Guard(string, []string)                       {}
 func (*issuer) Found(finding.Finding)                        {}
 func (*issuer) Probe(func(context.Context) *finding.Finding) {}
-func (*issuer) RegisterSite(...string)                       {}
+func (*issuer) RegisterRules(string)                         {}
+
+func (*issuer) RegisterSite(...string) {}
 
 // ann is a person in the groups staff and writers.
 func ann(groups ...string) *token.Introspection {

@@ -36,6 +36,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/watch"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
@@ -53,13 +54,15 @@ type fakeAuthority struct {
 	gone     error // nobody can be asked
 	asked    int
 	ended    []string
-	usedAt   []string      // sites and addresses where app passwords were used
 	clock    time.Duration // how far the clock of protect is ahead
 	parked   *parked.Forms
 	formers  map[string]string // persons of sessions, those that have ended too, by origin and token
 	closed   bool              // to strangers
 
 	assertions asserter
+
+	store    *badgerstore.Store // tells open requests of changes; nil: they are looked at again every few milliseconds
+	hasRules func(string) bool
 }
 
 // Former implements parked.Sites.
@@ -107,8 +110,56 @@ func newToken(t testing.TB, kind secret.Kind) string {
 
 func (f *fakeAuthority) set(change func()) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	change()
+	store := f.store
+	f.mu.Unlock()
+	if store != nil {
+		if err := store.Update(context.Background(), func(tx storage.Tx) error { return tx.Put([]byte("fake/all"), nil, time.Time{}) }); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// observe asks, and returns what the answer rests on.
+func (f *fakeAuthority) observe(ctx context.Context, ask func() (*token.Introspection, error)) (who *token.Introspection, b watch.Basis, err error) {
+	if f.store == nil {
+		who, err = ask()
+		return who, b, err
+	}
+	b.Until = f.now().Add(time.Hour)
+	b.Reading, err = f.store.Track(ctx, func(tx storage.Tx) error {
+		if _, err := tx.GetMany([]byte("fake/all")); err != nil {
+			return err
+		}
+		who, err = ask()
+		return err
+	})
+	return who, b, err
+}
+
+func (f *fakeAuthority) Observe(ctx context.Context, raw string) (*token.Introspection, watch.Basis, error) {
+	return f.observe(ctx, func() (*token.Introspection, error) { return f.Recheck(ctx, raw) })
+}
+
+func (f *fakeAuthority) ObserveSite(ctx context.Context, origin, raw string) (*token.Introspection, watch.Basis, error) {
+	return f.observe(ctx, func() (*token.Introspection, error) { return f.SiteSession(ctx, origin, raw) })
+}
+
+func (*fakeAuthority) KeysVersion() uint64 { return 1 }
+
+// push makes open requests wait for what they are told, and for nothing else.
+func push(t *testing.T) func(*fakeAuthority) {
+	t.Helper()
+	s, err := badgerstore.OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return func(f *fakeAuthority) { f.store = s }
 }
 
 func (f *fakeAuthority) answer(m map[string]*token.Introspection, key string) (*token.Introspection, error) {
@@ -143,11 +194,6 @@ func (f *fakeAuthority) Use(_ context.Context, raw string) (*token.Introspection
 	if changed {
 		return f.answer(f.uses, raw)
 	}
-	return f.answer(f.tokens, raw)
-}
-
-func (f *fakeAuthority) UseAt(_ context.Context, raw, site string, from event.Origin) (*token.Introspection, error) {
-	f.set(func() { f.usedAt = append(f.usedAt, site+" "+from.ClientIP) })
 	return f.answer(f.tokens, raw)
 }
 
@@ -353,6 +399,9 @@ func (p *testProtect) wire(f *fakeAuthority, ctx caddy.Context) error {
 		p.log = ctx.Logger()
 	}
 	p.recheck, p.now = fakeRecheck, f.now
+	if f.store != nil {
+		p.recheck = time.Hour
+	}
 	p.enter = func(context.Context) (Entrance, error) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -360,7 +409,7 @@ func (p *testProtect) wire(f *fakeAuthority, ctx caddy.Context) error {
 			return Entrance{}, f.gone
 		}
 		admit := func(*http.Request) bool { f.mu.Lock(); defer f.mu.Unlock(); return !f.closed }
-		return Entrance{Authority: f, Parked: f.parked, Pages: pages, Admit: admit, Leave: func() {}, Assertions: f.assertions}, nil
+		return Entrance{Authority: f, Parked: f.parked, Pages: pages, Admit: admit, HasRules: f.hasRules, Leave: func() {}, Assertions: f.assertions}, nil
 	}
 	p.origin = func(r *http.Request) event.Origin {
 		ip, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
@@ -382,28 +431,28 @@ type gateway struct {
 	fastCGI string // address of the upstream of php.test; nothing listens there until a test does
 
 	user, expired string // bearer tokens
-	other         *other // whose tokens remote.test takes
 }
 
 func (g *gateway) origin(host string) string { return "http://" + host + ":" + g.port }
 
-func startGateway(t *testing.T) *gateway {
+func startGateway(t *testing.T, options ...func(*fakeAuthority)) *gateway {
 	t.Helper()
 	g := &gateway{
 		echo: startEcho(t), log: filepath.Join(t.TempDir(), "caddy.log"),
 		fake: &fakeAuthority{tokens: map[string]*token.Introspection{}, sessions: map[string]*token.Introspection{}, codes: map[string]fakeCode{}, formers: map[string]string{}},
 		user: newToken(t, secret.AccessToken), expired: newToken(t, secret.AccessToken),
 	}
+	for _, o := range options {
+		o(g.fake)
+	}
 	g.fake.tokens[g.user] = person(1, "staff")
 	g.fake.parked = newForms(t, g.fake)
-	g.other = startOther(t)
 	fakes.Store(t.Name(), g.fake)
 	t.Cleanup(func() { fakes.Delete(t.Name()) })
 	g.port, g.fastCGI = caddytest.FreePort(t), "127.0.0.1:"+caddytest.FreePort(t)
 	g.addr, g.trusted = "127.0.0.1:"+g.port, "127.0.0.1:"+caddytest.FreePort(t)
 	sites := map[string]string{
 		"bearer.test":       `"scopes":["a"]`,
-		"remote.test":       g.other.site(),
 		"open.test":         ``,
 		"c.test":            `"scopes":["a","c"]`,
 		"aud.test":          `"audience":["https://aud.test"]`,
@@ -434,8 +483,6 @@ func startGateway(t *testing.T) *gateway {
 		"rules.test":        rulesOfSite,
 		"rules.localhost":   rulesOfSite + `,"login":true,"origins":["` + g.origin("rules.localhost") + `"]`,
 		"need.test":         `"need":{"claims":[{"name":"name","values":["Demo Pérson"]}],"level":"2"}`,
-		"dav.localhost":     `"scopes":["a"],"audience":["https://aud.test"],"accept":["app_passwords"],"public":["/public/*"],"sites":["` + g.origin("dav.localhost") + `"]`,
-		"code.localhost":    `"login":true,"accept":["app_passwords"],"origins":["` + g.origin("code.localhost") + `"]`,
 	}
 	var routes []string
 	upstreams := map[string]string{"down.localhost": "127.0.0.1:" + caddytest.FreePort(t), "tidy.localhost": "127.0.0.1:" + caddytest.FreePort(t)}
@@ -452,9 +499,6 @@ func startGateway(t *testing.T) *gateway {
 		}
 		if host == "rebound.localhost" { // the second guards another part, and signs nothing
 			first += "," + fmt.Sprintf(`{"handler":"protect_test","fake":%q,"match":[{"path":["/admin/*"]}]}`, t.Name())
-		}
-		if host == "remote.test" { // the same server twice
-			first += "," + fmt.Sprintf(`{"handler":"protect_test","fake":%q,%s}`, t.Name(), options[1:])
 		}
 		if host == "inner.test" { // what the first leaves open, the second guards
 			first += "," + fmt.Sprintf(`{"handler":"protect_test","fake":%q}`, t.Name())

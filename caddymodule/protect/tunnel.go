@@ -3,7 +3,6 @@ package protect
 import (
 	"bufio"
 	"context"
-	"errors"
 	"io"
 	"math"
 	"net"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"go.uber.org/zap"
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
@@ -36,7 +34,6 @@ type passage struct {
 	decision   policy.Decision      // which rule let it pass, or what kept it
 	reason     refusals.Reason      // why it was kept. Empty: it was not
 	kept       string               // id of the form that is to be sent in place of the request. Empty: none
-	basic      *notTaken            // why its Basic header counts for nothing. nil: it counts, or was not sent
 	upgrade    bool                 // the client asked to leave HTTP
 	webSocket  bool                 // and may, for this
 
@@ -44,15 +41,15 @@ type passage struct {
 	entrance Entrance
 	err      error
 
-	looked  time.Time // when the credential was last looked up
-	wrote   bool      // the answer has begun
-	watched bool      // the credential is looked up again while the answer lasts
-	unwatch func()    // ends that; nil: it ends with the request
-	ended   atomic.Bool
+	wrote   bool               // the answer has begun
+	retract func() bool        // keeps the request from being taken up as an open one. nil: it needs no credential
+	cancel  context.CancelFunc // ends the upstream's side. nil: that ends with the connection
+	ended   atomic.Bool        // the credential was found to be no longer valid
 
-	mu   sync.Mutex // guards what follows
-	conn net.Conn   // of an upgraded connection
-	over bool       // the handler has returned, so the connection belongs to the next request
+	mu    sync.Mutex // guards what follows
+	entry *openEntry // nil: it has not lasted long
+	conn  net.Conn   // of an upgraded connection
+	over  bool       // the handler has returned, so the connection belongs to the next request
 }
 
 // open waits for the running instance and holds it, once a request.
@@ -71,54 +68,35 @@ func (g *passage) close() {
 	}
 }
 
-// forward passes the request on. The credential of a connection that stays open is looked up again.
+// forward passes the request on. One that lasts is judged again whenever its credential may have ended.
 func (g *passage) forward(next caddyhttp.Handler) error {
-	g.looked = g.protect.now()
-	if g.credential.token != "" && (g.webSocket || wantsEventStream(g.r)) {
-		ctx, cancel := context.WithCancel(g.r.Context())
-		defer cancel()
-		g.r = g.r.WithContext(ctx)
-		g.watched = true
-		go g.watch(ctx, cancel)
+	if g.credential.token != "" {
+		if g.webSocket || wantsEventStream(g.r) || g.r.ProtoMajor == 3 {
+			ctx, cancel := context.WithCancel(g.r.Context())
+			defer cancel()
+			g.r, g.cancel = g.r.WithContext(ctx), cancel
+		}
+		g.retract = g.protect.after(g.protect.youth(), g.takeUp)
+		defer g.finish()
 	}
 	if g.upgrade && !g.webSocket {
 		g.Header().Set("Connection", "close") // RFC 9931: nothing that follows was meant as a request
 	}
-	defer g.finish()
 	err := next.ServeHTTP(g, g.r)
 	dropOurs(g.Header()) // trailers
-	if err != nil {
+	switch {
+	case err != nil && g.ended.Load():
+		return caddyhttp.Error(http.StatusUnauthorized, errNoLonger) // nothing is wrong with the upstream
+	case err != nil:
 		return g.failed(err)
 	}
 	return nil
 }
 
-// begin is called before any part of the answer is written. It checks the cookies of the upstream, and begins to watch
-// the credential if the answer is a stream that the request has not announced.
+// begin is called before any part of the answer is written.
 func (g *passage) begin() {
 	dropOurs(g.Header())
-	if g.wrote {
-		return
-	}
 	g.wrote = true
-	if g.credential.token != "" && !g.watched && isEventStream(g.Header()) {
-		ctx, cancel := context.WithCancel(g.r.Context())
-		g.watched, g.unwatch = true, cancel
-		go g.watch(ctx, cancel)
-	}
-}
-
-// finish is called when the handler returns.
-func (g *passage) finish() {
-	if !g.watched {
-		return
-	}
-	if g.unwatch != nil {
-		g.unwatch()
-	}
-	g.mu.Lock()
-	g.over = true
-	g.mu.Unlock()
 }
 
 // WriteHeader, Write, ReadFrom and FlushError send the headers.
@@ -133,13 +111,13 @@ func (g *passage) WriteHeader(status int) {
 
 func (g *passage) Write(b []byte) (int, error) {
 	g.begin()
-	if err := g.lookAgain(); err != nil {
-		return 0, err
+	if g.ended.Load() {
+		return 0, errNoLonger
 	}
 	return g.ResponseWriter.Write(b)
 }
 
-// chunk is how much of a file is sent between two looks at the clock.
+// chunk is how much of a file is sent between two looks at whether the request was ended.
 const chunk = 256 << 10
 
 // ReadFrom lets files be sent without copying, a part at a time, so that a download ends with its credential.
@@ -159,8 +137,8 @@ func (g *passage) ReadFrom(r io.Reader) (int64, error) {
 	}
 	var sent int64
 	for whole.N > 0 {
-		if err := g.lookAgain(); err != nil {
-			return sent, err
+		if g.ended.Load() {
+			return sent, errNoLonger
 		}
 		part := &io.LimitedReader{R: whole.R, N: min(chunk, whole.N)}
 		wanted := part.N
@@ -218,77 +196,11 @@ func wantsEventStream(r *http.Request) bool {
 	return slices.ContainsFunc(r.Header["Accept"], func(v string) bool { return strings.Contains(v, eventStream) })
 }
 
-// isEventStream tells whether an answer is one, whatever the client has said that it accepts.
-func isEventStream(h http.Header) bool {
-	kind := h["Content-Type"]
-	return len(kind) == 1 && len(kind[0]) >= len(eventStream) && strings.EqualFold(kind[0][:len(eventStream)], eventStream)
-}
-
-// watch looks the credential up again every few seconds until the request is over. It ends the request when the
-// credential is no longer accepted, or when the lookup fails.
-func (g *passage) watch(ctx context.Context, cancel context.CancelFunc) {
-	tick := time.NewTicker(g.protect.recheck)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if g.stillAllowed(ctx) || ctx.Err() != nil {
-			continue
-		}
-		g.protect.log.Info("open connection ended", zap.NamedError("reason", errNoLonger))
-		g.hangUp()
-		cancel() // ends the upstream's side, and the streams that have no connection of their own
-		return
-	}
-}
-
-var errNoLonger = errors.New("the token or session is no longer valid here")
-
-// lookAgain stops a long answer once its credential has ended: nothing more of it is sent.
-func (g *passage) lookAgain() error {
-	if g.credential.token == "" {
-		return nil
-	}
-	if g.ended.Load() {
-		return errNoLonger
-	}
-	now := g.protect.now()
-	if now.Sub(g.looked) < g.protect.recheck {
-		return nil
-	}
-	if g.looked = now; g.stillAllowed(g.r.Context()) {
-		return nil
-	}
-	g.protect.log.Info("answer broken off", zap.NamedError("reason", errNoLonger))
-	return errNoLonger
-}
-
-func (g *passage) stillAllowed(ctx context.Context) (ok bool) {
-	defer func() {
-		if recover() != nil {
-			ok = false
-		}
-	}()
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	in, err := g.protect.enter(ctx)
-	if err != nil {
-		return false
-	}
-	defer in.Leave()
-	who, err := g.credential.recheck(ctx, in.Authority)
-	if err != nil {
-		return false
-	}
-	v, _ := g.protect.decide(g.rules, who, g.credential.site != nil)
-	return v == allowed
-}
-
 // policyViolation is a WebSocket close frame with code 1008. (RFC 6455 5.5.1, 7.4.1)
 var policyViolation = []byte{0x88, 2, 1008 >> 8, 1008 & 0xff}
+
+// closing is how long a peer that does not read delays the end of its connection.
+const closing = 100 * time.Millisecond
 
 // hangUp ends the connection of a WebSocket, or the answer that is being written.
 func (g *passage) hangUp() {
@@ -305,7 +217,7 @@ func (g *passage) hangUp() {
 		}
 		return
 	}
-	if err := g.conn.SetWriteDeadline(g.protect.now().Add(time.Second)); err == nil {
+	if err := g.conn.SetWriteDeadline(g.protect.now().Add(closing)); err == nil {
 		g.conn.Write(policyViolation) //nolint:errcheck // it is closed in any case
 	}
 	g.conn.Close() //nolint:errcheck // nothing can be done about it

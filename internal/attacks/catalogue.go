@@ -177,7 +177,7 @@ var catalogue = []section{
 		{192, "absolute, asterisk and authority forms of the request target", "400, 405, or treated by the authority throughout"},
 		{193, "other spellings of Host, two of them, none", "one canonical host, or 400 or 421; never another site's rules"},
 		{194, "other methods, methods in other case, override headers", "the policy holds for all, overrides change nothing"},
-		{196, "WebSocket without a token; with one that is revoked while it is open", "401 before the upgrade; closed within 5 s"},
+		{196, "WebSocket without a token; with one that is revoked while it is open", "401 before the upgrade; closed at once"},
 		{197, "Upgrade to anything but WebSocket, data sent ahead of the answer", "400 or stripped; no raw tunnel"},
 		{198, "CONNECT without a token, plain and extended", "401 or 405"},
 		{199, "HTTP/2 with odd authority, headers, lengths and cookies", "stream error or 400; cookies joined once"},

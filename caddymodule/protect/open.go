@@ -1,0 +1,158 @@
+package protect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	"github.com/gatehouse-id/gatehouse/internal/watch"
+)
+
+// Requests that last (WebSockets, event streams, long answers, uploads) are judged again when their credential may have
+// ended, or the rules decide otherwise by the time of day. Package watch knows when.
+
+// young is how long a request can last before it is taken up. What was revoked meanwhile is found then.
+const young = 50 * time.Millisecond
+
+// recheckEvery bounds how long a request stays open whose credential cannot be looked up, or not be watched, and how
+// soon a new configuration counts for it.
+const recheckEvery = 4 * time.Second
+
+// youth is how long a request can last before it is taken up. A server elsewhere is not asked
+// about it sooner than it would be asked again.
+func (p *Protect) youth() time.Duration {
+	if p.remote != nil {
+		return p.recheck
+	}
+	return young
+}
+
+type openEntry = watch.Entry[credential, *token.Introspection]
+
+// observer is an authority that knows what its answers rest on. *authz.Server is one. Others are asked every few
+// seconds.
+type observer interface {
+	Observe(ctx context.Context, token string) (*token.Introspection, watch.Basis, error)
+	ObserveSite(ctx context.Context, origin, token string) (*token.Introspection, watch.Basis, error)
+	// KeysVersion is another one when tokens could have ended with a signing key.
+	KeysVersion() uint64
+}
+
+// openRequests returns the list of the requests that last.
+func (p *Protect) openRequests() *watch.List[credential, *token.Introspection] {
+	return watch.New(watch.Config[credential, *token.Introspection]{Ask: p.observe, Changed: p.situation, Now: p.now, After: p.after, Every: p.recheck})
+}
+
+// observe looks the credential of a request up that has passed.
+func (p *Protect) observe(ctx context.Context, c credential) (*token.Introspection, watch.Basis, error) {
+	in, err := p.enter(ctx)
+	if err != nil {
+		return nil, watch.Basis{}, err
+	}
+	defer in.Leave()
+	auth, ok := in.Authority.(observer)
+	switch {
+	case !ok:
+		who, err := c.recheck(ctx, in.Authority)
+		return who, watch.Basis{}, err
+	case c.site == nil:
+		return auth.Observe(ctx, c.token)
+	}
+	return auth.ObserveSite(ctx, c.site.origin, c.token)
+}
+
+// situation is what counts for open requests besides their credentials.
+type situation struct {
+	authority authority // another one after a reload
+	keys      uint64
+}
+
+// situation returns an error when open requests have to end: nobody can be asked about them, or the site asks for
+// something else since a reload.
+func (p *Protect) situation(ctx context.Context) (any, error) {
+	in, err := p.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Leave()
+	if in.HasRules != nil && !in.HasRules(p.fingerprint) {
+		return nil, errOtherRules
+	}
+	now := situation{authority: in.Authority}
+	if auth, ok := in.Authority.(observer); ok {
+		now.keys = auth.KeysVersion()
+	}
+	return now, nil
+}
+
+var (
+	errNoLonger   = errors.New("the token or session is no longer valid here")
+	errOtherRules = errors.New("the site has other rules by now")
+)
+
+// rulesText returns all that decides about a request at this site, for comparison with another configuration. It is
+// called before matchers are loaded, which empties their fields.
+func (p *Protect) rulesText(rules *policy.Policy, matchers []byte) string {
+	text, err := json.Marshal([]any{
+		p.Scopes, p.Groups, p.Partitions, p.Level, p.Audience, p.Login, p.Origins, p.Sites, p.Public, p.Need, p.Preflight, p.Session, p.Introspect, p.reach, rules.Text(), string(matchers),
+	})
+	if err != nil {
+		return err.Error() // of Introspect alone
+	}
+	return string(text)
+}
+
+// takeUp adds a request that has lasted to the list.
+func (g *passage) takeUp() {
+	entry := g.protect.opened.Add(g.credential, g)
+	g.mu.Lock()
+	over := g.over
+	g.entry = entry
+	g.mu.Unlock()
+	if over {
+		entry.Leave()
+	}
+}
+
+// finish is called when the handler returns.
+func (g *passage) finish() {
+	g.retract()
+	g.mu.Lock()
+	entry := g.entry
+	g.over = true
+	g.mu.Unlock()
+	if entry != nil {
+		entry.Leave()
+	}
+}
+
+// Judge implements watch.Open.
+func (g *passage) Judge(who *token.Introspection) (ok bool, next time.Time) {
+	p, browser := g.protect, g.credential.site != nil
+	if v, _ := p.decide(g.rules, who, browser); v != allowed {
+		return false, next
+	}
+	facts := policy.Facts{Who: who, Browser: browser, Now: p.now()}
+	next = policy.Sooner(p.Need.Changes(facts), g.rules.Changes(facts))
+	if browser && p.session > 0 {
+		next = policy.Sooner(next, policy.After(facts.Now, who.AuthTime.Add(p.session)))
+	}
+	return true, next
+}
+
+// End implements watch.Open.
+func (g *passage) End() {
+	g.protect.log.Info("open connection ended", zap.NamedError("reason", errNoLonger))
+	g.hangUp()
+	if g.cancel != nil {
+		g.cancel() // ends the upstream's side, and the streams that have no connection of their own
+	}
+}
+
+var _ observer = (*authz.Server)(nil)
