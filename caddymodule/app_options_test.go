@@ -203,7 +203,7 @@ func TestProvision(t *testing.T) {
 		"storage size":      {good + `,"storage":{"module":"badger","min_free":"much"}`, []string{"min_free"}},
 		"key":               {good + `,"encryption_keys":["c2hvcnQ="]`, []string{"encryption_key 1: has 5 bytes"}},
 		"passkeys":          {good + `,"identity":{"passkeys":"on"}`, nil},
-		"usernames":         {good + `,"identity":{"usernames":"email","persons":[{"username":"ada@example.com"},{"username":"default\\\\bob@example.com"}],"partitions":{}}`, nil},
+		"usernames":         {good + `,"identity":{"usernames":"email","persons":[{"username":"ada@example.com"},{"username":"default\\bob@example.com"}],"partitions":{}}`, nil},
 		"usernames phone":   {good + `,"identity":{"usernames":"phone"}`, []string{`usernames: "phone" is not known`}},
 		"usernames and ada": {good + `,"identity":{"usernames":"email","persons":[{"username":"ada"}]}`, []string{"person ada", "`usernames email`", "remove"}},
 		"passkeys nowhere":  {`"issuer":"http://127.0.0.1:8080","identity":{"passkeys":"on"}`, []string{"passkeys: browsers allow them"}},

@@ -13,7 +13,7 @@ import (
 func TestDiagnosticsAreForOperators(t *testing.T) {
 	s := newServer(t)
 	s.mustLoad()
-	source, err := os.ReadFile("command/routes.go")
+	source, err := os.ReadFile("command/admin/routes.go")
 	if err != nil {
 		t.Fatal(err)
 	}
