@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -16,12 +17,21 @@ func (p *Policy) Findings(label string, scopes, groups []string) (out []finding.
 	warn := func(r *Rule, reason, mend string) {
 		out = append(out, finding.Finding{Severity: finding.Warning, Place: r.Place, Reason: label + ": " + reason, Mend: mend})
 	}
-	for i, r := range p.Allow {
-		for _, before := range p.Allow[:i] {
-			if before.hides(r) {
-				warn(r, fmt.Sprintf("%s is never reached, since %s comes first and lets everybody in", r.Label(), before.Label()), "put the narrower rule first")
+	for i, r := range p.Deny {
+		for _, before := range p.Deny[:i] {
+			if before.covers(r) && before.sameNeed(r) {
+				warn(r, fmt.Sprintf("%s changes nothing, since %s refuses the same", r.Label(), before.Label()), "remove one of them")
 				break
 			}
+		}
+	}
+	for i, r := range p.Allow {
+		if by, how := p.hiding(i); by != nil {
+			mend := "put the narrower rule first"
+			if slices.Contains(p.Deny, by) {
+				mend = "remove one of them, or name the persons or requests that the deny rule is about"
+			}
+			warn(r, fmt.Sprintf("%s is never reached, since %s comes first and %s", r.Label(), by.Label(), how), mend)
 		}
 	}
 	for _, r := range p.Deny {
@@ -35,10 +45,33 @@ func (p *Policy) Findings(label string, scopes, groups []string) (out []finding.
 	return out
 }
 
-// hides tells whether a rule lets everybody in who could reach a later one.
-func (r *Rule) hides(later *Rule) bool {
-	return r.Need.IsEmpty() && len(r.When) == 0 && (r.raw == "" || r.raw == later.raw)
+// hiding returns the rule that decides about every request which the allow rule i could decide about, and how.
+func (p *Policy) hiding(i int) (by *Rule, how string) {
+	later := p.Allow[i]
+	for _, r := range p.Deny {
+		if r.covers(later) && r.Need.IsEmpty() {
+			return r, "refuses everybody"
+		}
+	}
+	for _, r := range p.Allow[:i] {
+		switch {
+		case !r.covers(later):
+		case r.Need.IsEmpty():
+			return r, "lets everybody in"
+		case r.sameNeed(later):
+			return r, "asks the same"
+		}
+	}
+	return nil, ""
 }
+
+// covers tells whether a rule is about every request and every time that another one is about.
+func (r *Rule) covers(other *Rule) bool {
+	return (len(r.When) == 0 || slices.Equal(r.When, other.When)) && (r.raw == "" || r.raw == other.raw)
+}
+
+// sameNeed tells whether two rules ask the same of the caller.
+func (r *Rule) sameNeed(other *Rule) bool { return reflect.DeepEqual(r.Need, other.Need) }
 
 // coveredBy returns a public path that covers all paths of a rule about persons.
 func (p *Policy) coveredBy(r *Rule) string {

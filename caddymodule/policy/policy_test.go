@@ -259,6 +259,32 @@ func TestRuleErrors(t *testing.T) {
 	}
 }
 
+// A rule that never decides is told, with the one that decides before it, and no other.
+func TestUnreachableRules(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"allow {\nname a\n}\nallow {\nname b\nneed groups x\n}":                                                     "b is never reached, since a comes first and lets everybody in",
+		"allow {\nname a\nmatch path /x\n}\nallow {\nname b\nmatch path /x\nneed groups x\n}":                       "b is never reached, since a comes first and lets everybody in",
+		"allow {\nname a\nneed groups x\n}\nallow {\nname b\nmatch path /x\nneed groups x\n}":                       "b is never reached, since a comes first and asks the same",
+		"deny {\nname no\nmatch path /x\n}\nallow {\nname b\nmatch path /x\nneed groups x\n}":                       "b is never reached, since no comes first and refuses everybody",
+		"deny {\nname a\nmatch path /x\nneed groups x\n}\ndeny {\nname b\nmatch path /x\nneed groups x\n}":          "b changes nothing, since a refuses the same",
+		"allow {\nname a\nwhen mon 08:00-09:00 UTC\n}\nallow {\nname b\nwhen mon 08:00-09:00 UTC\nneed groups x\n}": "b is never reached, since a comes first and lets everybody in",
+		"public /x\ndeny {\nname no\nmatch path /x\nneed groups guests\n}":                                          "no refuses persons on a path that is open to everybody by public /x",
+		"allow {\nname a\nmatch path /x\n}\nallow {\nname b\n}":                                                     "",
+		"allow {\nname a\nwhen mon 08:00-09:00 UTC\n}\nallow {\nname b\n}":                                          "",
+		"allow {\nname a\nneed groups x\n}\nallow {\nname b\nneed groups y\n}":                                      "",
+		"allow {\nname a\nneed groups x\n}\nallow {\nname b\nneed groups x\nneed level 2\n}":                        "",
+		"deny {\nname no\nmatch path /x\nneed groups guests\n}\nallow {\nname b\nmatch path /x\n}":                  "",
+		"deny {\nname no\nmatch path /x\nwhen mon 08:00-09:00 UTC\n}\nallow {\nname b\nmatch path /x\n}":            "",
+		"deny {\nname a\nmatch path /x\nneed groups x\n}\ndeny {\nname b\nmatch path /x\nneed groups y\n}":          "",
+	} {
+		found := start(t, text).Findings("policy", nil, nil)
+		if want == "" && len(found) > 0 || want != "" && (len(found) != 1 || !strings.Contains(found[0].Reason, want)) {
+			t.Errorf("%s\nfindings %v, want %q", text, found, want)
+		}
+	}
+}
+
 // What the Caddyfile says can be said in JSON, and a wrong value there names the rule's place.
 func TestProvisionErrors(t *testing.T) {
 	t.Parallel()
