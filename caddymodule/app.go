@@ -26,6 +26,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/delivery"
+	"github.com/gatehouse-id/gatehouse/caddymodule/extauthz"
 	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
@@ -72,6 +73,8 @@ type App struct {
 	Policies map[string]*policy.Policy `json:"policies,omitempty"`
 	// The sites that other proxies serve and ask about. Default: none.
 	ForwardAuth *forwardauth.Gates `json:"forward_auth,omitempty"`
+	// The listener for Envoy's external authorization over gRPC. Default: none.
+	ExtAuthz *extauthz.Server `json:"ext_authz,omitempty"`
 	// The identity providers besides the identity service itself, by the ids that clients and the parameter idp use.
 	// Default: none.
 	IDPsRaw caddy.ModuleMap `json:"idps,omitempty" caddy:"namespace=gatehouse.idp inline_key=module"`
@@ -215,6 +218,11 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err := a.ForwardAuth.Provision(ctx, a, slices.Sorted(maps.Keys(a.Policies)), a.Places); err != nil {
 		return err
 	}
+	if a.ExtAuthz != nil {
+		if err := a.ExtAuthz.Provision(options.NewResolverAt(a.Places), a.log.Named("ext_authz")); err != nil {
+			return a.Places.LocateIn(err, "ext_authz")
+		}
+	}
 	if err := a.findEmitter(); err != nil {
 		return err
 	}
@@ -333,6 +341,13 @@ func (a *App) Start() error {
 	}
 	a.settled(inst, nil)
 	inst.sayReady(a.ctx)
+	if a.ExtAuthz != nil {
+		at, err := a.ExtAuthz.Start(a.ForwardAuth)
+		if err != nil {
+			return a.Places.LocateIn(err, "ext_authz")
+		}
+		a.log.Info("answering Envoy over gRPC", zap.Stringer("address", at))
+	}
 	return nil
 }
 
@@ -345,8 +360,13 @@ func (a *App) settled(inst *instance, err error) {
 }
 
 // Stop implements caddy.App. Requests may still be under way and other apps may stop later, so everything stays open
-// until Cleanup.
-func (a *App) Stop() error { return nil }
+// until Cleanup. Only Envoy is answered by the next configuration from now on.
+func (a *App) Stop() error {
+	if a.ExtAuthz != nil {
+		a.ExtAuthz.Stop()
+	}
+	return nil
+}
 
 // Cleanup leaves the instance, which closes once the last request is done. It may follow a Provision that failed or a
 // Start that never happened, and may be called again.

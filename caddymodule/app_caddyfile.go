@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
+	"github.com/gatehouse-id/gatehouse/caddymodule/extauthz"
 	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
@@ -52,6 +53,7 @@ func parseGlobal(d *caddyfile.Dispenser, existing any) (any, error) {
 //		forward_auth <name> { ... }
 //		forward_auth_from <network>...
 //		forward_auth_secret <secret>
+//		ext_authz <address> { ... }
 //		idp <id> <module> { ... }
 //		identity { ... }
 //		events { ... }
@@ -80,6 +82,7 @@ func (a *App) readGlobal(d *caddyfile.Dispenser) error {
 		"client":         a.readClient,
 		"api_client":     a.readAPIClient,
 		"policy":         a.readPolicy,
+		"ext_authz":      func(d *caddyfile.Dispenser) (err error) { a.ExtAuthz, err = extauthz.Read(d); return err },
 		"idp":            a.readIDP,
 		"identity":       func(d *caddyfile.Dispenser) error { return a.Identity.readBlock(d, a.Places) },
 		"events":         a.Events.readBlock,

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"math/big"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -186,8 +187,15 @@ func TestCaddyfileExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	own := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true}
+	cert, err := x509.CreateCertificate(rand.Reader, own, own, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyPEM := string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	certPEM := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}))
 	for name, content := range map[string]string{
-		"ops.pem":  string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
+		"ops.pem": keyPEM, "envoy.key": keyPEM, "envoy.crt": certPEM, "clients.crt": certPEM,
 		"logo.png": picture, "settings.json": "{}", "pwned.txt": "", "federation.pem": "", "extension/en.json": "{}",
 	} {
 		file := filepath.Join(dir, name)

@@ -169,6 +169,20 @@ func (g *Gates) client(r *http.Request) netip.Addr {
 		found, _ := netip.ParseAddr(ip) //nolint:errcheck // it is unknown then
 		return found
 	}
+	return g.stranger(list)
+}
+
+// ClientBehind returns the address of the client of a peer. If the peer is a proxy of forward_auth_from, it is the last
+// address of X-Forwarded-For that is not. The zero value: unknown.
+func (g *Gates) ClientBehind(peer netip.Addr, forwardedFor []string) netip.Addr {
+	if !g.isFrom(peer) {
+		return peer
+	}
+	return g.stranger(strings.Split(strings.Join(forwardedFor, ","), ","))
+}
+
+// stranger returns the last address of a list that is not a proxy's, or the first of all.
+func (g *Gates) stranger(list []string) netip.Addr {
 	for i, text := range slices.Backward(list) {
 		found, ok := parseAddr(strings.TrimSpace(text))
 		if !ok {

@@ -29,8 +29,12 @@ type transport struct {
 	removes bool
 }
 
-// transports are all ways to ask. Others than those of HTTP are added here.
-func transports(g *Gates) (out []transport) {
+// transports are all ways to ask.
+func transports(t testing.TB, g *Gates) (out []transport) {
+	t.Helper()
+	for name, open := range OtherTransports {
+		out = append(out, transport{name, open(t, g), true})
+	}
 	for _, kind := range kinds {
 		out = append(out, transport{kind, func(gate string, q Question) (http.Header, int) { return overHTTP(g, kind, gate, q) }, kind == "envoy"})
 	}
@@ -177,7 +181,7 @@ func TestOneDecisionForEveryGateway(t *testing.T) {
 		bearers[n] = "Bearer " + b
 	}
 	r := rand.New(rand.NewPCG(15, 2))
-	ways := transports(g)
+	ways := transports(t, g)
 	passed, refused := 0, 0
 	for n := range count {
 		gate, q, spoofs := someRequest(r, sessions, bearers)

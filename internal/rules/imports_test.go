@@ -20,7 +20,7 @@ var mayImport = map[string][]string{
 	"caddymodule/introspect":  {"caddymodule/internal", "authz/token", "internal"},
 	"caddymodule/listener":    {},
 	"caddymodule/policy":      {"caddymodule/internal", "authz/token", "internal"},
-	"caddymodule/forwardauth": {"caddymodule/protect", "caddymodule/policy", "caddymodule/internal", "authz", "idp", "internal"},
+	"caddymodule/forwardauth": {"caddymodule/extauthz", "caddymodule/protect", "caddymodule/policy", "caddymodule/internal", "authz", "idp", "internal"},
 	"caddymodule/protect":     {"caddymodule/policy", "caddymodule/introspect", "caddymodule/internal", "authz", "idp", "internal"},
 	"caddymodule/provider":    {"caddymodule/internal", "authz", "identity", "idp", "storage", "internal"},
 	"authz":                   {"storage", "internal"},
@@ -55,6 +55,7 @@ var mayImport = map[string][]string{
 	"faults":                  {"storage", "internal/attacks"},
 	"bench":                   {"storage", "faults"},
 
+	"caddymodule/extauthz":       {"caddymodule/forwardauth", "caddymodule/internal", "internal"},
 	"caddymodule/explain":        {"caddymodule/policy", "caddymodule/protect", "caddymodule/internal", "authz", "internal"},
 	"caddymodule/command/admin":  {"caddymodule/explain", "caddymodule/protect", "caddymodule/internal", "caddymodule/client", "authz", "identity", "storage", "internal"},
 	"caddymodule/command/doctor": {"internal/cookie"},

@@ -34,6 +34,7 @@ var Gatehouse = Block{
 			Word: "forward_auth_secret", Arguments: "<secret>", Default: "the address alone decides", Example: "forward_auth_secret {env.GATEWAY_SECRET}",
 			Text: "Proxies with any address may ask that send this secret in the header `Gatehouse-Secret`, for networks without fixed addresses.",
 		},
+		{Word: "ext_authz", Arguments: "<address>", Default: "none", Text: "A listener for Envoy's external authorization over gRPC.", Blocks: []*Block{&ExtAuthz}},
 		{
 			Word: "idp", Arguments: "<id> <module>", Repeats: true,
 			Text:   "An identity provider where people sign in. The id has letters, digits, dots, `-` and `_`, appears in addresses, and is what `idps` of a client names. `ldap` and `kerberos` are not supported yet.",
