@@ -171,3 +171,26 @@ func TestExtraRegistrationOfMethods(t *testing.T) {
 		t.Errorf("the page:\n%s", body)
 	}
 }
+
+// TestBlankNameIsAskedFor: a name of spaces, from before names were mandatory, is no name, and none can be given now.
+func TestBlankNameIsAskedFor(t *testing.T) {
+	t.Parallel()
+	e, u := extra(t)
+	_, err := e.Person.UpdatePerson(t.Context(), e.details(demo).ID, person.Edit{By: ops}, func(_ storage.Tx, d *person.Details) error {
+		d.Profile.Name.FirstName = " \u00a0"
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Attributes.PersonCreationMandatoryFields.FirstNameRequired = true
+	e.browser().signIn(demo, demoPassword) // the first sign-in
+	if body := e.browser().completes(demo, demoPassword).Body.String(); !strings.Contains(body, `name="given_name"`) {
+		t.Errorf("a blank name is not asked for:\n%s", body)
+	}
+	for name, known := range map[string]bool{"\u00a0 ": false, "Ann": true} {
+		if _, err := e.Person.AddPerson(t.Context(), person.NewPerson{Username: "ann", GivenName: name}, ops); (err == nil) != known {
+			t.Errorf("AddPerson with the first name %q = %v", name, err)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package account
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -58,10 +59,10 @@ func (s *Service) findMissing(u *config.Units, p *person.Profile, fields person.
 		return true
 	}
 	must := u.Attributes.PersonCreationMandatoryFields
-	if must.FirstNameRequired && p.Name.FirstName == "" {
+	if must.FirstNameRequired && strings.TrimSpace(p.Name.FirstName) == "" {
 		m.add(can, "given_name")
 	}
-	if must.LastNameRequired && p.Name.LastName == "" {
+	if must.LastNameRequired && strings.TrimSpace(p.Name.LastName) == "" {
 		m.add(can, "family_name")
 	}
 	for _, rule := range p.Missing(u) {
