@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what the tests need and this machine lacks: a C compiler (the race detector needs one), Chromium, Node.js
-# with npm, nginx, Python's requests-oauthlib, Django, Authlib and PyJWT, PHP with SimpleSAMLphp, and the npm packages
-# of e2e/node. It installs on Debian and Ubuntu; on other systems it names the missing packages. It needs root or sudo
-# only to install.
+# with npm, Python's requests-oauthlib, Django, Authlib and PyJWT, nginx, HAProxy, PHP with SimpleSAMLphp, and the npm
+# packages of e2e/node. It installs on Debian and Ubuntu; on other systems it names the missing packages. It needs root or
+# sudo only to install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,6 +20,7 @@ have npm || missing+=(npm)
 have curl || missing+=(curl ca-certificates)
 have openssl || missing+=(openssl)
 have nginx || [[ -x /usr/sbin/nginx ]] || missing+=(nginx-light)
+have haproxy || [[ -x /usr/sbin/haproxy ]] || missing+=(haproxy)
 have php || missing+=(php-cli)
 [[ $(php -m 2>/dev/null) == *mbstring*xml* ]] || missing+=(php-xml php-mbstring)
 
@@ -34,7 +35,8 @@ if ((${#missing[@]})); then
 	((${#sudo[@]} == 0)) || have sudo || { echo "install: neither root nor sudo: please install ${missing[*]}" >&2; exit 1; }
 	echo "install: ${missing[*]}"
 	update
-	"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install "${missing[@]}" >/dev/null
+	# RUNLEVEL keeps nginx and HAProxy from being started as services.
+	"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -y --no-install-recommends install "${missing[@]}" >/dev/null
 fi
 
 # The package depends on a web server that would listen on port 80, so only its files are unpacked.

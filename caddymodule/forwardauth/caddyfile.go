@@ -57,6 +57,7 @@ func (g *Gates) readGate(d *caddyfile.Dispenser) error {
 	known := gate.Subdirectives()
 	known["origins"] = options.Values(&gate.Origins, options.CheckIssuer)
 	known["login"] = options.Flag(&gate.Login)
+	delete(known, "replay")
 	delete(known, "replay") // the proxy hands no bodies on
 	if err := options.ReadBlock(d, "forward_auth "+name, &reference.ForwardAuth, known); err != nil {
 		return err

@@ -133,6 +133,9 @@ func (g *Gate) provision(ctx caddy.Context, app protect.App, places options.Plac
 	if g.Protect.Origins, g.Sites = nil, slices.Clone(g.Origins); g.Login {
 		g.Protect.Origins = slices.Clone(g.Origins)
 	}
+	if g.Replay != "" {
+		return errors.New("replay: another proxy tells nothing of the forms that are sent through it: leave it away")
+	}
 	g.Places = places
 	if err := g.ProvisionIn(ctx, app); err != nil {
 		return err

@@ -31,7 +31,6 @@ import (
 // issuer is an authorization server and the app around it, with answers that a test decides.
 type issuer struct {
 	t        testing.TB
-	quiet    bool // nothing is logged
 	pages    *page.Renderer
 	policies map[string]*policy.Policy
 

@@ -169,7 +169,6 @@ func TestOneDecisionForEveryGateway(t *testing.T) {
 		}
 	}
 	i := newIssuer(t)
-	i.quiet = true
 	g := i.gates()
 	fronts := map[string]*protect.Protect{}
 	for name, gate := range map[string]*Gate{"wiki": g.Named["wiki"], "api": g.Named["api"], "office": g.policies["office"]} {

@@ -5,21 +5,28 @@ import "slices"
 // ForwardAuth is a gate for a site that another proxy serves.
 var ForwardAuth = Block{
 	Head: "forward_auth <name>", Open: "forward_auth wiki",
-	Text: "A gate for a site that another proxy serves: nginx, HAProxy, Traefik, Envoy or another Caddy asks `/oauth/forward-auth?policy=<name>` about each request. " +
+	Text: "A gate for a site that another proxy serves: nginx, HAProxy, Traefik, Envoy or another Caddy asks `/oauth/forward-auth?policy=<name>` about each request. [gateways.md](gateways.md) has a configuration for each of them. " +
 		"The other options are those of [`protect`](#protect), and mean the same.",
 	Needs:  "origins https://wiki.example.com",
 	Sample: "origins https://wiki.example.com\nlogin\ngroups staff",
 	Options: slices.Concat([]Option{
 		{Word: "origins", Arguments: "<origin>…", Default: "any; required with `login`", Text: "The origins under which browsers see the site. The gate decides about no others, and is the one of a proxy that asks about them and names no gate.", Example: "origins https://wiki.example.com https://www.wiki.example.com", Instead: "-"},
 		{Word: "login", Default: "bearer tokens only", Text: "Browsers without a session are sent to sign in and come back.", Example: "login"},
-	}, withoutLogin(Protect.Options)),
+	}, ofGates(Protect.Options)),
+	Instead: map[string]string{"replay": "is for sites that this Caddy serves: another proxy tells nothing of the forms that are sent through it"},
 }
 
-// withoutLogin are the options of a site that a gate has too.
-func withoutLogin(of []Option) []Option {
+// ofGates are the options of a site that a gate has too.
+func ofGates(of []Option) []Option {
 	of = slices.DeleteFunc(slices.Clone(of), func(o Option) bool { return o.Word == "login" || o.Word == "replay" })
 	for i := range of {
-		if of[i].Word == "policy" {
+		switch of[i].Word {
+		case "shadow":
+			of[i].Blocks, of[i].Arguments, of[i].Example = nil, "{ … }", "shadow {\n\tdeny {\n\t\tmatch method DELETE\n\t}\n}"
+		case "introspect":
+			of[i].Blocks, of[i].Arguments = nil, "<url> { … }"
+			of[i].Example = "introspect https://login.corp.example/oauth/introspect {\n\tclient ops {env.OPS_SECRET}\n}"
+		case "policy":
 			of[i].Beside = "policy office {\n\tallow {\n\t\tneed groups staff\n\t}\n}"
 		}
 	}
