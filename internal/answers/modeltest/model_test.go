@@ -29,7 +29,8 @@ var randomReader = cryptorand.Reader
 const stepsOfAWorld = 5000
 
 // TestAnswersFromMemoryAreThoseOfTheStore makes as many steps as GATEHOUSE_ANSWERS says (make faults: 1,000,000). After
-// each, servers that keep answers say of tokens and cookies what servers say that keep none.
+// each, servers that keep answers say of tokens and cookies what servers say that keep none, and open requests whose
+// answer has changed were woken.
 func TestAnswersFromMemoryAreThoseOfTheStore(t *testing.T) {
 	t.Parallel()
 	steps := 2 * stepsOfAWorld
@@ -49,7 +50,7 @@ func TestAnswersFromMemoryAreThoseOfTheStore(t *testing.T) {
 			return
 		}
 	}
-	for _, what := range append(slices.Clone(allSteps), "active", "inactive", "in the midst of a read") {
+	for _, what := range append(slices.Clone(allSteps), "active", "inactive", "in the midst of a read", "woken") {
 		if seen[what] == 0 {
 			t.Errorf("the steps have not come to: %s", what)
 		}
@@ -66,6 +67,8 @@ type model struct {
 	last []string // what the last steps did
 	held []credential
 	seen map[string]int
+
+	sleepers map[string]*sleeper // by the text of the credential
 }
 
 // credential is a token, or the cookie of a site.
@@ -102,6 +105,7 @@ func (m *model) run(steps int) {
 		} else {
 			m.do(what)
 		}
+		m.wakeSleepers()
 		for range 3 {
 			m.compare(m.some())
 		}
