@@ -84,6 +84,24 @@ func TestPersonShowIsOneRead(t *testing.T) {
 	}
 }
 
+// TestShellCompletesNames: a shell that asks what can follow gets the usernames and clients that match.
+func TestShellCompletesNames(t *testing.T) {
+	s := newServer(t)
+	s.mustLoad()
+	for want, args := range map[string][]string{
+		"demo@example.com": {"person", "show", "--address", s.admin, "dem"},
+		"reports":          {"client", "show", "--address", s.admin, "repo"},
+	} {
+		out, err := run(t, "", append([]string{"__complete"}, args...)...)
+		if err != nil || !strings.HasPrefix(out, want) {
+			t.Errorf("__complete %q = %q, %v, want %s", args, out, err, want)
+		}
+	}
+	if out, err := run(t, "", "__complete", "client", "show", "--address", "127.0.0.1:1", "repo"); err != nil || strings.Contains(out, "reports") {
+		t.Errorf("without a server: %q, %v, want nothing", out, err)
+	}
+}
+
 // TestClientShowLeavesNothingOut: what the Caddyfile says of a client is what an operator reads of it.
 func TestClientShowLeavesNothingOut(t *testing.T) {
 	s := newServer(t)
