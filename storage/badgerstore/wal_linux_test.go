@@ -198,8 +198,8 @@ func TestLogIsFollowed(t *testing.T) {
 	wantKey(t, s, "key", value)
 }
 
-// TestNewLogIsNamedBeforeAnAnswer: a batch in a new log is answered once the directory that names the log is durable. If
-// it cannot be made so, the batch is refused.
+// TestNewLogIsNamedBeforeAnAnswer: a batch in a new log is answered once the directory that names the log is durable.
+// If it cannot be made so, the batch is refused.
 func TestNewLogIsNamedBeforeAnAnswer(t *testing.T) {
 	t.Parallel()
 	s := mustOpen(t, t.TempDir())
