@@ -148,11 +148,11 @@ func (g *passage) Judge(who *token.Introspection) (ok bool, next time.Time) {
 
 // End implements watch.Open.
 func (g *passage) End() {
-	g.protect.log.Info("open connection ended", zap.NamedError("reason", errNoLonger))
 	g.hangUp()
 	if g.cancel != nil {
 		g.cancel() // ends the upstream's side, and the streams that have no connection of their own
 	}
+	g.protect.log.Info("open connection ended", zap.NamedError("reason", errNoLonger)) // thousands can end at once
 }
 
 var _ observer = (*authz.Server)(nil)
