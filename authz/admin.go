@@ -41,6 +41,9 @@ func (s *Server) RevokeEverything(ctx context.Context, by event.Actor) error {
 // RevokeToken ends a token of any client: an access token alone, a refresh token together with its grant. An unknown
 // token is not an error.
 func (s *Server) RevokeToken(ctx context.Context, token string, by event.Actor) error {
+	if isAppPassword(token) {
+		return s.personal.RevokeText(ctx, token, by)
+	}
 	return s.revoke(ctx, token, "", by)
 }
 

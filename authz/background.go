@@ -41,6 +41,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	var counted sync.WaitGroup
 	counted.Go(func() { s.settleTallies(ctx) })
+	counted.Go(func() { s.personal.Run(ctx) })
 	s.visits.Run(ctx)
 	counted.Wait()
 	return nil

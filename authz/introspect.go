@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/personal"
 	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -17,28 +18,47 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Introspect tells what an access token says. See token.Ledger.Introspect.
+// Introspect tells what an access token or app password says. See token.Ledger.Introspect.
 func (s *Server) Introspect(ctx context.Context, text string) (*token.Introspection, error) {
+	if isAppPassword(text) {
+		return s.personal.Introspect(ctx, text)
+	}
 	return s.tokens.Introspect(ctx, text)
 }
 
 // Recheck is Introspect for a request that has been let in already. See token.Ledger.Recheck.
 func (s *Server) Recheck(ctx context.Context, text string) (*token.Introspection, error) {
+	if isAppPassword(text) {
+		return s.personal.Recheck(ctx, text)
+	}
 	return s.tokens.Recheck(ctx, text)
 }
 
 // Observe is Recheck, and returns what the answer rests on. See token.Ledger.Observe.
 func (s *Server) Observe(ctx context.Context, text string) (*token.Introspection, watch.Basis, error) {
+	if isAppPassword(text) {
+		return s.personal.Observe(ctx, text)
+	}
 	return s.tokens.Observe(ctx, text)
 }
 
 // KeysVersion is another one whenever a signing key has come or gone.
 func (s *Server) KeysVersion() uint64 { return s.tokens.KeysVersion() }
 
-// Use is Introspect that counts as a use. See token.Ledger.Use.
+// Use is Introspect that counts as a use. See token.Ledger.Use. An app password is used by UseAt.
 func (s *Server) Use(ctx context.Context, text string) (*token.Introspection, error) {
 	return s.tokens.Use(ctx, text)
 }
+
+// UseAt is Use of an app password at a site. See personal.Passwords.Use.
+func (s *Server) UseAt(ctx context.Context, text, site string, from event.Origin) (*token.Introspection, error) {
+	return s.personal.Use(ctx, text, site, from)
+}
+
+// AppPasswords are those of all persons.
+func (s *Server) AppPasswords() *personal.Passwords { return s.personal }
+
+func isAppPassword(text string) bool { return secret.IsToken(secret.AppPassword, text) }
 
 // handleIntrospect serves POST /oauth/api/v2/token/introspect (RFC 7662; token server document, "Token introspection").
 // Only API clients can ask.
@@ -68,8 +88,11 @@ func (s *Server) handleIntrospect(w http.ResponseWriter, r *http.Request) error 
 	if again {
 		introspect = s.tokens.Recheck
 	}
-	if secret.IsToken(secret.RefreshToken, text) {
+	switch {
+	case secret.IsToken(secret.RefreshToken, text):
 		introspect = s.introspectRefresh
+	case isAppPassword(text):
+		return s.introspectAppPassword(w, r, asker, text, again)
 	}
 	i, err := introspect(r.Context(), text)
 	if err == nil && i.UsageLimit > 0 && !again && concerns(asker, i) {
@@ -89,6 +112,30 @@ func (s *Server) handleIntrospect(w http.ResponseWriter, r *http.Request) error 
 		s.refreshDetails(r.Context(), text, i)
 	}
 	reply.Write(w, http.StatusOK, s.introspectionBody(i))
+	return nil
+}
+
+// introspectAppPassword answers about an app password. It is known to API clients alone that name one of its sites as
+// an audience, since a resource server that ignores aud would accept it anywhere. An active answer is a
+// use, unless the request was let in already.
+func (s *Server) introspectAppPassword(w http.ResponseWriter, r *http.Request, asker *client.APIClient, text string, again bool) error {
+	i, err := s.personal.Recheck(r.Context(), text)
+	if err == nil && i.Active {
+		at := slices.IndexFunc(i.Audience, func(site string) bool { return client.HasResource(asker.Audiences, site) })
+		if at < 0 || !concerns(asker, i) {
+			i = &token.Introspection{}
+		} else if !again {
+			i, err = s.personal.Use(r.Context(), text, i.Audience[at], s.deps.Origin(r))
+		}
+	}
+	switch {
+	case err != nil:
+		return err
+	case !i.Active:
+		reply.Write(w, http.StatusOK, reply.Inactive{})
+	default:
+		reply.Write(w, http.StatusOK, s.introspectionBody(i))
+	}
 	return nil
 }
 

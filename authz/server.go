@@ -22,6 +22,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/authz/parked"
+	"github.com/gatehouse-id/gatehouse/authz/personal"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/authz/site"
 	"github.com/gatehouse-id/gatehouse/authz/token"
@@ -91,6 +92,8 @@ type Config struct {
 	Partitioned bool
 	// SiteOrigins are the origins of the sites that declare login, the only places that a site flow returns to.
 	SiteOrigins []string
+	// AppPasswordSites are the sites that accept app passwords.
+	AppPasswordSites []personal.Site
 	// OutboundAllow are networks besides public ones to which addresses of clients that were added by command can lead.
 	OutboundAllow []netip.Prefix
 }
@@ -112,6 +115,8 @@ type Deps struct {
 	// Unlinked is called in the transaction in which a known client loses all access that a person had given to it. An
 	// error undoes the transaction. nil: nothing is called.
 	Unlinked func(tx storage.Tx, u login.Unlinked) error
+	// AppPasswords tells whether the settings allow app passwords. nil: they do.
+	AppPasswords func(tx storage.Tx) (bool, error)
 	// AfterLogout returns the page after a sign-out that no client asked for, or "" for our own page. nil: always our
 	// own page.
 	AfterLogout func(ctx context.Context) (string, error)
@@ -141,6 +146,7 @@ type Server struct {
 	// siteSessions are those of browsers at protected sites.
 	siteSessions *site.Sessions
 	parked       *parked.Forms
+	personal     *personal.Passwords
 }
 
 // New returns a server for one configuration. Several can share one store, such as during a reload.
@@ -196,6 +202,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 	})
 	s.siteSessions = site.New(site.Deps{Store: deps.Store, Tokens: s.tokens, Subjects: deps.Subjects, Log: deps.Log, Now: deps.Now})
 	s.parked = parked.New(parked.Deps{Store: deps.Store, Keyring: deps.Keyring, Sites: s.siteSessions, Now: deps.Now, Random: deps.Random})
+	s.personal = personal.New(personal.Deps{
+		Store: deps.Store, Tokens: s.tokens, Clients: s.clients, Events: deps.Events, Sites: cfg.AppPasswordSites, Allowed: deps.AppPasswords,
+		Log: deps.Log, Now: deps.Now, Random: deps.Random,
+	})
 	s.mux = s.routes()
 	return s, nil
 }

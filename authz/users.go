@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/personal"
 	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -33,6 +34,13 @@ type Item struct {
 	Scope     string    `json:"scope,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"` // absent: it does not expire
+
+	// Of app passwords: the name that the person gave, the sites, and when, where and from which address it was last used.
+	Name        string    `json:"name,omitempty"`
+	Sites       []string  `json:"sites,omitempty"`
+	LastUsedAt  time.Time `json:"last_used_at,omitzero"`
+	LastSite    string    `json:"last_site,omitempty"`
+	LastAddress string    `json:"last_address,omitempty"`
 }
 
 // itemKind is a kind of items.
@@ -54,11 +62,14 @@ var itemKinds = map[string]itemKind{
 		return s.deps.Subjects.CloseSession(tx, person, h.ID)
 	}, eventSessionEnded},
 	"consents": {(*Server).consentItems, endConsent, eventConsentWithdrawn},
+	"app_passwords": {(*Server).appPasswordItems, func(s *Server, tx storage.Tx, person string, h *Item, _ time.Time) error {
+		return s.personal.Drop(tx, person, h.ID)
+	}, personal.EventRevoked},
 }
 
-// handleUsers serves GET and DELETE /oauth/api/v1/users/{id}/tokens, …/sessions, …/consents, and DELETE of one item
-// below them, for API clients with the API persons. (docs/decisions.md#what-a-person-holds) Items have ended before
-// the answer is written.
+// handleUsers serves GET and DELETE /oauth/api/v1/users/{id}/tokens, …/sessions, …/consents, …/app_passwords, and
+// DELETE of one item below them, for API clients with the API persons. (docs/decisions.md#what-a-person-holds) Items
+// have ended before the answer is written.
 func (s *Server) handleUsers(w http.ResponseWriter, r *http.Request) error {
 	asker, err := s.clients.AuthenticateAPI(r, "persons")
 	if err != nil {
@@ -218,6 +229,18 @@ func (s *Server) consentItems(tx storage.Tx, p login.Subject, _ time.Time) (item
 		items = append(items, Item{ID: client, ClientID: client, Scope: strings.Join(e.Value.Scope, " "), CreatedAt: toSeconds(e.Value.CreatedAt)})
 	}
 	return items, nil
+}
+
+func (s *Server) appPasswordItems(tx storage.Tx, p login.Subject, now time.Time) (items []Item, err error) {
+	live, err := s.personal.List(tx, p.ID, now)
+	for i := range live {
+		a := &live[i]
+		items = append(items, Item{
+			ID: a.ID, Scope: strings.Join(a.Scopes, " "), CreatedAt: toSeconds(a.Since), ExpiresAt: toSeconds(a.Until), Name: a.Name, Sites: a.Sites,
+			LastUsedAt: toSeconds(a.Last), LastSite: a.LastSite, LastAddress: a.LastAddress,
+		})
+	}
+	return items, err
 }
 
 // endConsent forgets a consent and ends the grants that followed.

@@ -24,6 +24,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/personal"
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/delivery"
 	"github.com/gatehouse-id/gatehouse/caddymodule/extauthz"
@@ -127,8 +128,9 @@ type App struct {
 
 	credentials secret.String // key of the credentials API; empty: it takes no passwords
 
-	mu      sync.Mutex // guards sites, rules, guarded and probes
+	mu      sync.Mutex // guards what follows
 	sites   map[string]bool
+	accepting []personal.Site // sites that accept app passwords
 	rules   map[string]bool                          // of the sites, see RegisterRules
 	guarded map[string][]string                      // place of a protect without matcher -> the addresses of its site
 	probes  []func(context.Context) *finding.Finding // what check asks sites about
@@ -292,6 +294,13 @@ func (a *App) RegisterSite(origins ...string) {
 	for _, o := range origins {
 		a.sites[o] = true
 	}
+}
+
+// AcceptAppPasswords names the sites that accept app passwords. Sites do so while they are provisioned, before Start.
+func (a *App) AcceptAppPasswords(sites ...personal.Site) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.accepting = append(a.accepting, sites...)
 }
 
 // RegisterRules implements protect.App.

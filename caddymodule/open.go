@@ -157,10 +157,17 @@ func (b *builder) personOf(id *identity.Service) refusal.PersonFunc {
 func (b *builder) openAuthz() (err error) {
 	c, id := b.inst.core, b.inst.identity
 	b.mu.Lock()
-	b.authz.SiteOrigins = slices.Sorted(maps.Keys(b.sites))
+	b.authz.SiteOrigins, b.authz.AppPasswordSites = slices.Sorted(maps.Keys(b.sites)), b.accepting
 	b.mu.Unlock()
 	b.inst.authz, err = authz.New(b.ctx, b.authz, authz.Deps{
 		Store: c.Store, Keys: c.keys, Keyring: c.keyring, Hasher: c.hasher, Events: b.events, Auth: id, Subjects: id.Subjects(), Passwords: id, Providers: authzProviders{id},
+		AppPasswords: func(tx storage.Tx) (bool, error) {
+			units, err := b.inst.config.Units(tx)
+			if err != nil {
+				return false, err
+			}
+			return units.Features.AppPasswordsEnabled, nil
+		},
 		Unlinked: id.Account.Unlinked, AfterLogout: id.Front.AfterLogout, Pages: b.inst.pages, Origin: b.Origin, Admit: b.inst.admit, Refusals: c.refused, Log: b.log.Named("authz"),
 	})
 	if err != nil {
@@ -169,6 +176,8 @@ func (b *builder) openAuthz() (err error) {
 	b.inst.assertions = assertion.New(b.authz.Issuer, c.keys, nil)
 	id.Person.Watch(b.inst.authz)
 	id.Account.Tie(b.inst.authz)
+	id.Account.TieAppPasswords(b.inst.authz.AppPasswords())
+	id.Person.OnRemove(b.inst.authz.AppPasswords().Forget)
 	return nil
 }
 

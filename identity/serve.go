@@ -32,6 +32,7 @@ func (s *Service) tie() {
 	s.StepUp.AddSections(account.PasswordSection)
 	s.StepUp.AddSections(s.StepUp.MethodSections()...)
 	s.StepUp.AddSections(s.Account.IdentitiesSection)
+	s.StepUp.AddSections(s.Account.AppPasswordsSection)
 	s.Proof.SetTerms(proof.DeliveredStepUp, stepup.StepUpDelivery)
 	s.Proof.SetLinkPath(stepup.LinkPINReset, stepup.PINResetPath)
 }

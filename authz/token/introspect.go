@@ -3,6 +3,7 @@ package token
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
@@ -41,6 +42,14 @@ type Introspection struct {
 	Provider string   // of the sign-in
 	Claims   []string // for the userinfo endpoint, in addition to those of the scopes
 	Sector   string   // in which the client knows the person; Subject is the public identifier
+
+	// AppPassword is the id of an app password, which works at the sites of Audience alone. Empty: another token.
+	AppPassword string
+}
+
+// At tells whether the token can be used at a site, named by its origin.
+func (i *Introspection) At(site string) bool {
+	return i.AppPassword == "" || slices.Contains(i.Audience, site)
 }
 
 // Introspect reads an access token. Calling it does not count as a use of the token. An unknown, expired, revoked or
@@ -72,7 +81,7 @@ func (l *Ledger) Observe(ctx context.Context, token string) (*Introspection, wat
 func (l *Ledger) KeysVersion() uint64 { return l.deps.Keys.Version() }
 
 func unlessUsedUp(in *Introspection, err error) (*Introspection, error) {
-	if err == nil && in.usedUp() {
+	if err == nil && in.UsedUp() {
 		in = &Introspection{}
 	}
 	return in, err

@@ -6,8 +6,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// usedUp tells whether every use that the token allows has been made.
-func (i *Introspection) usedUp() bool { return i.UsageLimit > 0 && i.UsageCount >= i.UsageLimit }
+// UsedUp tells whether every use that the token allows has been made.
+func (i *Introspection) UsedUp() bool { return i.UsageLimit > 0 && i.UsageCount >= i.UsageLimit }
 
 // Use counts one use of an access token and returns its state, this use included. The count is durable when Use
 // returns. Once the limit is reached the token is inactive, however many callers ask at once. For a token without a
@@ -24,7 +24,7 @@ func (l *Ledger) Use(ctx context.Context, token string) (*Introspection, error) 
 		if _, err = l.inspect(tx, key, now, in); err != nil || !in.Active {
 			return err
 		}
-		if in.usedUp() {
+		if in.UsedUp() {
 			in = &Introspection{}
 			return nil
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/personal"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
@@ -95,6 +96,12 @@ func (i *issuer) Introspect(_ context.Context, raw string) (*token.Introspection
 func (i *issuer) Recheck(_ context.Context, raw string) (*token.Introspection, error) {
 	return i.find(raw)
 }
+
+func (i *issuer) UseAt(ctx context.Context, text, _ string, _ event.Origin) (*token.Introspection, error) {
+	return i.Use(ctx, text)
+}
+
+func (i *issuer) AcceptAppPasswords(...personal.Site) {}
 
 func (i *issuer) Use(_ context.Context, raw string) (*token.Introspection, error) {
 	i.set(func() { i.used[raw]++ })

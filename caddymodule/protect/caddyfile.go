@@ -102,6 +102,7 @@ func parseProtect(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //		replay      on|off
 //		strip_token
 //		introspect  <url> { ... }
+//		accept      app_passwords
 //	}
 func (p *Protect) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if !d.Next() {
@@ -145,6 +146,7 @@ func (p *Protect) subdirectives() options.Subdirectives {
 		"replay":      options.Value(&p.Replay, checkOnOff),
 		"strip_token": options.Flag(&p.StripToken),
 		"introspect":  p.readIntrospect,
+		"accept":      options.Values(&p.Accept, checkAccept),
 	})
 	return known
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -14,6 +15,7 @@ import (
 type credential struct {
 	site  *site // nil: a bearer token
 	token string
+	at    string // origin of the site where an app password is used; empty: no such site, or another credential
 }
 
 // String keeps the token out of logs that print the variables of a request.
@@ -31,7 +33,8 @@ func (c credential) used(r *http.Request) bool {
 // that the lookup failed.
 func (c credential) ask(r *http.Request, auth authority) (*token.Introspection, error) {
 	if c.site == nil && !c.used(r) {
-		return auth.Introspect(r.Context(), c.token)
+		who, err := auth.Introspect(r.Context(), c.token)
+		return c.here(who), err
 	}
 	return c.recheck(r.Context(), auth)
 }
@@ -39,10 +42,33 @@ func (c credential) ask(r *http.Request, auth authority) (*token.Introspection, 
 // recheck is ask for a request that has already passed.
 func (c credential) recheck(ctx context.Context, auth authority) (*token.Introspection, error) {
 	if c.site == nil {
-		return auth.Recheck(ctx, c.token)
+		who, err := auth.Recheck(ctx, c.token)
+		return c.here(who), err
 	}
 	if !secret.IsToken(secret.SiteSession, c.token) {
 		return &token.Introspection{}, nil
 	}
 	return auth.SiteSession(ctx, c.site.origin, c.token)
+}
+
+// use is ask for a request that counts as one use.
+func (c credential) use(r *http.Request, auth authority, origin func(*http.Request) event.Origin) (*token.Introspection, error) {
+	if c.at == "" {
+		return auth.Use(r.Context(), c.token)
+	}
+	who, err := auth.UseAt(r.Context(), c.token, c.at, origin(r))
+	return c.here(who), err
+}
+
+// here leaves an app password the one site of its audience where it is used. It has no other right, and none elsewhere.
+func (c credential) here(who *token.Introspection) *token.Introspection {
+	if who == nil || who.AppPassword == "" {
+		return who
+	}
+	if who.At(c.at) {
+		who.Audience = []string{c.at}
+	} else {
+		who.Audience = nil
+	}
+	return who
 }

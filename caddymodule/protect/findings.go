@@ -36,7 +36,7 @@ func (p *Protect) findings(scopes, groups []string) (out []finding.Finding) {
 			warn("groups", fmt.Sprintf("nobody in the configuration is in the group %q", g), fmt.Sprintf("did you mean %q?", found))
 		}
 	}
-	if len(p.Groups) > 0 && !p.Login && len(p.Scopes) == 0 && len(p.Audience) == 0 {
+	if len(p.Groups) > 0 && !p.Login && !p.accepts && len(p.Scopes) == 0 && len(p.Audience) == 0 {
 		warn("groups", "groups are of people, and browsers without a session get an error here", "add `login`, or for an API the `scopes` that its clients ask for")
 	}
 	return out

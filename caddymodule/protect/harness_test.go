@@ -54,6 +54,7 @@ type fakeAuthority struct {
 	gone     error // nobody can be asked
 	asked    int
 	ended    []string
+	usedAt   []string      // sites and addresses where app passwords were used
 	clock    time.Duration // how far the clock of protect is ahead
 	parked   *parked.Forms
 	formers  map[string]string // persons of sessions, those that have ended too, by origin and token
@@ -194,6 +195,11 @@ func (f *fakeAuthority) Use(_ context.Context, raw string) (*token.Introspection
 	if changed {
 		return f.answer(f.uses, raw)
 	}
+	return f.answer(f.tokens, raw)
+}
+
+func (f *fakeAuthority) UseAt(_ context.Context, raw, site string, from event.Origin) (*token.Introspection, error) {
+	f.set(func() { f.usedAt = append(f.usedAt, site+" "+from.ClientIP) })
 	return f.answer(f.tokens, raw)
 }
 
@@ -483,6 +489,8 @@ func startGateway(t *testing.T, options ...func(*fakeAuthority)) *gateway {
 		"rules.test":        rulesOfSite,
 		"rules.localhost":   rulesOfSite + `,"login":true,"origins":["` + g.origin("rules.localhost") + `"]`,
 		"need.test":         `"need":{"claims":[{"name":"name","values":["Demo Pérson"]}],"level":"2"}`,
+		"dav.localhost":     `"scopes":["a"],"audience":["https://aud.test"],"accept":["app_passwords"],"public":["/public/*"],"sites":["` + g.origin("dav.localhost") + `"]`,
+		"code.localhost":    `"login":true,"accept":["app_passwords"],"origins":["` + g.origin("code.localhost") + `"]`,
 	}
 	var routes []string
 	upstreams := map[string]string{"down.localhost": "127.0.0.1:" + caddytest.FreePort(t), "tidy.localhost": "127.0.0.1:" + caddytest.FreePort(t)}

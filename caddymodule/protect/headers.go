@@ -275,11 +275,9 @@ func (p *Protect) detach(g *passage, rec *arrival) {
 	if ref := r.Header["Referer"]; p.Login && len(ref) > 0 && strings.Contains(ref[0], authz.SiteCodeParam) {
 		delete(r.Header, "Referer") // some clients name the redirecting URL there, code and all
 	}
-	if p.StripToken && len(r.Header["Authorization"]) > 0 {
-		if token, bad := rec.bearer(); token != "" || bad != nil {
-			taken = true
-			delete(r.Header, "Authorization")
-		}
+	if len(r.Header["Authorization"]) > 0 && p.strips(rec) {
+		taken = true
+		delete(r.Header, "Authorization")
 	}
 	if taken {
 		caddyhttp.SetVar(r.Context(), arrivalVar, rec)

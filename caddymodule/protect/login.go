@@ -57,7 +57,7 @@ type site struct {
 func (p *Protect) setSites() error {
 	p.sites = map[string][]*site{}
 	origins := p.Origins
-	if p.Assertion != "" && !p.Login {
+	if (p.Assertion != "" || p.accepts) && !p.Login {
 		origins = p.Sites
 	}
 	for i, o := range origins {

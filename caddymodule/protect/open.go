@@ -62,7 +62,8 @@ func (p *Protect) observe(ctx context.Context, c credential) (*token.Introspecti
 		who, err := c.recheck(ctx, in.Authority)
 		return who, watch.Basis{}, err
 	case c.site == nil:
-		return auth.Observe(ctx, c.token)
+		who, basis, err := auth.Observe(ctx, c.token)
+		return c.here(who), basis, err
 	}
 	return auth.ObserveSite(ctx, c.site.origin, c.token)
 }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/personal"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
@@ -94,6 +95,9 @@ type Protect struct {
 	Replay string `json:"replay,omitempty"`
 	// Whether a bearer token is kept from the upstream. Default: false.
 	StripToken bool `json:"strip_token,omitempty"`
+	// What is accepted besides tokens and sessions: app_passwords, which people make on their account pages for programs,
+	// as a bearer token or as the password of Basic. Default: nothing.
+	Accept []string `json:"accept,omitempty"`
 	// The oldest sign-in that this site accepts from a browser. Default: any, while the issuer's session lasts.
 	Session options.Duration `json:"session,omitempty"`
 	// The authorization server elsewhere whose bearer tokens are accepted, instead of those of this issuer. Default: none.
@@ -125,6 +129,7 @@ type Protect struct {
 	matchers caddyhttp.MatcherSets
 	byPath   bool // the path decides: a request whose path is not canonical is refused
 	open     bool // the matcher leaves paths open
+	accepts  bool // app passwords
 	rules    *policy.Policy
 	idps     []idp.RequestReader // their headers must not go upstream from other peers either
 	realm    string              // start of every challenge
@@ -196,6 +201,8 @@ type App interface {
 	RegisterRules(text string)
 	// RegisterSite names the origins of a site that declares login. Sites do so while they are provisioned.
 	RegisterSite(origins ...string)
+	// AcceptAppPasswords names the sites that accept app passwords. Sites do so while they are provisioned.
+	AcceptAppPasswords(sites ...personal.Site)
 }
 
 // authority looks tokens and sessions up. *authz.Server is one.
@@ -203,6 +210,7 @@ type authority interface {
 	Introspect(ctx context.Context, token string) (*token.Introspection, error)
 	Recheck(ctx context.Context, token string) (*token.Introspection, error)
 	Use(ctx context.Context, token string) (*token.Introspection, error)
+	UseAt(ctx context.Context, token, site string, from event.Origin) (*token.Introspection, error)
 	SiteSession(ctx context.Context, origin, token string) (*token.Introspection, error)
 	BeginSite(ctx context.Context, d authz.SiteDemand, binding string) (url string, err error)
 	FinishSite(ctx context.Context, origin, code, binding string, from event.Origin) (authz.SiteLogin, error)
@@ -262,6 +270,7 @@ func (p *Protect) ProvisionIn(ctx caddy.Context, a App) error {
 	if p.Login {
 		a.RegisterSite(p.Origins...)
 	}
+	a.AcceptAppPasswords(p.appPasswordSites()...)
 	return p.provisionRemote(ctx, a)
 }
 
@@ -278,6 +287,8 @@ func (p *Protect) setUp(res *options.Resolver) error {
 	p.Groups = res.List("groups", p.Groups, nil)
 	p.Partitions = res.List("partition", p.Partitions, checkPartition)
 	p.Audience = res.List("audience", p.Audience, options.CheckURI)
+	p.Accept = res.List("accept", p.Accept, checkAccept)
+	p.accepts = len(p.Accept) > 0
 	p.Public = res.List("public", p.Public, CheckPublic)
 	p.level = res.Count("level", p.Level, options.CheckLevel)
 	p.reach = p.level
@@ -341,6 +352,10 @@ func (p *Protect) consistent() error {
 		return errors.New("login: name the site's origin, such as login https://wiki.example.com")
 	case !p.Login && len(p.Origins) > 0:
 		return errors.New("origins are for sites with login")
+	case len(p.Accept) > 0 && p.Introspect != nil:
+		return errors.New("accept: app passwords are those of this issuer: they exclude introspect")
+	case len(p.Accept) > 0 && len(p.Origins)+len(p.Sites) == 0:
+		return errors.New("accept: app passwords are for sites that people can name: give the site an address with a host")
 	case !p.Login && p.Session != "":
 		return errors.New("session is for sites with login")
 	case !p.Login && p.Replay != "":
@@ -430,17 +445,21 @@ func (p *Protect) judge(g *passage, rec *arrival) (passed bool) {
 		caddyhttp.SetVar(g.r.Context(), caddyhttp.LogSkipVar, true) // the access log would keep the token
 		return p.answer(g, *bad)
 	}
-	token, bad := rec.bearer()
+	text, bad := rec.bearer()
 	if bad != nil {
 		return p.answer(g, *bad)
+	}
+	wrong := false
+	if text == "" && p.accepts {
+		text, wrong = p.basic(g, rec)
 	}
 	in, err := g.open()
 	if err != nil {
 		return p.answer(g, cannotTell(err))
 	}
 	// A Bearer header decides when it is present, valid or not; the cookie is then ignored.
-	c := credential{token: token}
-	if token == "" && p.Login {
+	c := credential{token: text, at: p.appPasswordSite(g.r, text)}
+	if text == "" && !wrong && p.Login {
 		if g.site = p.siteOf(g.r); g.site == nil {
 			return p.answer(g, refusal{reason: refusals.UnknownSite, status: http.StatusMisdirectedRequest, code: "invalid_request", text: "the site is not known under this host", page: "error.bad_request"})
 		}
@@ -455,7 +474,7 @@ func (p *Protect) judge(g *passage, rec *arrival) (passed bool) {
 	}
 	if c.token == "" {
 		v, d := p.decide(g.rules, nil, c.site != nil)
-		if g.decision = d; v == inactive {
+		if g.decision = d; v == inactive && !wrong {
 			v = noCredentials
 		}
 		return p.turnAway(g, rec, in.Authority, v)
@@ -469,9 +488,9 @@ func (p *Protect) judge(g *passage, rec *arrival) (passed bool) {
 	}
 	g.who = who
 	v, d := p.decide(g.rules, who, c.site != nil)
-	if v == allowed && who.UsageLimit > 0 && !c.used(g.r) {
+	if v == allowed && (who.UsageLimit > 0 || who.AppPassword != "") && !c.used(g.r) {
 		// A request that passes counts as one use, even if it passes several protects.
-		if who, err = in.Authority.Use(g.r.Context(), c.token); err != nil {
+		if who, err = c.use(g.r, in.Authority, p.origin); err != nil {
 			return p.answer(g, cannotTell(err))
 		}
 		g.who = who
@@ -518,7 +537,9 @@ func (p *Protect) examine(who *token.Introspection, browser bool) verdict {
 	switch {
 	case who == nil || !who.Active:
 		return inactive
-	case !browser && len(p.Audience) > 0 && !slices.ContainsFunc(p.Audience, func(a string) bool { return client.HasResource(who.Audience, a) }):
+	case who.AppPassword != "" && (!p.accepts || len(who.Audience) == 0):
+		return elsewhere
+	case !browser && who.AppPassword == "" && len(p.Audience) > 0 && !slices.ContainsFunc(p.Audience, func(a string) bool { return client.HasResource(who.Audience, a) }):
 		return elsewhere
 	case browser && p.session > 0 && p.now().Sub(who.AuthTime) >= p.session:
 		return tooOld

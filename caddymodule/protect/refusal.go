@@ -59,7 +59,10 @@ var reasons = map[verdict]refusals.Reason{
 // refusalOf returns the refusal for a verdict about the credential of a request.
 func (p *Protect) refusalOf(g *passage, v verdict) refusal {
 	f := p.challengeOf(v, p.demandOf(g.decision))
-	if f.reason = reasons[v]; v == inactive && g.site != nil {
+	switch f.reason = reasons[v]; {
+	case g.basic != nil && (v == noCredentials || v == inactive):
+		f.reason, f.text = g.basic.reason, g.basic.text
+	case v == inactive && g.site != nil:
 		f.reason = refusals.SessionEnded
 	}
 	return f
@@ -146,6 +149,9 @@ func (p *Protect) answer(g *passage, f refusal) bool {
 	switch {
 	case f.status == http.StatusUnauthorized, f.challenge != "":
 		h.Set("WWW-Authenticate", p.realm+f.challenge) // RFC 6750 3
+		if p.offersBasic(r, f) {
+			h.Add("WWW-Authenticate", basicChallenge)
+		}
 	case f.status == http.StatusMethodNotAllowed:
 		h.Set("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
 	}

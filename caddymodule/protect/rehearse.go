@@ -180,6 +180,10 @@ func (s *standIn) Recheck(context.Context, string) (*token.Introspection, error)
 
 func (s *standIn) Use(context.Context, string) (*token.Introspection, error) { return s.answer() }
 
+func (s *standIn) UseAt(context.Context, string, string, event.Origin) (*token.Introspection, error) {
+	return s.answer()
+}
+
 func (s *standIn) SiteSession(context.Context, string, string) (*token.Introspection, error) {
 	return s.answer()
 }

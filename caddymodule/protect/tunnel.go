@@ -34,6 +34,7 @@ type passage struct {
 	decision   policy.Decision      // which rule let it pass, or what kept it
 	reason     refusals.Reason      // why it was kept. Empty: it was not
 	kept       string               // id of the form that is to be sent in place of the request. Empty: none
+	basic      *notTaken            // why its Basic header counts for nothing. nil: it counts, or was not sent
 	upgrade    bool                 // the client asked to leave HTTP
 	webSocket  bool                 // and may, for this
 

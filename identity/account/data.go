@@ -52,6 +52,7 @@ type ownData struct {
 	Accounts     []ownAccount        `json:"accounts_elsewhere"`
 	Sessions     []ownSession        `json:"sessions"`
 	Applications []login.Application `json:"applications"`
+	AppPasswords []login.AppPassword `json:"app_passwords,omitempty"`
 	Events       []event.Info        `json:"events"`
 }
 
@@ -125,6 +126,9 @@ func (s *Service) readOwnData(tx storage.Tx, a *front.Visit, now time.Time) (*ow
 		if out.Applications[i].Scopes == nil {
 			out.Applications[i].Scopes = []login.Scope{} // not null
 		}
+	}
+	if out.AppPasswords, err = s.appPasswords.List(tx, id, now); err != nil {
+		return nil, err
 	}
 	out.Events, err = readOwnEvents(tx, id)
 	return out, err

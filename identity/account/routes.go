@@ -20,5 +20,6 @@ func (s *Service) Routes(mux front.Router) {
 	mux.Handle(front.ApplicationsPath, s.front.Pages(s.showApplications, s.handleApplications))
 	mux.Handle(front.DevicesPath, s.front.Pages(s.showDevices, s.handleDevices))
 	mux.Handle(anotherDevicePath, s.front.Pages(s.showAnotherDevice, s.handleAnotherDevice))
+	mux.Handle(appPasswordsPath, s.front.Pages(s.showAppPasswords, s.handleAppPasswords))
 	mux.Handle(passwordPath, s.front.Pages(s.showPassword, s.handlePassword))
 }

@@ -71,7 +71,8 @@ type Service struct {
 	now    func() time.Time
 	random io.Reader
 
-	apps Applications
+	apps         Applications
+	appPasswords AppPasswords
 }
 
 // New returns a service.
@@ -80,6 +81,6 @@ func New(d Deps) *Service {
 		person: d.Person, session: d.Session, proof: d.Proof, front: d.Front, federation: d.Federation, stepup: d.StepUp,
 		store: d.Store, events: d.Events, units: d.Units, notify: d.Notify, pages: d.Pages, origin: d.Origin,
 		jar: d.Jar, issuer: d.Issuer, log: d.Log, now: d.Now, random: d.Random,
-		apps: noApplications{},
+		apps: noApplications{}, appPasswords: noAppPasswords{},
 	}
 }

@@ -19,6 +19,7 @@ var effects = []effect{
 
 	does("features.accepting_invitation_enabled", "Persons are invited, by command and API, and accept with the link that they get. Off: invitations are refused, and existing links do nothing.", "InvitationSwitch"),
 	does("features.allow_sign_up_without_invitation_validation", "An invited person can accept without proving who they are.", "InvitationWithoutCheck"),
+	does("features.app_passwords_enabled", "People make app passwords on the page Security, for sites behind `protect { accept app_passwords }`; without such a site there is no page. Off: existing app passwords are not accepted.", "AppPasswords"),
 	does("features.automated_external_identity_coupling_enabled", "Identities at the providers of this API are linked with the account that has the same verified e-mail address. Providers of the Caddyfile have couple email.", "CoupleByEmail"),
 	does("features.bind_multiple_external_accounts_with_one_cim_account", "A person links accounts at several providers on the account page. Off: one at most. Links made by a provider, an action token or a password do not count.", "BindMultipleAccounts"),
 	does("features.configuration_api_enabled", "Off: this API answers 500 (version 1) or 409 (version 2, certificates). The way back is `caddy gatehouse config import`.", "SwitchedOff"),

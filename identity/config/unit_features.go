@@ -6,6 +6,7 @@ import "regexp"
 type Features struct {
 	AcceptingInvitationEnabled                            bool `json:"accepting_invitation_enabled"`
 	AllowSignUpWithoutInvitationValidation                bool `json:"allow_sign_up_without_invitation_validation"`
+	AppPasswordsEnabled                                   bool `json:"app_passwords_enabled"`
 	AutomatedExternalIdentityCouplingEnabled              bool `json:"automated_external_identity_coupling_enabled"`
 	BindMultipleExternalAccountsWithOneCIMAccount         bool `json:"bind_multiple_external_accounts_with_one_cim_account"`
 	ConfigurationAPIEnabled                               bool `json:"configuration_api_enabled"`

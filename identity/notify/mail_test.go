@@ -123,7 +123,7 @@ func (p *post) one(n notify.Notice) notify.Message {
 func sample(kind notify.Kind) notify.Notice {
 	return notify.Notice{
 		Kind: kind, To: "ann@example.com", PersonID: "1", Name: "Ann",
-		Data: map[string]string{"username": "ann", "address": "new@example.com", "provider": "Partner account", "code": "123456", "application": "The shop", "subject": "f3a1"},
+		Data: map[string]string{"username": "ann", "address": "new@example.com", "provider": "Partner account", "code": "123456", "application": "The shop", "subject": "f3a1", "app": "Phone", "sites": "dav.example.com"},
 	}
 }
 
@@ -139,7 +139,7 @@ func TestEveryKindHasWords(t *testing.T) {
 			n := sample(kind)
 			n.Locales = []string{lang}
 			switch kind {
-			case notify.Welcome, notify.AttributesUpdated, notify.PhoneNumberUpdated, notify.PasswordUpdated, notify.IdentityCoupled, notify.ResetLink, notify.ResetNoPassword, notify.Activation, notify.SignUpExisting, notify.EmailVerification:
+			case notify.Welcome, notify.AttributesUpdated, notify.PhoneNumberUpdated, notify.PasswordUpdated, notify.IdentityCoupled, notify.ResetLink, notify.ResetNoPassword, notify.Activation, notify.SignUpExisting, notify.EmailVerification, notify.AppPasswordMade:
 				n.Link = "/account"
 			}
 			if kind == notify.IdentityCoupled {
@@ -279,7 +279,7 @@ func TestMailIsText(t *testing.T) {
 func TestMailToAnOrganisation(t *testing.T) {
 	t.Parallel()
 	p := newPost(t)
-	n := notify.Notice{Kind: notify.AccountUnlinked, To: "help@acme.example", PersonID: "p1", Locales: []string{"nl_NL"}, Data: map[string]string{"application": "The shop", "subject": "f3a1"}}
+	n := notify.Notice{Kind: notify.AccountUnlinked, To: "help@acme.example", PersonID: "p1", Locales: []string{"nl_NL"}, Data: map[string]string{"application": "The shop", "subject": "f3a1", "app": "Phone", "sites": "dav.example.com"}}
 	m := p.one(n)
 	want := "Hallo,\n\nOp 21 november 2026, 12:00 UTC is het account van een gebruiker bij Albers & Co losgekoppeld van The shop. "
 	if m.To != "help@acme.example" || m.Subject != "Een account is losgekoppeld van The shop" || !strings.HasPrefix(m.Text, want) || !strings.Contains(m.Text, "\n\nf3a1\n\n") ||

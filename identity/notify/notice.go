@@ -35,6 +35,7 @@ const (
 	PasskeyAdded       Kind = "passkey_added"
 	PasskeyRemoved     Kind = "passkey_removed"
 	PasskeySuspected   Kind = "passkey_suspected"
+	AppPasswordMade    Kind = "app_password_made"
 
 	// Test is sent by an administrator, to see that e-mail arrives.
 	Test Kind = "test"

@@ -89,6 +89,11 @@ var Words = []Word{
 		"People make a link on the account pages that signs them in on another device.", "`off`",
 	},
 	{
+		"app_passwords",
+		[]string{"features.app_passwords_enabled"},
+		"People make app passwords for programs, at sites with `protect { accept app_passwords }`. Off: existing ones are not accepted.", "`on`",
+	},
+	{
 		"authenticator",
 		[]string{"features.google_authenticator_step_up_authentication_enabled"},
 		"People set up an authenticator app, with recovery codes.", "`on`",

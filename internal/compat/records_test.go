@@ -61,6 +61,7 @@ import (
 // newer are the tables that the version of the test data did not have, gone those that nothing has ever written to.
 var (
 	newer = []string{
+		"authz_app_password", "authz_app_password_of", "authz_app_password_usage",
 		"authz_client_alg", "authz_grants", "authz_logout_queue", "authz_parked_body", "authz_parked_form", "authz_posted", "authz_posted_logout", "authz_tally", "decision_next", "decision_slot",
 		"identity_configured", "identity_external_stable", "identity_group_step", "identity_partition_group_name",
 		"identity_sessions", "refusal_next", "refusal_slot",

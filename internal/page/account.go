@@ -71,7 +71,7 @@ type Part struct {
 }
 
 // Code is a QR code for another device, with the same content as text for people who cannot scan it. Text stands
-// between the two.
+// between the two. Without QR it is a text to copy.
 type Code struct {
 	QR    QR
 	Text  Text

@@ -21,6 +21,8 @@ const (
 	RuleDenied     Reason = "denied_by_rule"
 	NoRule         Reason = "no_rule_allows"
 	NotAllowed     Reason = "not_allowed"
+	// NotAnAppPassword is about what is sent by Basic where app passwords are accepted.
+	NotAnAppPassword Reason = "not_an_app_password"
 
 	// signing in
 	UnknownName        Reason = "unknown_name"
@@ -101,6 +103,8 @@ var meanings = map[Reason]meaning{
 	RuleDenied:     {"a deny rule of the site fits the request", "Change the rule that the detail names."},
 	NoRule:         {"no allow rule of the site fits the request", "Add a rule, or give the person or client what one of the rules needs."},
 	NotAllowed:     {"the caller has no right to do this", "Give the caller the right, in the configuration."},
+
+	NotAnAppPassword: {"the password that was sent by Basic is no app password", "Make one on the account page Security, for this site, and put it into the program in place of the password."},
 
 	UnknownName:        {"there is no account of that name", "Check the spelling, or add the person."},
 	WrongPassword:      {"the password is wrong", "Try again, or choose a new password by a link."},

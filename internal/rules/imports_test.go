@@ -32,6 +32,7 @@ var mayImport = map[string][]string{
 	"authz/reply":             {},
 	"authz/registry":          {"authz/client", "authz/oauth", "storage", "internal"},
 	"authz/visit":             {"authz/token", "authz/registry", "authz/keys", "authz/client", "authz/oauth", "storage", "internal"},
+	"authz/personal":          {"authz/token", "authz/registry", "authz/client", "authz/oauth", "storage", "internal"},
 	"authz/site":              {"authz/token", "authz/oauth", "storage", "internal"},
 	"authz/token":             {"authz/registry", "authz/keys", "authz/client", "authz/oauth", "storage", "internal"},
 	"identity":                {"idp", "storage", "internal"},

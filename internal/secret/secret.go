@@ -64,6 +64,7 @@ const (
 	ActionToken  Kind = "ghap_"
 	SignInTicket Kind = "ghlt_" // of a sign-in by action token
 	MailLink     Kind = "ghml_" // of a link that a person receives by mail
+	AppPassword  Kind = "ghpw_" // that a person has made for a program
 )
 
 const (

@@ -43,6 +43,12 @@ var Protect = Block{
 		},
 		{Word: "strip_token", Default: "it is passed on", Text: "The bearer token is kept from the upstream.", Example: "strip_token"},
 		{
+			Word: "accept", Arguments: "app_passwords", Default: "bearer tokens, and with `login` sessions", Example: "login\naccept app_passwords",
+			Text: "App passwords let in, too: secrets that people make on their account pages for one program, for this site, with scopes, an end and a number of uses. " +
+				"Programs send them as a bearer token or as the password of Basic, with any username. The password of an account is never accepted. " +
+				"Neither an app password nor a Basic header reaches the upstream. Browsers with `login` are sent to sign in and see no prompt. It excludes `introspect`.",
+		},
+		{
 			Word: "introspect", Arguments: "<url>", Default: "tokens are those of this issuer", Blocks: []*Block{&Introspect},
 			Text: "Bearer tokens are those of an authorization server elsewhere, which is asked about each. It excludes `login`.",
 		},

@@ -1,0 +1,168 @@
+package caddymodule_test
+
+import (
+	"html"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const appPasswordsPage = "/account/security/app-passwords"
+
+var shownAppPassword = regexp.MustCompile(`<p class="secret" id="link"><code>(ghpw_[A-Za-z0-9_-]+)</code>`)
+
+// ask sends a request as a program does.
+func (w *walk) ask(target, username, password string) (*http.Response, string) {
+	w.t.Helper()
+	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, target, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r.SetBasicAuth(username, password)
+	b := newBrowser(w.t)
+	b.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	res, err := b.Do(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return res, string(body)
+}
+
+// formOf cuts the page down to its form with this field.
+func formOf(body, field string) string {
+	for part := range strings.SplitSeq(body, "<form ") {
+		if form, _, ok := strings.Cut(part, "</form>"); ok && strings.Contains(form, field) {
+			return "<form " + form + "</form>"
+		}
+	}
+	return ""
+}
+
+// TestAppPasswordFromPageToProgram: a person makes an app password on the account page, a program uses it, and the
+// person sees that and revokes it.
+func TestAppPasswordFromPageToProgram(t *testing.T) {
+	w := newWalk(t)
+	config := w.config
+	w.config = func() string {
+		return strings.Replace(config(), "login\n\t\tgroups staff", "login\n\t\tgroups staff\n\t\taccept app_passwords", 1)
+	}
+	b := newBrowser(t)
+	b.signIn(w.wiki + "/")
+	if res, body := b.open(w.issuer() + appPasswordsPage); res.StatusCode != http.StatusNotFound || strings.Contains(body, "app-passwords") {
+		t.Errorf("without a site that accepts app passwords the page is %d, want 404", res.StatusCode)
+	}
+	w.reload()
+	_, body := b.open(w.issuer() + "/account/security")
+	if !strings.Contains(body, appPasswordsPage) {
+		t.Errorf("the page Security does not lead to app passwords:\n%s", body)
+	}
+	res, body := b.open(w.issuer() + appPasswordsPage)
+	if !strings.Contains(body, `value="`+w.wiki+`"`) || strings.Contains(body, w.shop) {
+		t.Fatalf("the page does not offer the wiki alone:\n%s", body)
+	}
+	form := formOf(body, `name="days"`)
+	for what, fields := range map[string]url.Values{
+		"no name": {"name": {" "}, "site": {w.wiki}, "days": {"30"}}, "no site": {"name": {"Git"}, "days": {"30"}},
+		"another site": {"name": {"Git"}, "site": {w.shop}}, "a scope of no site": {"name": {"Git"}, "site": {w.wiki}, "scope": {"openid"}},
+		"letters for a number": {"name": {"Git"}, "site": {w.wiki}, "uses": {"many"}},
+	} {
+		if res, body := b.submit(res, form, fields); res.StatusCode != http.StatusUnprocessableEntity || shownAppPassword.MatchString(body) {
+			t.Errorf("%s: %d, want 422 and no app password", what, res.StatusCode)
+		}
+	}
+	made, body := b.submit(res, form, url.Values{"name": {"Git <b>"}, "site": {w.wiki}, "days": {"30"}, "uses": {""}})
+	shown := shownAppPassword.FindStringSubmatch(body)
+	if made.StatusCode != http.StatusOK || shown == nil || made.Header.Get("Cache-Control") != "no-store" {
+		t.Fatalf("the page does not show an app password: %d\n%s", made.StatusCode, body)
+	}
+	password := html.UnescapeString(shown[1])
+	if _, body := b.open(w.issuer() + appPasswordsPage); strings.Contains(body, password) || !strings.Contains(body, "Git &lt;b&gt;") || !strings.Contains(body, "Not used yet") {
+		t.Errorf("the page shows the app password again, or does not list it:\n%s", body)
+	}
+	if res, body := w.ask(w.wiki+"/repo.git", "git", password); res.StatusCode != http.StatusOK || !strings.Contains(body, "demo@example.com") || strings.Contains(body, "Authorization") {
+		t.Errorf("a program gets %d %s, want the upstream, which knows the person and not the app password", res.StatusCode, body)
+	}
+	if res, _ := w.ask(w.shop+"/app/", "git", password); res.StatusCode == http.StatusOK {
+		t.Error("it opens another site too")
+	}
+	_, body = b.open(w.issuer() + appPasswordsPage)
+	if !strings.Contains(body, "127.0.0.1 at "+strings.TrimPrefix(w.wiki, "http://")) {
+		t.Errorf("the page does not say when and where it was used:\n%s", body)
+	}
+	res, body = b.submit(res, formOf(body, `name="revoke"`), url.Values{})
+	if res.StatusCode != http.StatusOK || !strings.Contains(body, "App password revoked") {
+		t.Errorf("revoke: %d\n%s", res.StatusCode, body)
+	}
+	if res, _ := w.ask(w.wiki+"/repo.git", "git", password); res.StatusCode != http.StatusUnauthorized {
+		t.Errorf("with the revoked app password a program gets %d, want 401", res.StatusCode)
+	}
+	log, err := os.ReadFile(w.log)
+	if err != nil || strings.Contains(string(log), "ghpw_") {
+		t.Error("the app password is in the log")
+	}
+}
+
+// TestAccountPasswordByBasicCountsNothing: the password of an account opens nothing by Basic, and guesses there slow
+// nobody down.
+func TestAccountPasswordByBasicCountsNothing(t *testing.T) {
+	w := newWalk(t)
+	config := w.config
+	w.config = func() string {
+		return strings.Replace(config(), "login\n\t\tgroups staff", "login\n\t\tgroups staff\n\t\taccept app_passwords", 1)
+	}
+	w.reload()
+	for _, password := range []string{testPassword, "wrong"} {
+		for range 30 { // more than the attempts before the first wait
+			if res, body := w.ask(w.wiki+"/", "demo@example.com", password); res.StatusCode != http.StatusUnauthorized || len(res.Header.Values("WWW-Authenticate")) != 2 || strings.Contains(body, "header") {
+				t.Fatalf("Basic with a password = %d %q %s, want 401 that asks for Bearer and Basic", res.StatusCode, res.Header.Values("WWW-Authenticate"), body)
+			}
+		}
+	}
+	b := newBrowser(t)
+	if res, body := b.signIn(w.wiki + "/"); res.StatusCode != http.StatusOK || !strings.HasPrefix(res.Request.URL.String(), w.wiki) {
+		t.Errorf("afterwards the person cannot sign in: %d\n%s", res.StatusCode, body)
+	}
+	if _, body := b.open(w.issuer() + "/account/activity"); strings.Contains(body, "A sign-in failed") || strings.Contains(body, "paused") {
+		t.Errorf("the guesses are attempts of the person:\n%s", body)
+	}
+}
+
+// TestAppPasswordsSwitchedOff: the word of the Caddyfile takes the page away and refuses those that exist.
+func TestAppPasswordsSwitchedOff(t *testing.T) {
+	w := newWalk(t)
+	config, off := w.config, ""
+	w.config = func() string {
+		c := strings.Replace(config(), "login\n\t\tgroups staff", "login\n\t\tgroups staff\n\t\taccept app_passwords", 1)
+		return strings.Replace(c, "identity {", "identity {"+off, 1)
+	}
+	w.reload()
+	b := newBrowser(t)
+	b.signIn(w.wiki + "/")
+	res, body := b.open(w.issuer() + appPasswordsPage)
+	_, body = b.submit(res, formOf(body, `name="days"`), url.Values{"name": {"Git"}, "site": {w.wiki}, "days": {"90"}})
+	shown := shownAppPassword.FindStringSubmatch(body)
+	if shown == nil {
+		t.Fatalf("no app password:\n%s", body)
+	}
+	if res, _ := w.ask(w.wiki+"/", "x", shown[1]); res.StatusCode != http.StatusOK {
+		t.Fatalf("the app password gives %d", res.StatusCode)
+	}
+	off = "\n\t\tapp_passwords off"
+	w.reload()
+	if res, _ := w.ask(w.wiki+"/", "x", shown[1]); res.StatusCode != http.StatusUnauthorized {
+		t.Errorf("switched off, the app password gives %d, want 401", res.StatusCode)
+	}
+	// The person can still revoke it.
+	if _, body := b.open(w.issuer() + appPasswordsPage); strings.Contains(body, `name="days"`) || !strings.Contains(body, `name="revoke"`) {
+		t.Errorf("switched off, the page offers another one or does not list it:\n%s", body)
+	}
+}
