@@ -98,6 +98,9 @@ func TestAppPasswordFromPageToProgram(t *testing.T) {
 	if !strings.Contains(body, "127.0.0.1 at "+strings.TrimPrefix(w.wiki, "http://")) {
 		t.Errorf("the page does not say when and where it was used:\n%s", body)
 	}
+	if out := w.run("", "person", "show", "demo@example.com"); !strings.Contains(out, "1 app password") || !strings.Contains(out, w.wiki) || strings.Contains(out, "ghpw_") {
+		t.Errorf("person show = %s, want the app password without its secret", out)
+	}
 	res, body = b.submit(res, formOf(body, `name="revoke"`), url.Values{})
 	if res.StatusCode != http.StatusOK || !strings.Contains(body, "App password revoked") {
 		t.Errorf("revoke: %d\n%s", res.StatusCode, body)
@@ -164,5 +167,53 @@ func TestAppPasswordsSwitchedOff(t *testing.T) {
 	// The person can still revoke it.
 	if _, body := b.open(w.issuer() + appPasswordsPage); strings.Contains(body, `name="days"`) || !strings.Contains(body, `name="revoke"`) {
 		t.Errorf("switched off, the page offers another one or does not list it:\n%s", body)
+	}
+}
+
+// TestAppPasswordsByCommand: an operator revokes one app password of a person, all, or one that was found somewhere.
+func TestAppPasswordsByCommand(t *testing.T) {
+	w := newWalk(t)
+	config := w.config
+	w.config = func() string {
+		return strings.Replace(config(), "login\n\t\tgroups staff", "login\n\t\tgroups staff\n\t\taccept app_passwords", 1)
+	}
+	w.reload()
+	b := newBrowser(t)
+	b.signIn(w.wiki + "/")
+	var made []string
+	for range 4 {
+		res, body := b.open(w.issuer() + appPasswordsPage)
+		_, body = b.submit(res, formOf(body, `name="days"`), url.Values{"name": {"Git"}, "site": {w.wiki}, "days": {"90"}})
+		shown := shownAppPassword.FindStringSubmatch(body)
+		if shown == nil {
+			t.Fatalf("no app password:\n%s", body)
+		}
+		made = append(made, shown[1])
+	}
+	working := func() (n int) {
+		for _, text := range made {
+			if res, _ := w.ask(w.wiki+"/", "x", text); res.StatusCode == http.StatusOK {
+				n++
+			}
+		}
+		return n
+	}
+	type details struct {
+		AppPasswords []struct{ ID string } `json:"app_passwords"`
+	}
+	list := decode[details](t, w.run("", "person", "show", "demo@example.com", "--json")).AppPasswords
+	if len(list) != 4 || working() != 4 {
+		t.Fatalf("person show --json has %d app passwords, want 4 that work", len(list))
+	}
+	w.run("", "person", "revoke-app-password", "demo@example.com", list[0].ID)
+	w.refused("no app password "+list[0].ID, "", "person", "revoke-app-password", "demo@example.com", list[0].ID)
+	w.refused("--all", "", "person", "revoke-app-password", "demo@example.com")
+	w.refused("no person nobody", "", "person", "revoke-app-password", "nobody", "--all")
+	if n := working(); n != 3 {
+		t.Errorf("%d work after one of 4 was revoked", n)
+	}
+	w.run("", "person", "revoke-app-password", "demo@example.com", "--all")
+	if n := working(); n != 0 {
+		t.Errorf("%d work after all were revoked", n)
 	}
 }

@@ -36,7 +36,7 @@ func personCommands() *cobra.Command {
 		addPersonCommand(), inviteCommand(), listPersonsCommand(), findPersonsCommand(), importCommand())
 	cmd.AddCommand(completeArguments(completePersons,
 		showPersonCommand(), setPersonCommand(), passwdCommand(), personSessionsCommand(),
-		signOutCommand(), unlockCommand(),
+		signOutCommand(), revokeAppPasswordCommand(), unlockCommand(),
 		stateCommand("block", "Blocks a person: sessions and tokens end at once", person.Blocked),
 		stateCommand("unblock", "Lets a blocked person sign in again", person.Active),
 		removePersonCommand(),

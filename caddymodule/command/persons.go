@@ -129,7 +129,15 @@ func personLines(p *admin.PersonDetails) []string {
 		lines = append(append(lines, ""), sessionTable(p.Sessions, false).lines()...)
 	}
 	lines = appendItems(lines, "token grant", p.Tokens)
-	return appendItems(lines, "consent", p.Consents)
+	lines = appendItems(lines, "consent", p.Consents)
+	if len(p.AppPasswords) == 0 {
+		return lines
+	}
+	t := table{noun: "app password", header: []string{"ID", "NAME", "SITES", "UNTIL", "LAST USED", "FROM"}}
+	for _, i := range p.AppPasswords {
+		t.rows = append(t.rows, []string{i.ID, i.Name, strings.Join(i.Sites, " "), day(i.ExpiresAt), day(i.LastUsedAt), i.LastAddress})
+	}
+	return append(append(lines, ""), t.lines()...)
 }
 
 func appendItems(lines []string, noun string, items []authz.Item) []string {
@@ -232,6 +240,31 @@ func signOutCommand() *cobra.Command {
 			return printResult(cmd, answer, "signed "+args[0]+" out everywhere")
 		},
 	}
+}
+
+func revokeAppPasswordCommand() *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use: "revoke-app-password <username or id> [<id>]", Short: "Revokes an app password of a person, or all of them", Args: cobra.RangeArgs(1, 2),
+		Long: `Revokes an app password of a person at once, by the id that "person show" has, or all with --all.
+"token revoke" takes an app password itself, where one was found in a wrong place.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if all == (len(args) == 2) {
+				return errors.New("name the app password by the id that `person show` has, or give --all")
+			}
+			in, done := map[string]string{"person": args[0]}, "revoked every app password of "+args[0]
+			if !all {
+				in["id"], done = args[1], "revoked "+args[1]
+			}
+			var answer admin.Outcome
+			if err := call(cmd, "/persons/app-passwords", in, &answer); err != nil {
+				return err
+			}
+			return printResult(cmd, answer, done)
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "Whether all of them are revoked")
+	return cmd
 }
 
 func unlockCommand() *cobra.Command {

@@ -31,6 +31,8 @@ type PersonDetails struct {
 	Sessions    []SessionInfo `json:"sessions"`
 	Tokens      []authz.Item  `json:"tokens"`
 	Consents    []authz.Item  `json:"consents"`
+	// AppPasswords are those that work now, without the secrets.
+	AppPasswords []authz.Item `json:"app_passwords,omitempty"`
 }
 
 // SessionInfo is a live session.
@@ -93,6 +95,9 @@ func (i *Instance) details(tx storage.Tx, p person.Person, now time.Time) (Perso
 	}
 	if out.Tokens, err = i.Authz.Held(tx, p.ID, "tokens", now); err == nil {
 		out.Consents, err = i.Authz.Held(tx, p.ID, "consents", now)
+	}
+	if err == nil {
+		out.AppPasswords, err = i.Authz.Held(tx, p.ID, "app_passwords", now)
 	}
 	return out, err
 }
@@ -241,6 +246,24 @@ func adminListSessions(i *Instance, _ http.ResponseWriter, r *http.Request) (any
 // sessionRequest names a live session.
 type sessionRequest struct {
 	Session string `json:"session"`
+}
+
+// appPasswordRequest names an app password of a person, or without an id all of them.
+type appPasswordRequest struct {
+	Person string `json:"person"`
+	ID     string `json:"id,omitempty"`
+}
+
+func adminRevokeAppPasswords(i *Instance, r *http.Request, in appPasswordRequest) (any, error) {
+	p, err := i.person(r, in.Person)
+	if err != nil {
+		return nil, err
+	}
+	err = i.Authz.EndHeld(r.Context(), p.ID, "app_passwords", in.ID, caller(r))
+	if e := new(oauth.Error); errors.As(err, &e) && e.Status == http.StatusNotFound {
+		err = &unknownError{what: "app password", name: in.ID, cause: errUnknownItem}
+	}
+	return Outcome{"revoked"}, err
 }
 
 func adminEndSession(i *Instance, r *http.Request, in sessionRequest) (any, error) {

@@ -17,6 +17,7 @@ func (AdminAPI) Routes() []caddy.AdminRoute {
 		"POST /gatehouse/persons/change":            reading(adminChangePerson),
 		"POST /gatehouse/persons/unlock":            reading(adminUnlock),
 		"POST /gatehouse/persons/sign-out":          reading(adminSignOut),
+		"POST /gatehouse/persons/app-passwords":     reading(adminRevokeAppPasswords),
 		"GET /gatehouse/sessions":                   adminListSessions,
 		"POST /gatehouse/sessions/end":              reading(adminEndSession),
 		"POST /gatehouse/persons/password":          reading(adminSetPassword),
