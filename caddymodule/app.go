@@ -128,12 +128,12 @@ type App struct {
 
 	credentials secret.String // key of the credentials API; empty: it takes no passwords
 
-	mu      sync.Mutex // guards what follows
-	sites   map[string]bool
-	accepting []personal.Site // sites that accept app passwords
-	rules   map[string]bool                          // of the sites, see RegisterRules
-	guarded map[string][]string                      // place of a protect without matcher -> the addresses of its site
-	probes  []func(context.Context) *finding.Finding // what check asks sites about
+	mu        sync.Mutex // guards what follows
+	sites     map[string]bool
+	accepting []personal.Site                          // sites that accept app passwords
+	rules     map[string]bool                          // of the sites, see RegisterRules
+	guarded   map[string][]string                      // place of a protect without matcher -> the addresses of its site
+	probes    []func(context.Context) *finding.Finding // what check asks sites about
 
 	running atomic.Pointer[instance] // nil before Start and after Cleanup
 	ready   chan struct{}            // closed when Start or Cleanup is done
