@@ -21,7 +21,7 @@ func (a *App) Entrance(ctx context.Context) (protect.Entrance, error) {
 		return protect.Entrance{}, err
 	}
 	return protect.Entrance{
-		Authority: inst.authz, Parked: inst.authz.Parked(), Pages: inst.pages, Counter: inst.core.metrics, Refusals: inst.core.refused, Decisions: inst.core.decided, Admit: inst.admit, Assertions: inst.assertions,
+		Authority: inst.authz, Parked: inst.authz.Parked(), Access: siteAccess{inst.access}, Pages: inst.pages, Counter: inst.core.metrics, Refusals: inst.core.refused, Decisions: inst.core.decided, Admit: inst.admit, Assertions: inst.assertions,
 		Leave: inst.leave,
 	}, nil
 }
@@ -49,7 +49,7 @@ func (a *App) Instance(ctx context.Context) (*admin.Instance, error) {
 	out := &admin.Instance{
 		Scopes: scopes,
 		Sites:  a.guardedSites(), PlaceOf: a.Places.Of, Written: a.written, Reseal: inst.reseal, Explain: a.explain,
-		Issuer: inst.issuer.String(), Authz: inst.authz, Identity: inst.identity, Config: inst.config, Store: inst.core.Store, Place: inst.core.place, Refusals: inst.core.refused, Decisions: inst.core.decided,
+		Issuer: inst.issuer.String(), Authz: inst.authz, Identity: inst.identity, Access: inst.access, Config: inst.config, Store: inst.core.Store, Place: inst.core.place, Refusals: inst.core.refused, Decisions: inst.core.decided,
 		Check: inst.health, Findings: func(ctx context.Context) ([]finding.Finding, error) { return inst.findings(ctx, a) },
 		Providers: inst.providers.Check, Log: inst.log, Leave: inst.leave,
 	}

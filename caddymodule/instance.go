@@ -16,6 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/access"
 	"github.com/gatehouse-id/gatehouse/identity/breach"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
@@ -30,6 +31,7 @@ type instance struct {
 	assertions *assertion.Signer
 	providers  *provider.Manager
 	identity   *identity.Service
+	access     *access.Service
 	config     *config.Service
 	pages      *page.Renderer
 	gate       *rest.Gate

@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/assertion"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/access"
 	"github.com/gatehouse-id/gatehouse/identity/breach"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -134,6 +135,7 @@ func (b *builder) openIdentity() (err error) {
 	if b.inst.pushes != nil {
 		deps.Push = b.inst.pushes
 	}
+	b.inst.access = access.New(access.Deps{Store: c.Store, Events: b.events, Now: time.Now})
 	if b.inst.identity, err = identity.New(b.ctx, persons, deps); err == nil {
 		c.refused.Know(b.personOf(b.inst.identity))
 	}

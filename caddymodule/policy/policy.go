@@ -243,6 +243,19 @@ func (s Selection) Judge(who Facts) Decision {
 	return lacking
 }
 
+// Strictest is the highest level and the most recent sign-in that an allow rule asks for, of those that concern the
+// request.
+func (s Selection) Strictest() *Need {
+	out := new(Need)
+	for _, rule := range s.allow {
+		out.level = max(out.level, rule.Need.level)
+		if age := rule.Need.maxAge; age > 0 && (out.maxAge == 0 || age < out.maxAge) {
+			out.maxAge = age
+		}
+	}
+	return out
+}
+
 // open tells whether the rule holds at a time.
 func (r *Rule) open(now time.Time) bool {
 	return len(r.when) == 0 || slices.ContainsFunc(r.when, func(w window) bool { return w.contains(now) })

@@ -100,6 +100,7 @@ func parseProtect(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //		preflight
 //		session     <duration>
 //		replay      on|off
+//		request_access on|off
 //		strip_token
 //		introspect  <url> { ... }
 //		accept      app_passwords
@@ -129,24 +130,25 @@ func (p *Protect) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 func (p *Protect) subdirectives() options.Subdirectives {
 	known := p.Rules.Subdirectives()
 	maps.Copy(known, options.Subdirectives{
-		"need":        p.Need.ReadLine,
-		"policy":      options.Values(&p.Policies, nil),
-		"login":       p.readLogin,
-		"scopes":      p.readScopes,
-		"groups":      options.Values(&p.Groups, nil),
-		"partition":   options.Values(&p.Partitions, checkPartition),
-		"level":       options.Value(&p.Level, options.CheckLevel),
-		"audience":    options.Values(&p.Audience, options.CheckURI),
-		"headers":     p.readHeader,
-		"assertion":   p.readAssertion,
-		"public":      options.Values(&p.Public, CheckPublic),
-		"shadow":      p.readShadow,
-		"preflight":   options.Flag(&p.Preflight),
-		"session":     options.Value(&p.Session, options.CheckDuration),
-		"replay":      options.Value(&p.Replay, checkOnOff),
-		"strip_token": options.Flag(&p.StripToken),
-		"introspect":  p.readIntrospect,
-		"accept":      options.Values(&p.Accept, checkAccept),
+		"need":           p.Need.ReadLine,
+		"policy":         options.Values(&p.Policies, nil),
+		"login":          p.readLogin,
+		"scopes":         p.readScopes,
+		"groups":         options.Values(&p.Groups, nil),
+		"partition":      options.Values(&p.Partitions, checkPartition),
+		"level":          options.Value(&p.Level, options.CheckLevel),
+		"audience":       options.Values(&p.Audience, options.CheckURI),
+		"headers":        p.readHeader,
+		"assertion":      p.readAssertion,
+		"public":         options.Values(&p.Public, CheckPublic),
+		"shadow":         p.readShadow,
+		"preflight":      options.Flag(&p.Preflight),
+		"session":        options.Value(&p.Session, options.CheckDuration),
+		"replay":         options.Value(&p.Replay, checkOnOff),
+		"request_access": options.Value(&p.RequestAccess, checkOnOff),
+		"strip_token":    options.Flag(&p.StripToken),
+		"introspect":     p.readIntrospect,
+		"accept":         options.Values(&p.Accept, checkAccept),
 	})
 	return known
 }

@@ -16,6 +16,8 @@ type credential struct {
 	site  *site // nil: a bearer token
 	token string
 	at    string // origin of the site where an app password is used; empty: no such site, or another credential
+	// granted says that a grant has let the request in. (docs/decisions.md#requested-access)
+	granted bool
 }
 
 // String keeps the token out of logs that print the variables of a request.

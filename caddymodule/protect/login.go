@@ -196,6 +196,8 @@ func (p *Protect) ownPath(g *passage, rec *arrival) bool {
 		} else {
 			p.finish(g, rec, in.Authority, codes)
 		}
+	case own && u.Path == accessPath && p.asks && in.Access != nil:
+		p.askAccess(g, rec, in)
 	case own && strings.HasPrefix(u.Path, assetsPath):
 		r := g.r.Clone(g.r.Context())
 		r.URL.Path, r.URL.RawPath = strings.TrimPrefix(u.Path, strings.TrimSuffix(ownPrefix, "/")), ""
@@ -396,5 +398,6 @@ func (p *Protect) page(g *passage, f refusal, ref string) {
 		out.Account, out.Back = who.Person.Username, in.Pages.AccountURL()
 		out.Another = switchPath + "?" + toParam(requestURI(g.r))
 	}
+	p.offerAccess(g, in, s, &f, &out)
 	p.pages(in, s).Fail(g.ResponseWriter, g.r, f.status, out)
 }

@@ -58,7 +58,7 @@ func (p *Protect) observe(ctx context.Context, c credential) (*token.Introspecti
 	defer in.Leave()
 	auth, ok := in.Authority.(observer)
 	switch {
-	case !ok:
+	case !ok || c.granted: // what the grant rests on is not watched
 		who, err := c.recheck(ctx, in.Authority)
 		return who, watch.Basis{}, err
 	case c.site == nil:
@@ -101,7 +101,7 @@ var (
 // called before matchers are loaded, which empties their fields.
 func (p *Protect) rulesText(rules *policy.Policy, matchers []byte) string {
 	text, err := json.Marshal([]any{
-		p.Scopes, p.Groups, p.Partitions, p.Level, p.Audience, p.Login, p.Origins, p.Sites, p.Public, p.Need, p.Preflight, p.Session, p.Introspect, p.reach, rules.Text(), string(matchers),
+		p.Scopes, p.Groups, p.Partitions, p.Level, p.Audience, p.Login, p.Origins, p.Sites, p.Public, p.Need, p.Preflight, p.Session, p.RequestAccess, p.Introspect, p.reach, rules.Text(), string(matchers),
 	})
 	if err != nil {
 		return err.Error() // of Introspect alone
@@ -136,7 +136,7 @@ func (g *passage) finish() {
 // Judge implements watch.Open.
 func (g *passage) Judge(who *token.Introspection) (ok bool, next time.Time) {
 	p, browser := g.protect, g.credential.site != nil
-	if v, _ := p.decide(g.rules, who, browser); v != allowed {
+	if v, d := p.decide(g.rules, who, browser); v != allowed && !g.pardoned(who, v, d) {
 		return false, next
 	}
 	facts := policy.Facts{Who: who, Browser: browser, Now: p.now()}

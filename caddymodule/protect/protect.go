@@ -93,6 +93,9 @@ type Protect struct {
 	// Whether a form that meets an ended session is kept for ten minutes, so that it can be sent after the sign-in: on or
 	// off. Default: off.
 	Replay string `json:"replay,omitempty"`
+	// Whether people whom groups, needs and rules refuse can ask for access, which an operator grants: on or off. Default:
+	// off.
+	RequestAccess string `json:"request_access,omitempty"`
 	// Whether a bearer token is kept from the upstream. Default: false.
 	StripToken bool `json:"strip_token,omitempty"`
 	// What is accepted besides tokens and sessions: app_passwords, which people make on their account pages for programs,
@@ -122,6 +125,7 @@ type Protect struct {
 	reach    int // least level of a browser: that of the scopes too, as if the site had asked for a token with them
 	session  time.Duration
 	replay   bool
+	asks     bool               // for access
 	sites    map[string][]*site // by Host header
 	headers  []IdentityHeader
 	guarded  *nameSet
@@ -153,6 +157,7 @@ type IdentityHeader struct {
 type Entrance struct {
 	Authority authority
 	Parked    parking // nil: no form is kept
+	Access    Access  // nil: nobody can ask for access
 	Pages     *page.Renderer
 	Counter   counter                  // nil: nothing is counted
 	Refusals  *refusals.Recorder       // nil: refusals are logged alone
@@ -294,6 +299,7 @@ func (p *Protect) setUp(res *options.Resolver) error {
 	p.reach = p.level
 	p.session = res.Duration("session", p.Session)
 	p.replay = res.Plain("replay", p.Replay, checkOnOff) == "on"
+	p.asks = res.Plain("request_access", p.RequestAccess, checkOnOff) == "on"
 	p.Origins = res.List("login", p.Origins, options.CheckIssuer)
 	p.headers = nil
 	for _, h := range p.Headers {
@@ -360,6 +366,8 @@ func (p *Protect) consistent() error {
 		return errors.New("session is for sites with login")
 	case !p.Login && p.Replay != "":
 		return errors.New("replay is for sites with login")
+	case !p.Login && p.RequestAccess != "":
+		return errors.New("request_access is for sites with login")
 	}
 	for i, h := range p.headers {
 		if slices.ContainsFunc(p.headers[:i], func(o IdentityHeader) bool { return sameField(o.Name, h.Name) }) {
@@ -497,6 +505,12 @@ func (p *Protect) judge(g *passage, rec *arrival) (passed bool) {
 		if v, d = p.decide(g.rules, who, false); v == allowed {
 			caddyhttp.SetVar(g.r.Context(), usedVar, c)
 		}
+	}
+	if v != allowed {
+		if v, d, err = p.pardon(g.r.Context(), in, g.rules, c, who, v, d, true); err != nil {
+			return p.answer(g, cannotTell(err))
+		}
+		c.granted = v == allowed
 	}
 	if g.decision = d; v != allowed {
 		return p.turnAway(g, rec, in.Authority, v)

@@ -39,6 +39,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	_ "github.com/gatehouse-id/gatehouse/authz"
+	_ "github.com/gatehouse-id/gatehouse/identity/access"
 	_ "github.com/gatehouse-id/gatehouse/identity/account"
 	_ "github.com/gatehouse-id/gatehouse/identity/actiontoken"
 	_ "github.com/gatehouse-id/gatehouse/identity/api"
@@ -63,7 +64,7 @@ var (
 	newer = []string{
 		"authz_app_password", "authz_app_password_of", "authz_app_password_usage",
 		"authz_client_alg", "authz_grants", "authz_logout_queue", "authz_parked_body", "authz_parked_form", "authz_posted", "authz_posted_logout", "authz_tally", "decision_next", "decision_slot",
-		"identity_configured", "identity_external_stable", "identity_group_step", "identity_partition_group_name",
+		"identity_access_request", "identity_configured", "identity_external_stable", "identity_group_step", "identity_partition_group_name",
 		"identity_sessions", "refusal_next", "refusal_slot",
 	}
 	gone = []string{"authz_api_client"}

@@ -60,6 +60,7 @@ type failure struct {
 	Again, AgainLabel string
 	Account, Another  string
 	Back              string
+	Ask, State, Note  string
 }
 
 // Failure is what an error page says and offers.
@@ -75,6 +76,9 @@ type Failure struct {
 	// Account is the name of the person who is signed in, Another a same-origin link to sign in as another one, and Back
 	// the address of a page that they can open. Each can be empty.
 	Account, Another, Back string
+	// Ask is a same-origin link to ask for access. State is the key of a message that says what has become of that, and
+	// Note what an administrator has added. Empty: none.
+	Ask, State, Note string
 }
 
 // Renderer writes pages. It is safe for concurrent use.
@@ -219,7 +223,7 @@ func (p *Renderer) failureFor(lang *language, f Failure) failure {
 	}
 	return failure{
 		Title: lang.T(f.Key + ".title"), Text: cmp.Or(f.Text, lang.T(f.Key+".text")), Ref: f.Ref, Again: LocalPath(f.Again), AgainLabel: lang.T(cmp.Or(f.AgainLabel, "error.again")),
-		Account: f.Account, Another: LocalPath(f.Another), Back: f.Back,
+		Account: f.Account, Another: LocalPath(f.Another), Back: f.Back, Ask: LocalPath(f.Ask), State: f.State, Note: f.Note,
 	}
 }
 

@@ -23,6 +23,7 @@ var rooms = map[string][]string{
 	"identity/actiontoken": append(belowFront, "identity/front", "identity/federation", "identity/stepup", "idp"),
 	"identity/account": append(belowFront, "identity/passkey", "identity/front", "identity/federation", "identity/stepup", "identity/enrol",
 		"identity/actiontoken", "idp"),
+	"identity/access":     {"storage", "internal"},
 	"identity/breach":     {"internal"},
 	"identity/personfile": {"identity", "internal"},
 }

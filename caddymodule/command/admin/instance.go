@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/access"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/internal/decision"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
@@ -25,6 +26,7 @@ type Instance struct {
 	Issuer    string
 	Authz     *authz.Server
 	Identity  *identity.Service
+	Access    *access.Service
 	Config    *config.Service
 	Store     storage.Store
 	Scopes    []string // that the configuration and the standards name

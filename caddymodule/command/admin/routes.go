@@ -52,6 +52,8 @@ func (AdminAPI) Routes() []caddy.AdminRoute {
 		"GET /gatehouse/events/verify":              adminVerifyEvents,
 		"GET /gatehouse/why":                        adminWhy,
 		"POST /gatehouse/explain":                   reading(adminExplain),
+		"GET /gatehouse/access":                     adminListAccess,
+		"POST /gatehouse/access":                    reading(adminDecideAccess),
 		"GET /gatehouse/decisions":                  adminListDecisions,
 		"GET /gatehouse/idps":                       adminListProviders,
 		"GET /gatehouse/idps/test":                  adminTestProvider,

@@ -18,7 +18,7 @@ var ForwardAuth = Block{
 
 // ofGates are the options of a site that a gate has too.
 func ofGates(of []Option) []Option {
-	of = slices.DeleteFunc(slices.Clone(of), func(o Option) bool { return o.Word == "login" || o.Word == "replay" })
+	of = slices.DeleteFunc(slices.Clone(of), func(o Option) bool { return o.Word == "login" || o.Word == "replay" || o.Word == "request_access" })
 	for i := range of {
 		switch of[i].Word {
 		case "shadow":

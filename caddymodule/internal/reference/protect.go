@@ -41,6 +41,11 @@ var Protect = Block{
 			Text: "A form that meets an ended session is kept for ten minutes, encrypted, and the person can send it after signing in again. " +
 				"It is kept only if a page of the site sent it, from a browser that was signed in there before, and up to 256 KiB, small files included.",
 		},
+		{
+			Word: "request_access", Arguments: "on|off", Default: "off: the page says whom to ask", Example: "login\ngroups staff\nrequest_access on",
+			Text: "People whom the groups, the needs or the rules of the site refuse can ask for access on the page that says so. " +
+				"`caddy gatehouse access` grants it for a time or a number of uses; `deny` rules, levels and the age of a sign-in hold for them too.",
+		},
 		{Word: "strip_token", Default: "it is passed on", Text: "The bearer token is kept from the upstream.", Example: "strip_token"},
 		{
 			Word: "accept", Arguments: "app_passwords", Default: "bearer tokens, and with `login` sessions", Example: "login\naccept app_passwords",

@@ -1,0 +1,199 @@
+package protect
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
+)
+
+// A person whom the groups, the needs or the rules of a site refuse can ask for access, and passes while an operator's
+// grant lasts. (docs/decisions.md#requested-access)
+
+const accessPath = ownPrefix + "access" // ?to=, a path of the site
+
+// AccessState is what has become of a request for access.
+type AccessState string
+
+// The states. None is that of a person who has not asked, or whose grant has ended.
+const (
+	AccessNone    AccessState = ""
+	AccessOpen    AccessState = "open"
+	AccessGranted AccessState = "granted"
+	AccessRefused AccessState = "refused"
+)
+
+// Access keeps requests for access and what was granted.
+type Access interface {
+	// Passes tells whether a person has a grant for a site; begin counts a use of it.
+	Passes(ctx context.Context, personID, site string, begin bool) (bool, error)
+	// State says what has become of the request of a person for a site, with the operator's note.
+	State(ctx context.Context, personID, site string) (state AccessState, note string, err error)
+	// Ask stores the request of the actor. problem is the key of a message that says why not, or "".
+	Ask(ctx context.Context, site, reason string, by event.Actor) (problem string, err error)
+}
+
+// grantable are the verdicts that a grant overrules: never a deny rule, a level or the age of a sign-in.
+var grantable = map[verdict]bool{notInGroup: true, needUnmet: true, noRule: true}
+
+// pardon returns the verdict for somebody who has a grant. begin counts a use of the grant. Everybody else keeps v.
+func (p *Protect) pardon(ctx context.Context, in Entrance, rules policy.Selection, c credential, who *token.Introspection, v verdict, d policy.Decision, begin bool) (verdict, policy.Decision, error) {
+	if !p.asks || in.Access == nil || c.site == nil || who == nil || who.Person == nil || !grantable[v] {
+		return v, d, nil
+	}
+	ok, err := in.Access.Passes(ctx, who.Subject, c.site.origin, false)
+	if err != nil || !ok {
+		return v, d, err
+	}
+	if rest, lacking := p.besideGroups(rules, who); rest != allowed {
+		return rest, lacking, nil
+	}
+	if begin {
+		ok, err = in.Access.Passes(ctx, who.Subject, c.site.origin, true)
+	}
+	if err != nil || !ok {
+		return v, d, err
+	}
+	return allowed, policy.Decision{}, nil
+}
+
+// pardoned tells whether a grant that has let the request in still holds.
+func (g *passage) pardoned(who *token.Introspection, v verdict, d policy.Decision) bool {
+	if !g.credential.granted {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	in, err := g.protect.enter(ctx)
+	if err != nil {
+		return false
+	}
+	defer in.Leave()
+	v, _, err = g.protect.pardon(ctx, in, g.rules, g.credential, who, v, d, false)
+	return v == allowed && err == nil
+}
+
+// besideGroups is the verdict for a browser whose person has all groups and claims that anything asks for. What a rule
+// asks of the sign-in counts for each rule that concerns the request.
+func (p *Protect) besideGroups(rules policy.Selection, who *token.Introspection) (verdict, policy.Decision) {
+	switch v := p.examine(who, true); {
+	case v == notInGroup && !p.admits(who.Person.Partition):
+		return notInPartition, policy.Decision{}
+	case v != allowed && v != notInGroup:
+		return v, policy.Decision{}
+	}
+	now := p.now()
+	if d := rules.Judge(policy.Facts{Who: who, Browser: true, Now: now}); d.Outcome == policy.Denied && d.Rule != nil {
+		return ruleDenied, d
+	}
+	for _, need := range []*policy.Need{&p.Need, rules.Strictest()} {
+		if who.Level < need.RequiredLevel() {
+			return tooLow, policy.Decision{Outcome: policy.StepUp, Need: need}
+		}
+		if age := need.OldestSignIn(); age > 0 && now.Sub(who.AuthTime) >= age {
+			return tooOld, policy.Decision{Outcome: policy.Renew, Need: need}
+		}
+	}
+	return allowed, policy.Decision{}
+}
+
+// offerAccess adds to the page of a refusal how to ask for access, or what has become of that.
+func (p *Protect) offerAccess(g *passage, in Entrance, s *site, f *refusal, out *page.Failure) {
+	reason, who := f.reason, g.who
+	if !p.asks || in.Access == nil || who == nil || who.Person == nil || reason != refusals.GroupMissing && reason != refusals.NeedUnmet && reason != refusals.NoRule {
+		return
+	}
+	state, note, err := in.Access.State(g.r.Context(), who.Subject, s.origin)
+	if err != nil {
+		return // the page says that it is refused, which is so
+	}
+	out.Note = note
+	switch state {
+	case AccessOpen:
+		out.State = "access.state.open"
+		return
+	case AccessRefused:
+		out.State = "access.state.refused"
+	case AccessGranted, AccessNone:
+	}
+	to := "/"
+	if isNavigation(g.r) {
+		to = requestURI(g.r)
+	}
+	out.Ask = accessPath + "?to=" + url.QueryEscape(to)
+}
+
+// askAccess serves the page on which a person asks for access to the site.
+func (p *Protect) askAccess(g *passage, rec *arrival, in Entrance) {
+	r, s := g.r, g.site
+	c := credential{site: s, token: rec.cookie(s.jar, kindSession)}
+	who, err := c.recheck(r.Context(), in.Authority)
+	if err != nil {
+		p.answer(g, cannotTell(err))
+		return
+	}
+	g.who = who
+	if !who.Active || who.Person == nil {
+		if isNavigation(r) {
+			p.signIn(g, rec, in.Authority, authz.SiteDemand{Return: s.origin + requestURI(r)})
+			return
+		}
+		p.answer(g, p.refusalOf(g, inactive))
+		return
+	}
+	to := original(r).Query().Get("to")
+	if !isPlainTarget(to) || page.LocalPath(to) == "" {
+		to = "/"
+	}
+	binding, pages := rec.cookie(s.jar, cookie.KindBrowser), p.pages(in, s)
+	if len(binding) < minBinding {
+		if binding, err = p.browser(g, rec); err != nil {
+			p.answer(g, cannotTell(err))
+			return
+		}
+	}
+	form := page.Form{Key: "access", Fill: []any{"site", s.origin[len(s.scheme)+len("://"):]}, Action: requestURI(r), CSRF: in.Pages.CSRF(binding, "access "+s.origin), Cancel: to, Onward: true}
+	status := http.StatusOK
+	if r.Method == http.MethodPost {
+		if err := pages.CheckPost(r, binding, "access "+s.origin); err != nil {
+			p.answer(g, refusal{reason: refusals.FormRefused, status: http.StatusForbidden, code: "invalid_request", text: "the form is not this browser's", page: "error.forbidden", cause: err})
+			return
+		}
+		by := event.Actor{ID: who.Subject, Name: who.Person.Username, Origin: p.origin(r), Session: who.SessionID}
+		form.Problem, err = in.Access.Ask(r.Context(), s.origin, r.PostForm.Get("reason"), by)
+		switch {
+		case err != nil:
+			p.answer(g, cannotTell(err))
+			return
+		case form.Problem == "":
+			page.Redirect(g.ResponseWriter, s.origin+requestURI(r))
+			return
+		}
+		status = http.StatusUnprocessableEntity
+	} else if !isNavigation(r) {
+		p.answer(g, *malformed("access is asked for on a page"))
+		return
+	}
+	state, _, err := in.Access.State(r.Context(), who.Subject, s.origin)
+	if err != nil {
+		p.answer(g, cannotTell(err))
+		return
+	}
+	switch state {
+	case AccessOpen:
+		form.Key, form.Action = "access.asked", ""
+	case AccessGranted:
+		form.Key, form.Action, form.Next, form.Cancel = "access.granted", "", to, ""
+	case AccessRefused, AccessNone:
+		form.Fields = page.Fields(form.Problem != "", page.Field{Name: "reason", Label: "access.reason", Required: true, Invalid: form.Problem != "", MinLength: 3, MaxLength: 300, Value: r.PostForm.Get("reason")})
+	}
+	pages.Render(g.ResponseWriter, r, page.View{Template: "form", Status: status, Data: form})
+}

@@ -1,0 +1,293 @@
+// Package access keeps what persons have asked to open, and what operators have granted them for a while. Which requests
+// a grant lets pass, and the pages, do not belong here. (docs/decisions.md#requested-access)
+package access
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// State is what has become of a request.
+type State string
+
+// The states.
+const (
+	Open    State = "open"
+	Granted State = "granted"
+	Refused State = "refused"
+	Revoked State = "revoked"
+)
+
+const (
+	maxReason   = 300 // characters of a reason or note
+	minReason   = 3
+	askAgain    = time.Hour           // after which a person can ask again for a site
+	maxOpen     = 20                  // open requests of a person
+	kept        = 30 * 24 * time.Hour // how long an open or decided request is kept
+	defaultEnd  = 30 * 24 * time.Hour // of a grant that has a number of uses alone
+	longest     = 365 * 24 * time.Hour
+	mostUses    = 1000
+	useDuration = 15 * time.Minute // what one use is
+)
+
+// Errors that tell the caller what to do.
+var (
+	ErrNone    = errors.New("there is no request of this person for this site")
+	ErrOpen    = errors.New("the person has asked already")
+	ErrTooSoon = errors.New("the person has asked a short time ago, or for too many sites")
+	ErrReason  = errors.New("a reason or note has 3 to 300 characters, on one line")
+	ErrTerms   = errors.New("a grant lasts up to 365 days, has up to 1000 uses, and needs one of the two")
+	ErrState   = errors.New("the request is in another state")
+)
+
+// Request is one person's request for one site.
+type Request struct {
+	Person   string    `json:"person_id"`
+	Username string    `json:"username"`
+	Site     string    `json:"site"` // origin
+	State    State     `json:"state"`
+	Reason   string    `json:"reason"`
+	AskedAt  time.Time `json:"asked_at"`
+	Decided  time.Time `json:"decided_at,omitzero"`
+	By       string    `json:"decided_by,omitempty"`
+	Note     string    `json:"note,omitempty"`
+	Ends     time.Time `json:"ends_at,omitzero"` // of a grant
+	Uses     int       `json:"uses,omitempty"`   // that the grant has. Absent: any number
+	Used     int       `json:"used,omitempty"`
+}
+
+// Terms are those of a grant.
+type Terms struct {
+	For  time.Duration // 0: 30 days, if there is a number of uses
+	Uses int           // 0: any number
+}
+
+// Deps is what the requests work with. All are required.
+type Deps struct {
+	Store  storage.Store
+	Events *event.Recorder
+	Now    func() time.Time
+}
+
+// Service keeps the requests of a store. It is safe for concurrent use.
+type Service struct{ deps Deps }
+
+// New returns the requests of a store. Several can share one.
+func New(deps Deps) *Service { return &Service{deps} }
+
+func request(key string, rec *requestRecord, now time.Time) Request {
+	parts := storage.Parts(key)
+	out := Request{
+		Person: parts[0], Site: parts[1], Username: rec.Username, State: rec.State, Reason: rec.Reason, AskedAt: rec.AskedAt,
+		Decided: rec.DecidedAt, By: rec.DecidedBy, Note: rec.Note, Ends: rec.Ends, Uses: rec.Uses, Used: rec.Used,
+	}
+	if rec.State == Granted && !rec.holds(now) {
+		out.State = Revoked // it has ended by itself
+	}
+	return out
+}
+
+// holds tells whether a grant lets its person pass, now or once more.
+func (r *requestRecord) holds(now time.Time) bool {
+	return r.State == Granted && r.Ends.After(now) && (r.Uses == 0 || r.Used < r.Uses || r.UseLasts.After(now))
+}
+
+// clean returns a text of one line, or ErrReason.
+func clean(text string, least int) (string, error) {
+	text = strings.TrimSpace(text)
+	if n := utf8.RuneCountInString(text); !utf8.ValidString(text) || n < least || n > maxReason || strings.IndexFunc(text, unicode.IsControl) >= 0 {
+		return "", ErrReason
+	}
+	return text, nil
+}
+
+// Ask stores the request of a person, who is the actor, and the event that tells operators of it. A person has one
+// request for a site, and can ask again an hour after the last time, unless it is still open.
+func (s *Service) Ask(ctx context.Context, site, reason string, by event.Actor) error {
+	reason, err := clean(reason, minReason)
+	if err != nil {
+		return err
+	}
+	ev, err := s.deps.Events.New(eventRequested, by.Origin)
+	if err != nil {
+		return err
+	}
+	ev = by.Fill(ev, by.ID, site+": "+reason)
+	now := s.deps.Now().UTC()
+	return s.deps.Store.Update(ctx, func(tx storage.Tx) error {
+		open := 0
+		for e, err := range requests.Scan(tx, storage.Range{Prefix: storage.Prefix(by.ID)}) {
+			if err != nil {
+				return err
+			}
+			live := e.Value.State == Open && e.Value.AskedAt.Add(kept).After(now)
+			if live {
+				open++
+			}
+			switch this := storage.Parts(e.Key)[1] == site; {
+			case this && (live || e.Value.holds(now)):
+				return ErrOpen
+			case this && e.Value.AskedAt.Add(askAgain).After(now):
+				return ErrTooSoon
+			}
+		}
+		if open >= maxOpen {
+			return ErrTooSoon
+		}
+		rec := requestRecord{State: Open, Username: by.Name, Reason: reason, AskedAt: now}
+		if err := requests.Put(tx, storage.Key(by.ID, site), rec, now.Add(kept)); err != nil {
+			return err
+		}
+		return s.deps.Events.Append(tx, ev)
+	})
+}
+
+// Find returns the request of a person for a site, or ErrNone.
+func (s *Service) Find(ctx context.Context, personID, site string) (out Request, err error) {
+	now, key := s.deps.Now(), storage.Key(personID, site)
+	err = s.deps.Store.View(ctx, func(tx storage.Tx) error {
+		rec, found, err := requests.Find(tx, key)
+		if err != nil {
+			return err
+		}
+		if !found || rec.expires().Before(now) {
+			return ErrNone
+		}
+		out = request(key, &rec, now)
+		return nil
+	})
+	return out, err
+}
+
+// expires is when a record is of no more use.
+func (r *requestRecord) expires() time.Time {
+	out := r.AskedAt.Add(kept)
+	for _, t := range []time.Time{r.DecidedAt.Add(kept), r.Ends.Add(kept)} {
+		if t.After(out) {
+			out = t
+		}
+	}
+	return out
+}
+
+// List returns the requests of everybody, those of a person together.
+func (s *Service) List(ctx context.Context) (out []Request, err error) {
+	now := s.deps.Now()
+	err = s.deps.Store.View(ctx, func(tx storage.Tx) error {
+		out = []Request{}
+		for e, err := range requests.Scan(tx, storage.Range{}) {
+			if err != nil {
+				return err
+			}
+			if e.Value.expires().After(now) {
+				out = append(out, request(e.Key, &e.Value, now))
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Grant lets a person pass who has asked, or changes what was decided.
+func (s *Service) Grant(ctx context.Context, personID, site string, terms Terms, note string, by event.Actor) (Request, error) {
+	if terms.For < 0 || terms.For > longest || terms.Uses < 0 || terms.Uses > mostUses || terms == (Terms{}) {
+		return Request{}, ErrTerms
+	}
+	if terms.For == 0 {
+		terms.For = defaultEnd
+	}
+	return s.decide(ctx, personID, site, note, eventGranted, by, func(rec *requestRecord, now time.Time) error {
+		rec.State, rec.Ends, rec.Uses, rec.Used, rec.UseLasts = Granted, now.Add(terms.For), terms.Uses, 0, time.Time{}
+		return nil
+	})
+}
+
+// Refuse turns an open request down.
+func (s *Service) Refuse(ctx context.Context, personID, site, note string, by event.Actor) (Request, error) {
+	return s.decide(ctx, personID, site, note, eventRefused, by, func(rec *requestRecord, _ time.Time) error {
+		if rec.State != Open {
+			return ErrState
+		}
+		rec.State = Refused
+		return nil
+	})
+}
+
+// Revoke ends a grant at once.
+func (s *Service) Revoke(ctx context.Context, personID, site, note string, by event.Actor) (Request, error) {
+	return s.decide(ctx, personID, site, note, eventRevoked, by, func(rec *requestRecord, now time.Time) error {
+		if !rec.holds(now) {
+			return ErrState
+		}
+		rec.State, rec.Ends = Revoked, now
+		return nil
+	})
+}
+
+// decide changes the request of a person, with its event.
+func (s *Service) decide(ctx context.Context, personID, site, note string, kind event.Type, by event.Actor, change func(*requestRecord, time.Time) error) (out Request, err error) {
+	if note, err = clean(note, 0); err != nil {
+		return out, err
+	}
+	ev, err := s.deps.Events.New(kind, by.Origin)
+	if err != nil {
+		return out, err
+	}
+	told := site
+	if note != "" {
+		told += ": " + note
+	}
+	ev = by.Fill(ev, personID, told)
+	now, key := s.deps.Now().UTC(), storage.Key(personID, site)
+	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
+		rec, found, err := requests.Find(tx, key)
+		if err != nil {
+			return err
+		}
+		if !found || rec.expires().Before(now) {
+			return ErrNone
+		}
+		if err := change(&rec, now); err != nil {
+			return err
+		}
+		rec.DecidedAt, rec.DecidedBy, rec.Note = now, by.Name, note
+		if err := requests.Put(tx, key, rec, rec.expires()); err != nil {
+			return err
+		}
+		out = request(key, &rec, now)
+		return s.deps.Events.Append(tx, ev)
+	})
+	return out, err
+}
+
+// Passes tells whether a person has a grant for a site. begin counts a use, unless one has begun in the last 15
+// minutes; without it, a grant whose uses have all begun holds until its end, for what was let in by one of them.
+func (s *Service) Passes(ctx context.Context, personID, site string, begin bool) (ok bool, err error) {
+	now, key, count := s.deps.Now().UTC(), storage.Key(personID, site), false
+	err = s.deps.Store.View(ctx, func(tx storage.Tx) error {
+		rec, _, err := requests.Find(tx, key)
+		ok = rec.State == Granted && rec.Ends.After(now)
+		count = ok && begin && rec.Uses > 0 && !rec.UseLasts.After(now)
+		return err
+	})
+	if err != nil || !count {
+		return ok && err == nil, err
+	}
+	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
+		rec, _, err := requests.Find(tx, key)
+		if ok = err == nil && rec.holds(now); !ok || rec.Uses == 0 || rec.UseLasts.After(now) {
+			return err
+		}
+		rec.Used++
+		rec.UseLasts = now.Add(useDuration)
+		return requests.Put(tx, key, rec, rec.expires())
+	})
+	return ok && err == nil, err
+}
