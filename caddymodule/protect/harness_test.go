@@ -59,6 +59,7 @@ type fakeAuthority struct {
 	parked   *parked.Forms
 	formers  map[string]string // persons of sessions, those that have ended too, by origin and token
 	closed   bool              // to strangers
+	access   *fakeAccess
 
 	assertions asserter
 
@@ -71,6 +72,14 @@ func (f *fakeAuthority) Former(_ storage.Tx, origin, raw string) (string, error)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.formers[origin+" "+raw], nil
+}
+
+// grants returns what Entrance takes: an interface that holds no pointer is nil.
+func (f *fakeAuthority) grants() Access {
+	if f.access == nil {
+		return nil
+	}
+	return f.access
 }
 
 func newForms(t testing.TB, f *fakeAuthority) *parked.Forms {
@@ -415,7 +424,7 @@ func (p *testProtect) wire(f *fakeAuthority, ctx caddy.Context) error {
 			return Entrance{}, f.gone
 		}
 		admit := func(*http.Request) bool { f.mu.Lock(); defer f.mu.Unlock(); return !f.closed }
-		return Entrance{Authority: f, Parked: f.parked, Pages: pages, Admit: admit, HasRules: f.hasRules, Leave: func() {}, Assertions: f.assertions}, nil
+		return Entrance{Authority: f, Parked: f.parked, Access: f.grants(), Pages: pages, Admit: admit, HasRules: f.hasRules, Leave: func() {}, Assertions: f.assertions}, nil
 	}
 	p.origin = func(r *http.Request) event.Origin {
 		ip, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
@@ -430,6 +439,7 @@ func init() { caddy.RegisterModule(new(testProtect)) }
 type gateway struct {
 	*echo
 	fake    *fakeAuthority
+	access  *fakeAccess
 	addr    string // plain HTTP, and HTTP/2 with prior knowledge
 	trusted string // the same, believing 127.0.0.1 as a proxy
 	port    string
@@ -453,44 +463,48 @@ func startGateway(t *testing.T, options ...func(*fakeAuthority)) *gateway {
 	}
 	g.fake.tokens[g.user] = person(1, "staff")
 	g.fake.parked = newForms(t, g.fake)
+	g.access = &fakeAccess{states: map[string]AccessState{}}
+	g.fake.access = g.access
 	fakes.Store(t.Name(), g.fake)
 	t.Cleanup(func() { fakes.Delete(t.Name()) })
 	g.port, g.fastCGI = caddytest.FreePort(t), "127.0.0.1:"+caddytest.FreePort(t)
 	g.addr, g.trusted = "127.0.0.1:"+g.port, "127.0.0.1:"+caddytest.FreePort(t)
 	sites := map[string]string{
-		"bearer.test":       `"scopes":["a"]`,
-		"open.test":         ``,
-		"c.test":            `"scopes":["a","c"]`,
-		"aud.test":          `"audience":["https://aud.test"]`,
-		"strip.test":        `"strip_token":true`,
-		"own.test":          `"headers":[{"name":"X-Auth-User","claim":"sub"},{"name":"X-Auth-Name","claim":"name"}]`,
-		"public.test":       `"public":["/public/*","/healthz"]`,
-		"inner.test":        `"public":["/public/*"]`,
-		"match.test":        `"match":[{"path":["/api/*"]}]`,
-		"post.test":         `"match":[{"method":["POST"]}]`,
-		"notpath.test":      `"match":[{"not":[{"path":["/assets/*"]}]}],"headers":[{"name":"X-Auth-User","claim":"sub"}]`,
-		"second.test":       `"headers":[{"name":"X-Auth-User","claim":"sub"}]`,
-		"preflight.test":    `"preflight":true`,
-		"down.localhost":    `"login":true,"origins":["` + g.origin("down.localhost") + `"]`,
-		"tidy.localhost":    `"login":true,"origins":["` + g.origin("tidy.localhost") + `"]`,
-		"half.localhost":    `"login":true,"match":[{"path":["/private/*"]}],"origins":["` + g.origin("half.localhost") + `"]`,
-		"bound.localhost":   `"assertion":"Remote-Assertion","sites":["` + g.origin("bound.localhost") + `"]`,
-		"signed.localhost":  `"login":true,"assertion":"X-Gate-Token","origins":["` + g.origin("signed.localhost") + `"]`,
-		"rebound.localhost": `"assertion":"Remote-Assertion","public":["/public/*"],"sites":["` + g.origin("rebound.localhost") + `"]`,
-		"staff.test":        `"groups":["staff","admins"]`,
-		"level.test":        `"level":"2"`,
-		"wiki.localhost":    `"login":true,"session":"12h","origins":["` + g.origin("wiki.localhost") + `"]`,
-		"step.localhost":    `"login":true,"level":"2","groups":["staff"],"origins":["` + g.origin("step.localhost") + `"]`,
-		"pub.localhost":     `"login":true,"public":["/public/*"],"origins":["` + g.origin("pub.localhost") + `"]`,
-		"twice.localhost":   `"login":true,"strip_token":true,"origins":["` + g.origin("twice.localhost") + `"]`,
-		"kept.localhost":    `"login":true,"replay":"on","session":"12h","public":["/open"],"origins":["` + g.origin("kept.localhost") + `"]`,
-		"also.localhost":    `"login":true,"replay":"on","origins":["` + g.origin("also.localhost") + `"]`,
-		"tls.test":          `"login":true,"origins":["https://tls.test"]`,
-		"rules.test":        rulesOfSite,
-		"rules.localhost":   rulesOfSite + `,"login":true,"origins":["` + g.origin("rules.localhost") + `"]`,
-		"need.test":         `"need":{"claims":[{"name":"name","values":["Demo Pérson"]}],"level":"2"}`,
-		"dav.localhost":     `"scopes":["a"],"audience":["https://aud.test"],"accept":["app_passwords"],"public":["/public/*"],"sites":["` + g.origin("dav.localhost") + `"]`,
-		"code.localhost":    `"login":true,"accept":["app_passwords"],"origins":["` + g.origin("code.localhost") + `"]`,
+		"bearer.test":        `"scopes":["a"]`,
+		"open.test":          ``,
+		"c.test":             `"scopes":["a","c"]`,
+		"aud.test":           `"audience":["https://aud.test"]`,
+		"strip.test":         `"strip_token":true`,
+		"own.test":           `"headers":[{"name":"X-Auth-User","claim":"sub"},{"name":"X-Auth-Name","claim":"name"}]`,
+		"public.test":        `"public":["/public/*","/healthz"]`,
+		"inner.test":         `"public":["/public/*"]`,
+		"match.test":         `"match":[{"path":["/api/*"]}]`,
+		"post.test":          `"match":[{"method":["POST"]}]`,
+		"notpath.test":       `"match":[{"not":[{"path":["/assets/*"]}]}],"headers":[{"name":"X-Auth-User","claim":"sub"}]`,
+		"second.test":        `"headers":[{"name":"X-Auth-User","claim":"sub"}]`,
+		"preflight.test":     `"preflight":true`,
+		"down.localhost":     `"login":true,"origins":["` + g.origin("down.localhost") + `"]`,
+		"tidy.localhost":     `"login":true,"origins":["` + g.origin("tidy.localhost") + `"]`,
+		"half.localhost":     `"login":true,"match":[{"path":["/private/*"]}],"origins":["` + g.origin("half.localhost") + `"]`,
+		"bound.localhost":    `"assertion":"Remote-Assertion","sites":["` + g.origin("bound.localhost") + `"]`,
+		"signed.localhost":   `"login":true,"assertion":"X-Gate-Token","origins":["` + g.origin("signed.localhost") + `"]`,
+		"rebound.localhost":  `"assertion":"Remote-Assertion","public":["/public/*"],"sites":["` + g.origin("rebound.localhost") + `"]`,
+		"staff.test":         `"groups":["staff","admins"]`,
+		"level.test":         `"level":"2"`,
+		"wiki.localhost":     `"login":true,"session":"12h","origins":["` + g.origin("wiki.localhost") + `"]`,
+		"step.localhost":     `"login":true,"level":"2","groups":["staff"],"origins":["` + g.origin("step.localhost") + `"]`,
+		"pub.localhost":      `"login":true,"public":["/public/*"],"origins":["` + g.origin("pub.localhost") + `"]`,
+		"twice.localhost":    `"login":true,"strip_token":true,"origins":["` + g.origin("twice.localhost") + `"]`,
+		"kept.localhost":     `"login":true,"replay":"on","session":"12h","public":["/open"],"origins":["` + g.origin("kept.localhost") + `"]`,
+		"also.localhost":     `"login":true,"replay":"on","origins":["` + g.origin("also.localhost") + `"]`,
+		"tls.test":           `"login":true,"origins":["https://tls.test"]`,
+		"rules.test":         rulesOfSite,
+		"rules.localhost":    rulesOfSite + `,"login":true,"origins":["` + g.origin("rules.localhost") + `"]`,
+		"need.test":          `"need":{"claims":[{"name":"name","values":["Demo Pérson"]}],"level":"2"}`,
+		"dav.localhost":      `"scopes":["a"],"audience":["https://aud.test"],"accept":["app_passwords"],"public":["/public/*"],"sites":["` + g.origin("dav.localhost") + `"]`,
+		"code.localhost":     `"login":true,"accept":["app_passwords"],"origins":["` + g.origin("code.localhost") + `"]`,
+		"ask.localhost":      `"login":true,"groups":["staff"],"level":"2","request_access":"on","origins":["` + g.origin("ask.localhost") + `"]`,
+		"askrules.localhost": `"login":true,"request_access":"on","rules":{"deny":[{"match":[{"path":["/never"]}]}],"allow":[{"match":[{"path":["/admin/*"]}],"need":{"groups":["admins"],"level":"3"}},{"need":{"groups":["staff"]}}]},"origins":["` + g.origin("askrules.localhost") + `"]`,
 	}
 	var routes []string
 	upstreams := map[string]string{"down.localhost": "127.0.0.1:" + caddytest.FreePort(t), "tidy.localhost": "127.0.0.1:" + caddytest.FreePort(t)}

@@ -1,5 +1,5 @@
-// Package access keeps what persons have asked to open, and what operators have granted them for a while. Which requests
-// a grant lets pass, and the pages, do not belong here. (docs/decisions.md#requested-access)
+// Package access keeps what persons have asked to open, and what operators have granted them for a while. Which
+// requests a grant lets pass, and the pages, do not belong here. (docs/decisions.md#requested-access)
 package access
 
 import (

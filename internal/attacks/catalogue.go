@@ -265,6 +265,12 @@ var catalogue = []section{
 		{298, "crypto libraries written for a language in which all rounds of a loop share a variable", "a newer language, or no such loop"},
 		{299, "data races", "the whole suite runs under the race detector"},
 	}},
+	{"Requested access", []attackCase{
+		{331, "access asked for by another site in a person's name, without the page's token, in another browser", "403, nothing is asked for"},
+		{332, "a grant used past a deny rule, a level, a partition, at another site, by a bearer token", "refused, or sent to sign in at the level"},
+		{333, "a grant used after its end, its uses or its revocation, in an open stream too", "refused, and the stream ends"},
+		{334, "operators flooded with requests for access; markup in their notes", "one for a site an hour, 20 open at most; text"},
+	}},
 	{"Forms that wait for a sign-in", []attackCase{
 		{341, "a form sent by another site, a sister site, or without a sign of where it comes from meets an ended session", "it is not kept"},
 		{342, "storage filled with kept forms: by strangers, by one network, by one person, by many", "none, none, five of a person, 32 MiB of a site"},
