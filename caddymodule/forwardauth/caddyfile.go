@@ -58,7 +58,6 @@ func (g *Gates) readGate(d *caddyfile.Dispenser) error {
 	known["origins"] = options.Values(&gate.Origins, options.CheckIssuer)
 	known["login"] = options.Flag(&gate.Login)
 	delete(known, "replay")
-	delete(known, "replay") // the proxy hands no bodies on
 	delete(known, "request_access")
 	if err := options.ReadBlock(d, "forward_auth "+name, &reference.ForwardAuth, known); err != nil {
 		return err

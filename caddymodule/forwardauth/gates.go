@@ -127,8 +127,8 @@ func (g *Gate) provision(ctx caddy.Context, app protect.App, places options.Plac
 	if g.Login && len(g.Origins) == 0 {
 		return errNoOrigin
 	}
-	if g.Replay != "" || g.RequestAccess != "" {
-		return errors.New("replay and request_access are for sites that Caddy serves: another proxy asks without the body of a request")
+	if g.RequestAccess != "" {
+		return errors.New("request_access: another proxy has no page of its own to ask on: leave it away")
 	}
 	if g.Protect.Origins, g.Sites = nil, slices.Clone(g.Origins); g.Login {
 		g.Protect.Origins = slices.Clone(g.Origins)

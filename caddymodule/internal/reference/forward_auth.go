@@ -13,7 +13,10 @@ var ForwardAuth = Block{
 		{Word: "origins", Arguments: "<origin>…", Default: "any; required with `login`", Text: "The origins under which browsers see the site. The gate decides about no others, and is the one of a proxy that asks about them and names no gate.", Example: "origins https://wiki.example.com https://www.wiki.example.com", Instead: "-"},
 		{Word: "login", Default: "bearer tokens only", Text: "Browsers without a session are sent to sign in and come back.", Example: "login"},
 	}, ofGates(Protect.Options)),
-	Instead: map[string]string{"replay": "is for sites that this Caddy serves: another proxy tells nothing of the forms that are sent through it"},
+	Instead: map[string]string{
+		"replay":         "is for sites that this Caddy serves: another proxy tells nothing of the forms that are sent through it",
+		"request_access": "is for sites that this Caddy serves: another proxy has no page of its own to ask on",
+	},
 }
 
 // ofGates are the options of a site that a gate has too.
