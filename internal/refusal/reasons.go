@@ -22,7 +22,7 @@ const (
 	NoRule         Reason = "no_rule_allows"
 	NotAllowed     Reason = "not_allowed"
 	// NotAnAppPassword is about what is sent by Basic where app passwords are accepted.
-	NotAnAppPassword Reason = "not_an_app_password"
+	NotAnAppPassword Reason = "not_an_app_password" //nolint:gosec // no secret
 
 	// signing in
 	UnknownName        Reason = "unknown_name"
