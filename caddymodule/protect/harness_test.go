@@ -447,6 +447,7 @@ type gateway struct {
 	fastCGI string // address of the upstream of php.test; nothing listens there until a test does
 
 	user, expired string // bearer tokens
+	other         *other // whose tokens remote.test takes
 }
 
 func (g *gateway) origin(host string) string { return "http://" + host + ":" + g.port }
@@ -465,12 +466,14 @@ func startGateway(t *testing.T, options ...func(*fakeAuthority)) *gateway {
 	g.fake.parked = newForms(t, g.fake)
 	g.access = &fakeAccess{states: map[string]AccessState{}}
 	g.fake.access = g.access
+	g.other = startOther(t)
 	fakes.Store(t.Name(), g.fake)
 	t.Cleanup(func() { fakes.Delete(t.Name()) })
 	g.port, g.fastCGI = caddytest.FreePort(t), "127.0.0.1:"+caddytest.FreePort(t)
 	g.addr, g.trusted = "127.0.0.1:"+g.port, "127.0.0.1:"+caddytest.FreePort(t)
 	sites := map[string]string{
 		"bearer.test":        `"scopes":["a"]`,
+		"remote.test":        g.other.site(),
 		"open.test":          ``,
 		"c.test":             `"scopes":["a","c"]`,
 		"aud.test":           `"audience":["https://aud.test"]`,
@@ -521,6 +524,9 @@ func startGateway(t *testing.T, options ...func(*fakeAuthority)) *gateway {
 		}
 		if host == "rebound.localhost" { // the second guards another part, and signs nothing
 			first += "," + fmt.Sprintf(`{"handler":"protect_test","fake":%q,"match":[{"path":["/admin/*"]}]}`, t.Name())
+		}
+		if host == "remote.test" { // the same server twice
+			first += "," + fmt.Sprintf(`{"handler":"protect_test","fake":%q,%s}`, t.Name(), options[1:])
 		}
 		if host == "inner.test" { // what the first leaves open, the second guards
 			first += "," + fmt.Sprintf(`{"handler":"protect_test","fake":%q}`, t.Name())
