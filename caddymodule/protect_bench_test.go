@@ -41,6 +41,11 @@ func cpuTime(b *testing.B) int64 {
 // BenchmarkProtect measures what protect adds to a site: the same Caddy, the same handler behind it, records on disk,
 // no network.
 func BenchmarkProtect(b *testing.B) {
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"active":true,"sub":"7d1c","username":"demo@example.com","name":"Demo Person","groups":["staff"],"scope":"a","client_id":"bench"}`)
+	}))
+	b.Cleanup(elsewhere.Close)
 	config := fmt.Sprintf(`{
 	admin off
 	persist_config off
@@ -81,9 +86,16 @@ http://localhost:0 {
 http://127.0.0.1:0 {
 	@protected path /protected
 	protect @protected a
+	@elsewhere path /elsewhere
+	protect @elsewhere a {
+		introspect %s {
+			client bench %s
+			cache 1h
+		}
+	}
 	respond ok
 }
-`, filepath.Join(b.TempDir(), "store"), testSecret, testSecret, testPassword)
+`, filepath.Join(b.TempDir(), "store"), testSecret, testSecret, testPassword, elsewhere.URL, testSecret)
 	raw, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(config), map[string]any{"filename": "Caddyfile"})
 	if err != nil {
 		b.Fatal(err)
@@ -128,6 +140,7 @@ http://127.0.0.1:0 {
 		{"person", "/protected", token("bench", demo)},
 		{"jwt", "/protected", token("jwt", own)},
 		{"person-jwt", "/protected", token("jwt", demo)},
+		{"elsewhere", "/elsewhere", "a-token-of-a-server-elsewhere-of-usual-length-0123456789"},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
 			b.ReportAllocs()
