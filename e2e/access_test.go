@@ -53,8 +53,11 @@ func TestRequestAccess(t *testing.T) {
 		t.Errorf("events of grants are missing: %s", out)
 	}
 	for _, wrong := range [][]string{
-		{"grant", person, s.Wiki}, {"grant", person, "https://nowhere.example", "--for", "1h"}, {"grant", "nobody@example.com", s.Wiki, "--for", "1h"},
-		{"grant", person, s.Wiki, "--for", "soon"}, {"refuse", person, s.Wiki},
+		{"grant", person, s.Wiki},
+		{"grant", person, "https://nowhere.example", "--for", "1h"},
+		{"grant", "nobody@example.com", s.Wiki, "--for", "1h"},
+		{"grant", person, s.Wiki, "--for", "soon"},
+		{"refuse", person, s.Wiki},
 	} {
 		if out, err := s.gatehouse("", append([]string{"gatehouse", "--address", s.Admin, "access"}, wrong...)...); err == nil {
 			t.Errorf("access %s = %s, want an error", strings.Join(wrong, " "), out)
