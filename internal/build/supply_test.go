@@ -155,7 +155,7 @@ func TestSupplyChain(t *testing.T) {
 
 // ourModules are the Caddy modules that this tree adds to the standard ones.
 var ourModules = []string{
-	"admin.api.gatehouse", "caddy.listeners.gatehouse", "gatehouse", "gatehouse.idp.header", "gatehouse.idp.oidc", "gatehouse.idp.saml", "gatehouse.mail.smtp", "gatehouse.push.webhook", "gatehouse.sms.webhook", "gatehouse.storage.badger", "http.handlers.gatehouse", "http.handlers.protect",
+	"admin.api.gatehouse", "caddy.listeners.gatehouse", "gatehouse", "gatehouse.idp.header", "gatehouse.idp.oidc", "gatehouse.idp.saml", "gatehouse.mail.smtp", "gatehouse.push.webhook", "gatehouse.sms.webhook", "gatehouse.storage.badger", "gatehouse_visitor", "http.handlers.gatehouse", "http.handlers.protect",
 }
 
 func testModules(t *testing.T) {

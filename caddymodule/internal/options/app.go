@@ -32,5 +32,10 @@ func ErrNoApp(by string) error {
 	return fmt.Errorf("%s: the global option gatehouse is missing: add `{ gatehouse { issuer https://auth.example.com } }` at the top of the Caddyfile", by)
 }
 
-// AtPlace adds a place to an error. "": it is unknown.
-func AtPlace(place string, err error) error { return located(err, place) }
+// AtPlace adds a place to an error that has none. "": it is unknown.
+func AtPlace(place string, err error) error {
+	if placed.MatchString(err.Error()) {
+		return err
+	}
+	return located(err, place)
+}
