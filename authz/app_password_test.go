@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -42,6 +43,16 @@ func newAppPasswords(t *testing.T, opts ...authztest.Option) *authztest.Harness 
 			ID: "dav", Secrets: []secret.String{secret.New(authztest.Secret("dav"))}, APIs: []string{"introspection"}, Audiences: []string{davSite},
 		})
 	}))...)
+}
+
+// bell is rung when what an open request rests on has changed.
+type bell chan struct{}
+
+func (b bell) Wake() {
+	select {
+	case b <- struct{}{}:
+	default:
+	}
 }
 
 func done(storage.Tx) error { return nil }
@@ -221,7 +232,24 @@ func TestAppPasswordEnds(t *testing.T) {
 					t.Fatal("it does not work")
 				}
 			}
+			_, basis, err := h.Server().Observe(t.Context(), text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bell := make(bell, 1)
+			tracks := basis.Reading.Watch(bell) != nil
+			if !tracks && os.Getenv("GATEHOUSE_CLOSURES") == "" { // the store of that round tells of no changes
+				t.Fatal("what the app password opens cannot be watched")
+			}
 			end(t, h, text)
+			switch {
+			case name == "expired":
+				if basis.Until.After(h.Clock.Now()) {
+					t.Errorf("what is open stays open until %s", basis.Until)
+				}
+			case tracks:
+				<-bell // what is open is judged again
+			}
 			if works(t, h, text) {
 				t.Error("it still works")
 			}
