@@ -236,7 +236,7 @@ func (s *server) enters(token string) int {
 type memory struct {
 	untracked
 	full   atomic.Bool
-	panics atomic.Bool
+	panics atomic.Bool // in Views of requests
 	fail   atomic.Pointer[error]
 	gate   atomic.Pointer[chan struct{}] // Views of requests wait for it
 	inside chan struct{}                 // told when a View waits
@@ -261,9 +261,9 @@ func (m *memory) View(ctx context.Context, fn func(storage.Tx) error) error {
 			m.inside <- struct{}{}
 			<-*g
 		}
-	}
-	if m.panics.Load() {
-		panic("the store is broken")
+		if m.panics.Load() { // nobody catches the panic of a worker
+			panic("the store is broken")
+		}
 	}
 	if err := m.fail.Load(); err != nil {
 		return *err
