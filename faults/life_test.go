@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -40,7 +41,7 @@ func doubleOpen(t *testing.T, rep *report) {
 	if a := s.Server.Load(t.Context(), other); a.Err != nil || a.Status == http.StatusOK {
 		t.Errorf("Load(other options for an open directory) = %d, want a refusal: %v", a.Status, a.Err)
 	}
-	s.undisturbed(t)
+	s.undisturbed(t, 0)
 	s.Server.Kill() // its lock stays behind
 	s.restart(t)
 	s.Check(t.Context(), "after a stale lock", true)
@@ -50,15 +51,20 @@ func doubleOpen(t *testing.T, rep *report) {
 // failed counts requests without an answer or with a 5xx.
 func (s setup) failed() int64 { return s.Ledger.Unknown.Load() + s.Unanswered.Load() }
 
-// undisturbed ends the load and requires that no request failed.
-func (s setup) undisturbed(t *testing.T) {
+// undisturbed ends the load and requires that no request failed, or that at most so many met a connection which the
+// server had just closed.
+func (s setup) undisturbed(t *testing.T, closed int64) {
 	t.Helper()
 	s.Halt()
 	if err := s.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if n := s.failed(); n > 0 {
-		t.Errorf("%d of %d requests failed, want none; the first:\n%s", n, s.Ledger.Acked.Load()+s.Reads.Load()+n, strings.Join(s.Ledger.Failures(), "\n"))
+	n, seen := s.failed(), s.Ledger.Failures()
+	if n <= closed && !slices.ContainsFunc(seen, func(text string) bool { return !strings.HasSuffix(text, ": EOF") }) {
+		return
+	}
+	if n > 0 {
+		t.Errorf("%d of %d requests failed, want none; the first:\n%s", n, s.Ledger.Acked.Load()+s.Reads.Load()+n, strings.Join(seen, "\n"))
 	}
 }
 
@@ -145,7 +151,9 @@ func reloadsUnderLoad(t *testing.T, rep *report) {
 		longest = max(longest, a.Took)
 		s.For(t.Context(), 250*time.Millisecond)
 	}
-	s.undisturbed(t)
+	// The server of net/http can close a connection that became idle in the moment of a reload, before it reads again:
+	// once in some 300,000 requests.
+	s.undisturbed(t, 1)
 	cancel()
 	v.wg.Wait()
 	open.wg.Wait()
@@ -205,7 +213,7 @@ func brokenReload(t *testing.T, rep *report) {
 		}
 		s.For(t.Context(), 100*time.Millisecond)
 	}
-	s.undisturbed(t)
+	s.undisturbed(t, 0)
 	if a := s.Server.Load(t.Context(), ""); a.Status != http.StatusOK {
 		t.Errorf("a good configuration after the broken ones: %d %s", a.Status, a.Body)
 	}
