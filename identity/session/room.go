@@ -23,6 +23,7 @@ func (s *Service) makeRoom(tx storage.Tx, personID string, global int64, now tim
 		return nil, err
 	}
 	list.align()
+	learned := false // something about sessions that stay, which End does not write
 	for len(list.Sessions) >= s.cfg.PerPerson {
 		at, seemsDead := list.candidate(p.Epoch, global, now)
 		id := list.Sessions[at]
@@ -32,24 +33,32 @@ func (s *Service) makeRoom(tx storage.Tx, personID string, global int64, now tim
 			return nil, err
 		case !found || rec.PersonID != personID:
 			list.remove(id)
+			learned = true
 			continue
 		}
 		known := s.knownOf(rec)
 		good := s.alive(rec, global, now) && rec.Epoch == p.Epoch
 		if good && (seemsDead || known != list.Known[at]) {
 			list.Known[at] = known
+			learned = true
 			continue
 		}
-		list.remove(id)
-		if err := lists.Put(tx, personID, list, list.Ends); err != nil {
-			return nil, err
+		if learned {
+			if err := lists.Put(tx, personID, list, list.Ends); err != nil {
+				return nil, err
+			}
+			learned = false
 		}
 		if err := s.End(tx, id, rec); err != nil {
 			return nil, err
 		}
+		list.remove(id) // as End has done in the store
 		if good {
 			return &Current{ID: id, Session: rec, Person: p}, nil
 		}
+	}
+	if !learned {
+		return nil, nil //nolint:nilnil // there is room
 	}
 	return nil, lists.Put(tx, personID, list, list.Ends)
 }
