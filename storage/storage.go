@@ -92,6 +92,8 @@ type Range struct {
 // Record is what Scan yields.
 type Record struct {
 	Key, Value []byte
+	// Expires is what the record was written with, to the microsecond. The zero time: never collected.
+	Expires time.Time
 }
 
 // Backuper is a Store that can copy one consistent snapshot of itself while it serves.

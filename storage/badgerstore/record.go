@@ -70,6 +70,15 @@ func recordExpiry(stored []byte) int64 {
 	return int64(binary.BigEndian.Uint64(stored[8:]))
 }
 
+// expires is recordExpiry as a time. The zero time: never.
+func expires(stored []byte) time.Time {
+	us := recordExpiry(stored)
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us)
+}
+
 // expired tells whether a record can be collected.
 func expired(stored []byte, now time.Time) bool {
 	us := recordExpiry(stored)

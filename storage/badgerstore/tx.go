@@ -294,7 +294,7 @@ func (s *scan) next() (rec storage.Record, ok bool, err error) {
 				if e.stored == nil {
 					continue
 				}
-				return storage.Record{Key: []byte(e.key), Value: slices.Clone(e.stored[recordHead:])}, true, nil
+				return storage.Record{Key: []byte(e.key), Value: slices.Clone(e.stored[recordHead:]), Expires: expires(e.stored)}, true, nil
 			}
 		}
 		if item == nil {
@@ -305,7 +305,7 @@ func (s *scan) next() (rec storage.Record, ok bool, err error) {
 			if err := checkRecord(rec.Key, v); err != nil {
 				return err
 			}
-			rec.Value = slices.Clone(v[recordHead:])
+			rec.Value, rec.Expires = slices.Clone(v[recordHead:]), expires(v)
 			return nil
 		})
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -229,4 +230,43 @@ func (s suite) nestedScans(t *testing.T) {
 	if pairs != 25 {
 		t.Errorf("Update: pairs = %d, want 25", pairs)
 	}
+}
+
+// expiriesTold: a copy of a store needs to know until when each record is kept, also of what was written a moment ago.
+func (s suite) expiriesTold(t *testing.T) {
+	st := s.open(t)
+	at := time.Now().Add(time.Hour).Truncate(time.Microsecond)
+	want := map[string]time.Time{
+		"never": {}, "soon": at, "late": at.Add(100 * 365 * 24 * time.Hour), "odd": at.Add(123456 * time.Microsecond), "replaced": at.Add(time.Minute), "kept": {},
+	}
+	check := func(tx storage.Tx) error {
+		n := 0
+		for _, descending := range []bool{false, true} {
+			for rec, err := range tx.Scan(storage.Range{Descending: descending}) {
+				if err != nil {
+					return err
+				}
+				n++
+				if w, there := want[string(rec.Key)]; !there || !rec.Expires.Equal(w) || rec.Expires.IsZero() != w.IsZero() {
+					t.Errorf("Scan yields %q until %v, want %v", rec.Key, rec.Expires, w)
+				}
+			}
+		}
+		if n != 2*len(want) {
+			t.Errorf("two scans yield %d records, want %d", n, 2*len(want))
+		}
+		return nil
+	}
+	update(t, st, func(tx storage.Tx) error {
+		return errors.Join(tx.Put([]byte("replaced"), nil, never), tx.Put([]byte("kept"), nil, at))
+	})
+	update(t, st, func(tx storage.Tx) error {
+		for key, expires := range want {
+			if err := tx.Put([]byte(key), []byte("v"), expires); err != nil {
+				return err
+			}
+		}
+		return check(tx)
+	})
+	view(t, st, check)
 }

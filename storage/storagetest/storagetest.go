@@ -66,6 +66,7 @@ func Run(t *testing.T, open Open, opts ...Option) {
 		"scan is the state at its start":    s.scanIsStable,
 		"scan is left early":                s.scanLeftEarly,
 		"scans within scans":                s.nestedScans,
+		"scans tell expiries":               s.expiriesTold,
 		"snapshot stands still":             s.snapshot,
 		"two writers of one key":            s.twoWriters,
 		"counting together":                 s.counter,
