@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/consent"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
@@ -41,10 +42,10 @@ func (s *Server) RevokeEverything(ctx context.Context, by event.Actor) error {
 // RevokeToken ends a token of any client: an access token alone, a refresh token together with its grant. An unknown
 // token is not an error.
 func (s *Server) RevokeToken(ctx context.Context, token string, by event.Actor) error {
-	if isAppPassword(token) {
+	if secret.IsToken(secret.AppPassword, token) {
 		return s.personal.RevokeText(ctx, token, by)
 	}
-	return s.revoke(ctx, token, "", by)
+	return s.grants.Revoke(ctx, token, "", by)
 }
 
 // WithdrawConsent forgets what a person allowed a client and ends the grants that followed. It returns their number.
@@ -55,16 +56,16 @@ func (s *Server) WithdrawConsent(ctx context.Context, subject, clientID string, 
 	}
 	e = by.Fill(e, subject, "")
 	e.ClientID = clientID
-	key, now := storage.Key(subject, clientID), s.now()
+	now := s.now()
 	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
-		had, err := consents.Has(tx, key)
+		had, err := consent.Has(tx, subject, clientID)
 		if err != nil {
 			return err
 		}
 		if n, err = s.tokens.DropGrants(tx, subject, clientID, now); err != nil || (n == 0 && !had) {
 			return err
 		}
-		if err := consents.Delete(tx, key); err != nil {
+		if err := consent.Forget(tx, subject, clientID); err != nil {
 			return err
 		}
 		if err := s.tellUnlinked(tx, subject, clientID, now); err != nil {
@@ -126,7 +127,7 @@ func (s *Server) IssueToken(ctx context.Context, q IssueRequest, by event.Actor)
 	if c.TokenFormat == client.FormatJWT && lifetime > client.MaxJWTLifetime {
 		return Issued{}, oauth.InvalidRequest(nil, "the lifetime is too long for a JWT, whose key must stay published")
 	}
-	i, err := s.issueOwn(ctx, c, scope, c.OwnResources(q.Resources), lifetime, by.Origin, s.now())
+	i, err := s.grants.IssueOwn(ctx, c, scope, c.OwnResources(q.Resources), lifetime, by.Origin, s.now())
 	if err != nil {
 		return Issued{}, err
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/grant"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/internal/pace"
@@ -36,7 +37,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case e.Status == http.StatusServiceUnavailable:
 		pace.RetryAfter(w, pace.Soon)
 	}
-	reply.Write(w, e.Status, reply.Error{Error: errorCode(r, e.Code), Description: e.Description, Ref: ref})
+	reply.Write(w, e.Status, reply.Error{Error: grant.ErrorCode(r, e.Code), Description: e.Description, Ref: ref})
 }
 
 // record writes the one log line of a refusal (info) or failure (error) and keeps why. It returns the reference.

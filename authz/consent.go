@@ -5,10 +5,11 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/consent"
+	"github.com/gatehouse-id/gatehouse/authz/grant"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
@@ -22,16 +23,13 @@ import (
 // consentPath answers the form of the consent page. The flow in its query says which request the form belongs to.
 const consentPath = "/oauth/consent"
 
-// codeKept is how long a code stays after its end, so that a replay is detected.
-const codeKept = 24 * time.Hour
-
 // errSignedOut says that the sign-in ended while its request was under way.
 var errSignedOut = &login.Refusal{Code: "login_required", Reason: "the sign-in has ended"}
 
 // mustConsent tells whether the person must be asked, and returns the account name for the page. With prompt=none that
 // is consent_required.
 func (s *Server) mustConsent(ctx context.Context, p *pendingRequest, result *login.Result) (ask bool, account string, err error) {
-	var given consentRecord
+	covered := false
 	err = s.view(ctx, func(tx storage.Tx) error {
 		subject, err := s.deps.Subjects.Get(tx, result.Subject)
 		if errors.Is(err, storage.ErrNotFound) {
@@ -41,7 +39,7 @@ func (s *Server) mustConsent(ctx context.Context, p *pendingRequest, result *log
 			return err
 		}
 		account = subject.Username
-		given, _, err = consents.Find(tx, storage.Key(result.Subject, p.client.ID))
+		covered, err = consent.Covers(tx, result.Subject, p.client.ID, p.agreed())
 		return err
 	})
 	if err != nil {
@@ -54,7 +52,7 @@ func (s *Server) mustConsent(ctx context.Context, p *pendingRequest, result *log
 	case p.client.Consent == "always":
 		ask = true
 	default:
-		ask = given.CreatedAt.IsZero() || !client.IsSubset(p.agreed(), given.Scope)
+		ask = !covered
 	}
 	if ask && p.rec.has("none") {
 		return false, "", &oauth.Error{Status: http.StatusBadRequest, Code: "consent_required", Description: "the person has to be asked"}
@@ -197,7 +195,7 @@ func (s *Server) settle(tx storage.Tx, a *agreement) (token.Standing, error) {
 	if err != nil || !a.consent {
 		return st, err
 	}
-	if err := rememberConsent(tx, a.result.Subject, a.client.ID, a.scope, a.now); err != nil {
+	if err := consent.Remember(tx, a.result.Subject, a.client.ID, a.scope, a.now); err != nil {
 		return st, err
 	}
 	e := a.given
@@ -217,12 +215,12 @@ func (s *Server) issueCode(ctx context.Context, a *agreement) (url.Values, error
 		if err != nil {
 			return err
 		}
-		rec := codeRecord{
+		rec := grant.Code{
 			SignIn: token.NewSignIn(a.result), Epochs: st.Epochs, ClientID: p.client.ID, RedirectURI: p.rec.RedirectURI, RedirectSent: p.rec.RedirectSent,
 			Scope: p.rec.Scope, Nonce: p.rec.Nonce, Challenge: p.rec.Challenge, Resources: p.rec.Resources, CreatedAt: now,
 			ExpiresAt: now.Add(p.client.Lifetimes.Code), Claims: claims,
 		}
-		return codes.Create(tx, secret.Hash(code), rec, rec.ExpiresAt.Add(codeKept))
+		return grant.StoreCode(tx, code, &rec)
 	})
 	return url.Values{"code": {code}}, err
 }
@@ -245,24 +243,4 @@ func (s *Server) checkSignedIn(tx storage.Tx, clientID string, result *login.Res
 		return st, errSignedOut
 	}
 	return st, nil
-}
-
-// rememberConsent adds the scopes to those that the person has allowed the client.
-func rememberConsent(tx storage.Tx, subject, clientID string, scope []string, now time.Time) error {
-	key := storage.Key(subject, clientID)
-	rec, found, err := consents.Find(tx, key)
-	if err != nil {
-		return err
-	}
-	if !found {
-		rec.CreatedAt = now
-	}
-	rec.UpdatedAt = now
-	rec.Scope = slices.Clone(rec.Scope)
-	for _, name := range scope {
-		if !slices.Contains(rec.Scope, name) {
-			rec.Scope = append(rec.Scope, name)
-		}
-	}
-	return consents.Put(tx, key, rec, time.Time{})
 }

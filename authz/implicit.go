@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/grant"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -37,7 +39,7 @@ func (s *Server) issueImplicit(ctx context.Context, a *agreement) (url.Values, e
 		SignIn: token.NewSignIn(a.result), ClientID: a.client.ID, Scope: scope, Resources: a.rec.Resources, CreatedAt: a.now,
 		ExpiresAt: a.now.Add(a.client.Lifetimes.AccessToken), Claims: a.claims(),
 	}
-	access, err := s.tokens.DraftGrantAccess(a.client, id, &g, scope, g.Resources, eventAccessIssued, a.from, a.now)
+	access, err := s.tokens.DraftGrantAccess(a.client, id, &g, scope, g.Resources, grant.EventAccessIssued, a.from, a.now)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +59,7 @@ func (s *Server) issueImplicit(ctx context.Context, a *agreement) (url.Values, e
 	}
 	return url.Values{
 		"access_token": {access.Token}, "token_type": {token.TypeBearer}, "scope": {strings.Join(scope, " ")},
-		"expires_in": {strconv.FormatInt(seconds(access.Rec.ExpiresAt.Sub(a.now)), 10)},
+		"expires_in": {strconv.FormatInt(reply.Seconds(access.Rec.ExpiresAt.Sub(a.now)), 10)},
 	}, nil
 }
 

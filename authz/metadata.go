@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/grant"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 )
@@ -68,7 +69,7 @@ func (s *Server) metadata() metadata {
 		Issuer: s.cfg.Issuer, Authorization: at("/oauth/authorize"), Token: at("/oauth/token"), Userinfo: at("/oauth/userinfo"),
 		JWKS: at("/oauth/jwks"), Revocation: at("/oauth/revoke"), Introspection: at("/oauth/api/v2/token/introspect"), EndSession: at(logoutPath),
 		Scopes: scopes, ResponseTypes: []string{responseCode, responseToken, responseIDToken}, ResponseModes: responseModes,
-		Grants:    grantTypes(),
+		Grants:    slices.Sorted(slices.Values(append(grant.Types(), client.GrantImplicit))),
 		ACRValues: []string{token.ACR(1)}, SubjectTypes: []string{client.SubjectPublic, client.SubjectPairwise}, IDTokenAlgs: algs,
 		TokenAuthMethods: methods, TokenAuthAlgs: assertionAlgNames, RevocationAuthAlgs: assertionAlgNames, RevocationAuthMethods: methods, IntrospectionMethods: []string{"client_secret_basic"},
 		Claims: claimsSupported(), ChallengeMethods: []string{"S256"}, Prompts: []string{"none", "login", "consent", "select_account"},

@@ -10,14 +10,10 @@ import (
 // Every stored record of the package. Tokens, codes and cookies are stored as keys, by their hash (secret.Hash), never
 // as values. Records' own times and the epochs decide about validity; the expiry passed to storage is for collection.
 var (
-	requests  = storage.NewTable[requestRecord]("authz_request")       // id of the request
-	posted    = storage.NewTable[requestRecord]("authz_posted")        // id; a request without a browser
-	codes     = storage.NewTable[codeRecord]("authz_code")             // hash of the code
-	refreshes = storage.NewTable[refreshRecord]("authz_refresh")       // hash of the refresh token
-	answers   = storage.NewTable[answerRecord]("authz_refresh_answer") // hash of the spent refresh token
-	consents  = storage.NewTable[consentRecord]("authz_consent")       // person, client
-	siteFlows = storage.NewTable[siteFlowRecord]("authz_site_flow")    // flow id
-	siteCodes = storage.NewTable[siteCodeRecord]("authz_site_code")    // hash of the one-time code
+	requests  = storage.NewTable[requestRecord]("authz_request")    // id of the request
+	posted    = storage.NewTable[requestRecord]("authz_posted")     // id; a request without a browser
+	siteFlows = storage.NewTable[siteFlowRecord]("authz_site_flow") // flow id
+	siteCodes = storage.NewTable[siteCodeRecord]("authz_site_code") // hash of the one-time code
 	// postedLogouts are sign-outs that came by POST: id.
 	postedLogouts = storage.NewTable[postedLogoutRecord]("authz_posted_logout")
 )
@@ -63,53 +59,6 @@ type postedLogoutRecord struct {
 	HintSubject  string    `cbor:"4,keyasint"`
 	HintAudience string    `cbor:"5,keyasint"`
 	CreatedAt    time.Time `cbor:"6,keyasint"`
-}
-
-// codeRecord is an authorization code. It stays after it was spent, so that a replay is detected and its tokens are
-// revoked.
-type codeRecord struct {
-	token.SignIn `cbor:"1,keyasint"`
-	Epochs       token.Epochs `cbor:"2,keyasint"`
-	ClientID     string       `cbor:"3,keyasint"`
-	RedirectURI  string       `cbor:"4,keyasint"`
-	RedirectSent bool         `cbor:"5,keyasint,omitempty"`
-	Scope        []string     `cbor:"6,keyasint,omitempty"`
-	Nonce        string       `cbor:"7,keyasint,omitempty"`
-	Challenge    string       `cbor:"8,keyasint,omitempty"`
-	Resources    []string     `cbor:"9,keyasint,omitempty"`
-	CreatedAt    time.Time    `cbor:"10,keyasint"`
-	ExpiresAt    time.Time    `cbor:"11,keyasint"`
-	Spent        bool         `cbor:"12,keyasint,omitempty"` // redeemed, or burned by a failed check
-	GrantID      string       `cbor:"13,keyasint,omitempty"` // what it gave
-
-	Claims token.ClaimsRequest `cbor:"14,keyasint,omitzero"`
-}
-
-// refreshRecord is one refresh token of a rotation chain. It stays after it was spent, so that a reuse is detected.
-type refreshRecord struct {
-	GrantID   string    `cbor:"1,keyasint"`
-	ClientID  string    `cbor:"2,keyasint"`
-	Scope     []string  `cbor:"3,keyasint,omitempty"` // the most that it gives, never more than the grant
-	CreatedAt time.Time `cbor:"4,keyasint"`
-	ExpiresAt time.Time `cbor:"5,keyasint"`
-	// SpentAt is when it was rotated; zero: not yet.
-	SpentAt time.Time `cbor:"6,keyasint,omitempty"`
-	// Successor is the hash of the refresh token that replaced it.
-	Successor string `cbor:"7,keyasint,omitempty"`
-}
-
-// answerRecord is the token response of a rotation, sealed with a key derived from the spent token. It is repeated
-// within the grace period while the successor is unspent. A record of its own can be collected long before the spent
-// token.
-type answerRecord struct {
-	Sealed []byte `cbor:"1,keyasint"`
-}
-
-// consentRecord is what a person allowed a client, remembered.
-type consentRecord struct {
-	Scope     []string  `cbor:"1,keyasint,omitempty"`
-	CreatedAt time.Time `cbor:"2,keyasint"`
-	UpdatedAt time.Time `cbor:"3,keyasint"`
 }
 
 // siteFlowRecord is a browser on its way from a protected site to the sign-in and back.

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/authz/grant"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -37,7 +38,7 @@ func (s *Server) table() map[string]route {
 		all  = []string{http.MethodGet, http.MethodHead, http.MethodPost}
 	)
 	t := map[string]route{
-		"/oauth/api/v2/token/introspect":          {handle: s.handleIntrospect, methods: post, machine: true, plain: true},
+		"/oauth/api/v2/token/introspect":          {handle: s.grants.HandleIntrospect, methods: post, machine: true, plain: true},
 		"/oauth/api/v1/users/":                    {handle: s.handleUsers, methods: []string{http.MethodGet, http.MethodDelete}, machine: true},
 		"/oauth/userinfo":                         {handle: s.handleUserinfo, methods: all, machine: true, cors: true},
 		"/oauth/jwks":                             {handle: s.handleJWKS, methods: get, machine: true, public: true},
@@ -49,8 +50,8 @@ func (s *Server) table() map[string]route {
 	}
 	for _, version := range []string{"/oauth", "/oauth/v1"} {
 		t[version+"/authorize"] = route{handle: s.handleAuthorize, methods: all}
-		t[version+"/token"] = route{handle: s.handleToken, methods: post, machine: true, cors: true}
-		t[version+"/revoke"] = route{handle: s.handleRevoke, methods: post, machine: true, cors: true}
+		t[version+"/token"] = route{handle: s.grants.HandleToken, methods: post, machine: true, cors: true}
+		t[version+"/revoke"] = route{handle: s.grants.HandleRevoke, methods: post, machine: true, cors: true}
 	}
 	return t
 }
@@ -123,7 +124,7 @@ func (s *Server) recovered(w *page.Begun, r *http.Request, rt route) {
 	w.AbortBegun()
 	if rt.machine {
 		reply.Write(w, http.StatusInternalServerError, reply.Error{
-			Error: errorCode(r, "server_error"), Description: "internal error, reference " + reference, Ref: reference,
+			Error: grant.ErrorCode(r, "server_error"), Description: "internal error, reference " + reference, Ref: reference,
 		})
 	} else {
 		s.deps.Pages.Fail(w, r, http.StatusInternalServerError, page.Failure{Key: "error.internal", Ref: reference})

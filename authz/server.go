@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/grant"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/authz/parked"
 	"github.com/gatehouse-id/gatehouse/authz/personal"
@@ -48,16 +49,6 @@ type Authenticator interface {
 	// our origin that signs the browser out at its identity provider too and then redirects to ret; "" when the
 	// provider needs no visit.
 	SignOut(w http.ResponseWriter, r *http.Request, ret string) (via string, err error)
-}
-
-// PasswordChecker signs people in for clients that ask for the password themselves. identity implements it.
-type PasswordChecker interface {
-	// CheckPassword returns the sign-in of a person, without a session, and the person's epoch when the password was
-	// checked; or login.ErrBadCredentials, login.ErrSecondFactor, or a *login.ThrottledError. Any other error is a
-	// failure, not a verdict.
-	CheckPassword(ctx context.Context, clientID, username, password string, from event.Origin) (*login.Session, error)
-	// CheckPasswordOnly is CheckPassword without login.ErrSecondFactor: the password is enough.
-	CheckPasswordOnly(ctx context.Context, clientID, username, password string, from event.Origin) (*login.Session, error)
 }
 
 // Subjects reads persons and their sessions inside a transaction. identity implements it.
@@ -108,7 +99,7 @@ type Deps struct {
 	Auth     Authenticator
 	Subjects Subjects
 	// Passwords is for the password grant. nil: a client with that grant is an error.
-	Passwords PasswordChecker
+	Passwords grant.Passwords
 	// Providers knows the providers of this moment. nil: those of the configuration are all.
 	Providers registry.Providers
 	Pages     *page.Renderer
@@ -147,6 +138,7 @@ type Server struct {
 	siteSessions *site.Sessions
 	parked       *parked.Forms
 	personal     *personal.Passwords
+	grants       *grant.Grants
 }
 
 // New returns a server for one configuration. Several can share one store, such as during a reload.
@@ -205,6 +197,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 	s.personal = personal.New(personal.Deps{
 		Store: deps.Store, Tokens: s.tokens, Clients: s.clients, Events: deps.Events, Sites: cfg.AppPasswordSites, Allowed: deps.AppPasswords,
 		Log: deps.Log, Now: deps.Now, Random: deps.Random,
+	})
+	s.grants = grant.New(cfg.Issuer, grant.Deps{
+		Store: deps.Store, Clients: s.clients, Tokens: s.tokens, Visits: s.visits, Personal: s.personal, Subjects: deps.Subjects,
+		Passwords: deps.Passwords, Events: deps.Events, Origin: deps.Origin, Log: deps.Log, Now: deps.Now, Random: deps.Random,
 	})
 	s.mux = s.routes()
 	return s, nil

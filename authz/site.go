@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/grant"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -175,7 +176,7 @@ func (s *Server) FinishSite(ctx context.Context, origin, code, binding string, f
 	if err != nil {
 		return SiteLogin{}, err
 	}
-	replayed, err := s.deps.Events.New(eventCodeReplayed, from)
+	replayed, err := s.deps.Events.New(grant.EventCodeReplayed, from)
 	if err != nil {
 		return SiteLogin{}, err
 	}

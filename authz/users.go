@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/consent"
+	"github.com/gatehouse-id/gatehouse/authz/grant"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/personal"
 	"github.com/gatehouse-id/gatehouse/authz/reply"
@@ -57,7 +59,7 @@ type itemKind struct {
 var itemKinds = map[string]itemKind{
 	"tokens": {(*Server).grantItems, func(_ *Server, tx storage.Tx, person string, h *Item, _ time.Time) error {
 		return token.DropGrant(tx, person, h.ClientID, h.ID)
-	}, eventGrantRevoked},
+	}, grant.EventRevoked},
 	"sessions": {(*Server).sessionItems, func(s *Server, tx storage.Tx, person string, h *Item, _ time.Time) error {
 		return s.deps.Subjects.CloseSession(tx, person, h.ID)
 	}, eventSessionEnded},
@@ -221,12 +223,11 @@ func (s *Server) sessionItems(tx storage.Tx, p login.Subject, now time.Time) (it
 
 // consentItems lists the consents of a person; a client has one at most, so its id is the client's.
 func (s *Server) consentItems(tx storage.Tx, p login.Subject, _ time.Time) (items []Item, err error) {
-	for e, err := range consents.Scan(tx, storage.Range{Prefix: storage.Prefix(p.ID)}) {
+	for g, err := range consent.Of(tx, p.ID) {
 		if err != nil {
 			return nil, err
 		}
-		client := storage.Parts(e.Key)[1]
-		items = append(items, Item{ID: client, ClientID: client, Scope: strings.Join(e.Value.Scope, " "), CreatedAt: toSeconds(e.Value.CreatedAt)})
+		items = append(items, Item{ID: g.ClientID, ClientID: g.ClientID, Scope: strings.Join(g.Scope, " "), CreatedAt: toSeconds(g.CreatedAt)})
 	}
 	return items, nil
 }
@@ -248,7 +249,7 @@ func endConsent(s *Server, tx storage.Tx, person string, h *Item, now time.Time)
 	if _, err := s.tokens.DropGrants(tx, person, h.ClientID, now); err != nil {
 		return err
 	}
-	if err := consents.Delete(tx, storage.Key(person, h.ClientID)); err != nil {
+	if err := consent.Forget(tx, person, h.ClientID); err != nil {
 		return err
 	}
 	return s.tellUnlinked(tx, person, h.ClientID, now)

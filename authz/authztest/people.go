@@ -147,7 +147,7 @@ func (p *People) SignIn(person string, level int) string {
 // Password is the password of every person.
 const Password = "the password of everybody"
 
-// CheckPassword implements authz.PasswordChecker. The username "throttled" is throttled for a little more than a
+// CheckPassword implements grant.Passwords. The username "throttled" is throttled for a little more than a
 // minute.
 func (p *People) CheckPassword(_ context.Context, _, username, password string, _ event.Origin) (*login.Session, error) {
 	p.mu.Lock()
@@ -172,7 +172,7 @@ func (p *People) CheckPassword(_ context.Context, _, username, password string, 
 	return nil, login.ErrBadCredentials
 }
 
-// CheckPasswordOnly implements authz.PasswordChecker. It is CheckPassword for people who have set up nothing more.
+// CheckPasswordOnly implements grant.Passwords. It is CheckPassword for people who have set up nothing more.
 func (p *People) CheckPasswordOnly(ctx context.Context, clientID, username, password string, from event.Origin) (*login.Session, error) {
 	p.mu.Lock()
 	more := p.secondFactor

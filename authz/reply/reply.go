@@ -5,6 +5,7 @@ package reply
 import (
 	"net/http"
 	"strconv"
+	"time"
 )
 
 // Body is an answer that writes itself as JSON. The result is that of encoding/json.
@@ -209,3 +210,6 @@ func (d Details) AppendJSON(dst []byte) []byte {
 
 // MarshalJSON implements json.Marshaler.
 func (d Details) MarshalJSON() ([]byte, error) { return d.AppendJSON(nil), nil }
+
+// Seconds is a duration as answers say it. What has passed already is 0.
+func Seconds(d time.Duration) int64 { return max(0, int64(d/time.Second)) }

@@ -221,7 +221,7 @@ func (w *world) Current(*http.Request) (*login.Result, error) { return w.result,
 // SignOut implements authz.Authenticator.
 func (*world) SignOut(http.ResponseWriter, *http.Request, string) (string, error) { return "", nil }
 
-// CheckPassword implements authz.PasswordChecker: the username is the id.
+// CheckPassword implements grant.Passwords: the username is the id.
 func (w *world) CheckPassword(ctx context.Context, _, id, _ string, _ event.Origin) (s *login.Session, err error) {
 	err = w.disk.View(ctx, func(tx storage.Tx) error {
 		p, err := w.id.Person.Get(tx, id)
@@ -234,7 +234,7 @@ func (w *world) CheckPassword(ctx context.Context, _, id, _ string, _ event.Orig
 	return s, err
 }
 
-// CheckPasswordOnly implements authz.PasswordChecker.
+// CheckPasswordOnly implements grant.Passwords.
 func (w *world) CheckPasswordOnly(ctx context.Context, clientID, id, password string, from event.Origin) (*login.Session, error) {
 	return w.CheckPassword(ctx, clientID, id, password, from)
 }

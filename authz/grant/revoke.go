@@ -1,4 +1,4 @@
-package authz
+package grant
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// handleRevoke serves POST /oauth/revoke (RFC 7009; token server document, "Revoke endpoint"). The answer is the same
+// HandleRevoke serves POST /oauth/revoke (RFC 7009; token server document, "Revoke endpoint"). The answer is the same
 // for a token that is revoked, is not known or belongs to another client.
-func (s *Server) handleRevoke(w http.ResponseWriter, r *http.Request) error {
+func (s *Grants) HandleRevoke(w http.ResponseWriter, r *http.Request) error {
 	f, err := oauth.ParseForm(r)
 	if err != nil {
 		return err
@@ -28,16 +28,16 @@ func (s *Server) handleRevoke(w http.ResponseWriter, r *http.Request) error {
 		return oauth.InvalidRequest(nil, "token is missing")
 	}
 	// token_type_hint only speeds a search up (RFC 7009 2.1), and the token itself says what it is.
-	if err := s.revoke(r.Context(), token, c.ID, event.Actor{ID: c.ID, Origin: s.deps.Origin(r)}); err != nil {
+	if err := s.Revoke(r.Context(), token, c.ID, event.Actor{ID: c.ID, Origin: s.deps.Origin(r)}); err != nil {
 		return err
 	}
 	reply.WriteJSON(w, http.StatusOK, nil)
 	return nil
 }
 
-// revoke ends a token: an access token alone, a refresh token with its grant and all tokens of it. The token must be
+// Revoke ends a token: an access token alone, a refresh token with its grant and all tokens of it. The token must be
 // clientID's, unless that is empty; otherwise nothing happens.
-func (s *Server) revoke(ctx context.Context, token, clientID string, by event.Actor) error {
+func (s *Grants) Revoke(ctx context.Context, token, clientID string, by event.Actor) error {
 	if secret.IsToken(secret.RefreshToken, token) {
 		return s.revokeRefresh(ctx, secret.Hash(token), clientID, by)
 	}
@@ -47,7 +47,7 @@ func (s *Server) revoke(ctx context.Context, token, clientID string, by event.Ac
 	return nil
 }
 
-func (s *Server) revokeAccess(ctx context.Context, key, clientID string, by event.Actor) error {
+func (s *Grants) revokeAccess(ctx context.Context, key, clientID string, by event.Actor) error {
 	e, err := s.deps.Events.New(eventAccessRevoked, by.Origin)
 	if err != nil {
 		return oauth.ServerError(err)
@@ -66,8 +66,8 @@ func (s *Server) revokeAccess(ctx context.Context, key, clientID string, by even
 	})
 }
 
-func (s *Server) revokeRefresh(ctx context.Context, key, clientID string, by event.Actor) error {
-	e, err := s.deps.Events.New(eventGrantRevoked, by.Origin)
+func (s *Grants) revokeRefresh(ctx context.Context, key, clientID string, by event.Actor) error {
+	e, err := s.deps.Events.New(EventRevoked, by.Origin)
 	if err != nil {
 		return oauth.ServerError(err)
 	}

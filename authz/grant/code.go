@@ -1,4 +1,4 @@
-package authz
+package grant
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/consent"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/authz/reply"
@@ -19,6 +20,14 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
+
+// codeKept is how long a code stays after its end, so that a replay is detected.
+const codeKept = 24 * time.Hour
+
+// StoreCode stores a code that grantAuthorizationCode redeems. (RFC 6749 4.1.2)
+func StoreCode(tx storage.Tx, code string, rec *Code) error {
+	return codes.Create(tx, secret.Hash(code), *rec, rec.ExpiresAt.Add(codeKept))
+}
 
 // spentCodeKept is how long a spent code is remembered at most, so that a replay is detected. It is forgotten earlier
 // when its grant ends earlier.
@@ -47,7 +56,7 @@ var codeReasons = map[codeVerdict]error{
 
 // codeGrant is the redemption of one code.
 type codeGrant struct {
-	*tokenRequest
+	*Request
 
 	key       string // of the code
 	challenge string // S256 of the code_verifier; empty: none was sent
@@ -62,7 +71,7 @@ type codeGrant struct {
 }
 
 // grantAuthorizationCode redeems a code. (RFC 6749 4.1.3; RFC 7636 4.6; token server document, "Token endpoint")
-func (s *Server) grantAuthorizationCode(ctx context.Context, q *tokenRequest) (*reply.Token, error) {
+func (s *Grants) grantAuthorizationCode(ctx context.Context, q *Request) (*reply.Token, error) {
 	code := q.form.Get("code")
 	if code == "" {
 		return nil, oauth.InvalidRequest(nil, "code is missing")
@@ -70,11 +79,11 @@ func (s *Server) grantAuthorizationCode(ctx context.Context, q *tokenRequest) (*
 	if !secret.IsToken(secret.Code, code) {
 		return nil, refuseCode(codeUnknown)
 	}
-	g := &codeGrant{tokenRequest: q, key: secret.Hash(code), challenge: challengeOf(q.form.Get("code_verifier")), resources: q.client.OwnResources(q.form.All("resource"))}
+	g := &codeGrant{Request: q, key: secret.Hash(code), challenge: challengeOf(q.form.Get("code_verifier")), resources: q.client.OwnResources(q.form.All("resource"))}
 	if err := s.clients.May(q.client, registry.Permission{Resources: g.resources}); err != nil {
 		return nil, err
 	}
-	var rec codeRecord
+	var rec Code
 	var st token.Standing
 	var v codeVerdict
 	err := s.view(ctx, func(tx storage.Tx) (err error) {
@@ -120,7 +129,7 @@ func refuseCode(v codeVerdict) error {
 }
 
 // judgeCode reads a code and judges its validity. It writes nothing.
-func (s *Server) judgeCode(tx storage.Tx, g *codeGrant) (codeRecord, token.Standing, codeVerdict, error) {
+func (s *Grants) judgeCode(tx storage.Tx, g *codeGrant) (Code, token.Standing, codeVerdict, error) {
 	rec, found, err := codes.Find(tx, g.key)
 	if err != nil || !found {
 		return rec, token.Standing{}, codeUnknown, err
@@ -145,7 +154,7 @@ func (s *Server) judgeCode(tx storage.Tx, g *codeGrant) (codeRecord, token.Stand
 	if live, err := s.hasSession(tx, &rec.SignIn, st.Subject.Epoch, g.now); err != nil || !live {
 		return rec, st, codeEnded, err
 	}
-	if given, err := hasConsent(tx, st.Client, &rec); err != nil || !given {
+	if given, err := stillAllowed(tx, st.Client, &rec); err != nil || !given {
 		return rec, st, codeEnded, err
 	}
 	return rec, st, codeGood, nil
@@ -153,7 +162,7 @@ func (s *Server) judgeCode(tx storage.Tx, g *codeGrant) (codeRecord, token.Stand
 
 // hasSession tells whether the session of a sign-in is live. After a sign-out the client would get tokens of a session
 // that has ended, and never hear of its end.
-func (s *Server) hasSession(tx storage.Tx, si *token.SignIn, epoch int64, now time.Time) (bool, error) {
+func (s *Grants) hasSession(tx storage.Tx, si *token.SignIn, epoch int64, now time.Time) (bool, error) {
 	if si.SessionID == "" {
 		return true, nil
 	}
@@ -164,25 +173,24 @@ func (s *Server) hasSession(tx storage.Tx, si *token.SignIn, epoch int64, now ti
 	return session.Subject == si.Subject && session.Epoch == epoch, err
 }
 
-// hasConsent tells whether the consent behind the code still exists. A client that asks for no consent needs none.
-func hasConsent(tx storage.Tx, c *client.Client, rec *codeRecord) (bool, error) {
+// stillAllowed tells whether the consent behind the code still exists. A client that asks for no consent needs none.
+func stillAllowed(tx storage.Tx, c *client.Client, rec *Code) (bool, error) {
 	if c.Consent == "off" {
 		return true, nil
 	}
-	given, found, err := consents.Find(tx, storage.Key(rec.Subject, rec.ClientID))
-	return found && client.IsSubset(rec.Scope, given.Scope), err
+	return consent.Covers(tx, rec.Subject, rec.ClientID, rec.Scope)
 }
 
 // redirectMatches: RFC 6749 4.1.3: identical where the authorization request had one; where it had none, the token
 // request can repeat the registered one, but no other.
-func (g *codeGrant) redirectMatches(rec *codeRecord) bool {
+func (g *codeGrant) redirectMatches(rec *Code) bool {
 	sent := g.form.Get("redirect_uri")
 	return sent == rec.RedirectURI || (sent == "" && !rec.RedirectSent)
 }
 
 // verifierMatches: RFC 7636 4.6. A verifier for a code without a challenge means that the challenge was removed on the
 // way (RFC 9700 2.1.1), so it is refused too.
-func (g *codeGrant) verifierMatches(rec *codeRecord) bool {
+func (g *codeGrant) verifierMatches(rec *Code) bool {
 	if rec.Challenge == "" {
 		return !g.form.Has("code_verifier") && !g.client.Public && !g.client.PKCERequired
 	}
@@ -205,7 +213,7 @@ func challengeOf(verifier string) string {
 }
 
 // prepareCode makes the tokens that the code gives.
-func (s *Server) prepareCode(g *codeGrant, rec *codeRecord) error {
+func (s *Grants) prepareCode(g *codeGrant, rec *Code) error {
 	scope := g.client.StillAllowed(rec.Scope)
 	if len(scope) == 0 {
 		return oauth.InvalidScope(nil, "the client may have none of the scopes any more")
@@ -231,7 +239,7 @@ func (s *Server) prepareCode(g *codeGrant, rec *codeRecord) error {
 		SignIn: rec.SignIn, Epochs: rec.Epochs, ClientID: rec.ClientID, Scope: scope, Resources: rec.Resources,
 		CreatedAt: g.now, ExpiresAt: ends, Nonce: rec.Nonce, Claims: rec.Claims,
 	}
-	if g.access, err = s.tokens.DraftGrantAccess(g.client, g.grantID, &g.grant, scope, resources, eventAccessIssued, g.from, g.now); err != nil {
+	if g.access, err = s.tokens.DraftGrantAccess(g.client, g.grantID, &g.grant, scope, resources, EventAccessIssued, g.from, g.now); err != nil {
 		return err
 	}
 	if refreshes {
@@ -242,8 +250,8 @@ func (s *Server) prepareCode(g *codeGrant, rec *codeRecord) error {
 
 // prepareRefusal makes the event of a refused code. It is made always, since the refusal can happen inside the
 // transaction.
-func (s *Server) prepareRefusal(g *codeGrant, rec *codeRecord, v codeVerdict) error {
-	kind := eventCodeReplayed
+func (s *Grants) prepareRefusal(g *codeGrant, rec *Code, v codeVerdict) error {
+	kind := EventCodeReplayed
 	if v == codeForeign || v == codeMismatch {
 		kind = eventCodeRefused
 	}
@@ -259,7 +267,7 @@ func (s *Server) prepareRefusal(g *codeGrant, rec *codeRecord, v codeVerdict) er
 	return nil
 }
 
-func (s *Server) codeAnswer(ctx context.Context, g *codeGrant, st token.Standing) (*reply.Token, error) {
+func (s *Grants) codeAnswer(ctx context.Context, g *codeGrant, st token.Standing) (*reply.Token, error) {
 	answer := s.respond(g.client, g.access, g.now)
 	if g.refresh != nil {
 		answer.RefreshToken = g.refresh.token
@@ -278,7 +286,7 @@ func (s *Server) codeAnswer(ctx context.Context, g *codeGrant, st token.Standing
 }
 
 // redeem spends the code and stores its tokens, or reacts to its misuse.
-func (s *Server) redeem(tx storage.Tx, g *codeGrant) (codeVerdict, error) {
+func (s *Grants) redeem(tx storage.Tx, g *codeGrant) (codeVerdict, error) {
 	rec, _, v, err := s.judgeCode(tx, g)
 	if err != nil {
 		return v, err

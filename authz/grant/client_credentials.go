@@ -1,4 +1,4 @@
-package authz
+package grant
 
 import (
 	"context"
@@ -16,26 +16,26 @@ import (
 
 // grantClientCredentials gives a client a token of its own. (RFC 6749 4.4) There is no refresh token: the client can
 // ask again.
-func (s *Server) grantClientCredentials(ctx context.Context, q *tokenRequest) (*reply.Token, error) {
+func (s *Grants) grantClientCredentials(ctx context.Context, q *Request) (*reply.Token, error) {
 	scope, err := s.clients.ScopesFor(q.client, q.form)
 	if err != nil {
 		return nil, err
 	}
-	i, err := s.issueOwn(ctx, q.client, scope, q.client.OwnResources(q.form.All("resource")), q.client.Lifetimes.AccessToken, q.from, q.now)
+	i, err := s.IssueOwn(ctx, q.client, scope, q.client.OwnResources(q.form.All("resource")), q.client.Lifetimes.AccessToken, q.from, q.now)
 	if err != nil {
 		return nil, err
 	}
 	return s.respond(q.client, i, q.now), nil
 }
 
-// issueOwn stores an access token of the client itself.
-func (s *Server) issueOwn(ctx context.Context, c *client.Client, scope, resources []string, lifetime time.Duration, from event.Origin, now time.Time) (*token.Draft, error) {
+// IssueOwn stores an access token of the client itself.
+func (s *Grants) IssueOwn(ctx context.Context, c *client.Client, scope, resources []string, lifetime time.Duration, from event.Origin, now time.Time) (*token.Draft, error) {
 	if err := s.clients.May(c, registry.Permission{Grant: client.GrantClientCredentials, Scope: scope, Resources: resources}); err != nil {
 		return nil, err
 	}
 	i, err := s.tokens.DraftAccess(c, token.Access{
 		ClientID: c.ID, Scope: scope, Audience: resources, CreatedAt: now, ExpiresAt: now.Add(lifetime),
-	}, eventAccessIssued, from)
+	}, EventAccessIssued, from)
 	if err != nil {
 		return nil, err
 	}

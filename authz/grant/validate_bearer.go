@@ -1,4 +1,4 @@
-package authz
+package grant
 
 import (
 	"context"
@@ -16,9 +16,9 @@ import (
 // typeValidateBearer is the grant_type of the deprecated validation. (token server document, "Custom token validation")
 const typeValidateBearer = "urn:service:oauth2:grant_type:validate_bearer" //nolint:gosec // a name, no credentials
 
-// errorCode is how an error code is spelled in the answer to this request: an unexpected error of a validation has a
+// ErrorCode is how an error code is spelled in the answer to this request: an unexpected error of a validation has a
 // code of its own. (token server document, "Errors": internal_server_error)
-func errorCode(r *http.Request, code string) string {
+func ErrorCode(r *http.Request, code string) string {
 	if code == "server_error" && r.PostForm.Get("grant_type") == typeValidateBearer {
 		return "internal_server_error"
 	}
@@ -29,7 +29,7 @@ var errInvalidAccessToken = errors.New("the access token is unknown, expired, re
 
 // validateBearer tells a resource server what an access token says, and counts it as a use. (token server document,
 // "Custom token validation") It is deprecated there in favour of introspection.
-func (s *Server) validateBearer(ctx context.Context, q *tokenRequest) (*reply.Validation, error) {
+func (s *Grants) validateBearer(ctx context.Context, q *Request) (*reply.Validation, error) {
 	text := q.form.Get("token")
 	if text == "" {
 		return nil, oauth.InvalidRequest(nil, "token is missing")
@@ -52,7 +52,7 @@ func (s *Server) validateBearer(ctx context.Context, q *tokenRequest) (*reply.Va
 		return nil, oauth.InvalidGrant(errInvalidAccessToken, "access token is invalid or expired")
 	}
 	v := &reply.Validation{
-		TokenType: token.TypeBearer, ClientID: in.ClientID, ExpiresIn: seconds(in.ExpiresAt.Sub(q.now)), Scope: strings.Join(in.Scope, " "),
+		TokenType: token.TypeBearer, ClientID: in.ClientID, ExpiresIn: reply.Seconds(in.ExpiresAt.Sub(q.now)), Scope: strings.Join(in.Scope, " "),
 		UsageLimit: in.UsageLimit, UsageCount: in.UsageCount,
 	}
 	if in.App != nil {
@@ -70,7 +70,7 @@ func (s *Server) validateBearer(ctx context.Context, q *tokenRequest) (*reply.Va
 
 // providerStands refuses a token of a sign-in by a provider that the client is no longer allowed: one that was removed,
 // disabled or taken from the client. (token server document, "Errors", 403)
-func (s *Server) providerStands(ctx context.Context, in *token.Introspection) error {
+func (s *Grants) providerStands(ctx context.Context, in *token.Introspection) error {
 	if in.Provider == "" {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package authz
+package grant
 
 import (
 	"context"
@@ -16,7 +16,7 @@ const refreshLimit = 2 * time.Second
 
 // refreshDetails asks the provider of the sign-in for user_details again and stores them with the grant. (token server
 // document, "Token introspection", refresh_user_details) If the provider cannot answer, the known details stay.
-func (s *Server) refreshDetails(ctx context.Context, token string, i *token.Introspection) {
+func (s *Grants) refreshDetails(ctx context.Context, token string, i *token.Introspection) {
 	if i.Person == nil || i.SessionID == "" {
 		return
 	}
@@ -39,7 +39,7 @@ func (s *Server) refreshDetails(ctx context.Context, token string, i *token.Intr
 }
 
 // keepDetails writes the details into the grant of the token.
-func (s *Server) keepDetails(ctx context.Context, token string, fresh map[string][]string) error {
+func (s *Grants) keepDetails(ctx context.Context, token string, fresh map[string][]string) error {
 	access, isAccess := s.tokens.AccessKey(token)
 	return s.update(ctx, func(tx storage.Tx) error {
 		if isAccess {

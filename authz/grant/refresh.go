@@ -1,4 +1,4 @@
-package authz
+package grant
 
 import (
 	"context"
@@ -50,7 +50,7 @@ type chain struct {
 }
 
 // readChain reads a refresh token. It writes nothing.
-func (s *Server) readChain(tx storage.Tx, key string, now time.Time) (ch chain, err error) {
+func (s *Grants) readChain(tx storage.Tx, key string, now time.Time) (ch chain, err error) {
 	found := false
 	if ch.rec, found, err = refreshes.Find(tx, key); err != nil || !found {
 		return ch, err
@@ -81,7 +81,7 @@ type refreshDraft struct {
 }
 
 // draftRefresh makes a refresh token of a grant. It ends with the grant at the latest: the end of the rotation chain.
-func (s *Server) draftRefresh(grantID string, g *token.Grant, scope []string, l client.Lifetimes, now time.Time) (*refreshDraft, error) {
+func (s *Grants) draftRefresh(grantID string, g *token.Grant, scope []string, l client.Lifetimes, now time.Time) (*refreshDraft, error) {
 	token, err := secret.NewToken(s.deps.Random, secret.RefreshToken)
 	if err != nil {
 		return nil, oauth.ServerError(err)
@@ -100,7 +100,7 @@ func (n *refreshDraft) store(tx storage.Tx) error {
 
 // rotation is one use of a refresh token.
 type rotation struct {
-	*tokenRequest
+	*Request
 
 	token, key string
 	asked      []string // scope parameter; empty: as before
@@ -124,8 +124,8 @@ type outcome struct {
 
 // grantRefresh rotates a refresh token. (RFC 6749 6; RFC 9700 4.14.2; docs/decisions.md#refresh) A lost answer or a
 // second tab gets the same successor again within the grace period; any other second use ends the grant.
-func (s *Server) grantRefresh(ctx context.Context, q *tokenRequest) (*reply.Token, error) {
-	g := &rotation{tokenRequest: q, token: q.form.Get("refresh_token"), resources: q.client.OwnResources(q.form.All("resource"))}
+func (s *Grants) grantRefresh(ctx context.Context, q *Request) (*reply.Token, error) {
+	g := &rotation{Request: q, token: q.form.Get("refresh_token"), resources: q.client.OwnResources(q.form.All("resource"))}
 	if g.token == "" {
 		return nil, oauth.InvalidRequest(nil, "refresh_token is missing")
 	}
@@ -180,7 +180,7 @@ func refuseRefresh(v refreshVerdict) error {
 
 // judgeRefresh reads the token on behalf of the client that presents it, and the answer of an earlier rotation if that
 // is to be repeated.
-func (s *Server) judgeRefresh(tx storage.Tx, g *rotation) (chain, outcome, error) {
+func (s *Grants) judgeRefresh(tx storage.Tx, g *rotation) (chain, outcome, error) {
 	ch, err := s.readChain(tx, g.key, g.now)
 	if err != nil {
 		return ch, outcome{}, err
@@ -205,7 +205,7 @@ func (s *Server) judgeRefresh(tx storage.Tx, g *rotation) (chain, outcome, error
 }
 
 // prepareRotation makes the successor, the access token, the answer and the event of a reuse.
-func (s *Server) prepareRotation(ctx context.Context, g *rotation, ch *chain) (*reply.Token, error) {
+func (s *Grants) prepareRotation(ctx context.Context, g *rotation, ch *chain) (*reply.Token, error) {
 	e, err := s.deps.Events.New(eventRefreshReused, g.from)
 	if err != nil {
 		return nil, oauth.ServerError(err)
@@ -279,12 +279,12 @@ func (g *rotation) open(out outcome) (*reply.Token, error) {
 	if err := json.Unmarshal(body, answer); err != nil {
 		return nil, oauth.ServerError(err)
 	}
-	answer.ExpiresIn = max(0, answer.ExpiresIn-seconds(g.now.Sub(out.spentAt)))
+	answer.ExpiresIn = max(0, answer.ExpiresIn-reply.Seconds(g.now.Sub(out.spentAt)))
 	return answer, nil
 }
 
 // rotate spends the token and stores its successor, or reacts to a reuse.
-func (s *Server) rotate(tx storage.Tx, g *rotation) (outcome, error) {
+func (s *Grants) rotate(tx storage.Tx, g *rotation) (outcome, error) {
 	ch, out, err := s.judgeRefresh(tx, g)
 	if err != nil || out.sealed != nil {
 		return out, err

@@ -1,4 +1,4 @@
-package authz
+package grant
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 
 // grantPassword gives a client a token of the person whose password it sends. (RFC 6749 4.3;
 // docs/decisions.md#password-grant) There is no consent: a person who hands over the password has no say any more.
-func (s *Server) grantPassword(ctx context.Context, q *tokenRequest) (*reply.Token, error) {
+func (s *Grants) grantPassword(ctx context.Context, q *Request) (*reply.Token, error) {
 	username, password := q.form.Get("username"), q.form.Get("password")
 	if username == "" || password == "" {
 		return nil, oauth.InvalidRequest(nil, "username or password is missing")
@@ -67,7 +67,7 @@ func passwordError(err error) error {
 
 // issueGrant stores a new grant of a person who has signed in without a browser session, and its tokens. epoch is the
 // person's when the sign-in was checked.
-func (s *Server) issueGrant(ctx context.Context, q *tokenRequest, g *token.Grant, epoch int64) (*reply.Token, error) {
+func (s *Grants) issueGrant(ctx context.Context, q *Request, g *token.Grant, epoch int64) (*reply.Token, error) {
 	id, err := s.tokens.NewGrantID(q.now)
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (s *Server) issueGrant(ctx context.Context, q *tokenRequest, g *token.Grant
 	if refreshes {
 		g.ExpiresAt = q.now.Add(l.RefreshChain)
 	}
-	access, err := s.tokens.DraftGrantAccess(q.client, id, g, g.Scope, g.Resources, eventAccessIssued, q.from, q.now)
+	access, err := s.tokens.DraftGrantAccess(q.client, id, g, g.Scope, g.Resources, EventAccessIssued, q.from, q.now)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func (s *Server) issueGrant(ctx context.Context, q *tokenRequest, g *token.Grant
 var errSignInEnded = errors.New("client or person has changed since the password was looked at")
 
 // checkStandingAt is standing for a person whose epoch must be as it was.
-func (s *Server) checkStandingAt(tx storage.Tx, clientID, subject string, epoch int64) (token.Standing, error) {
+func (s *Grants) checkStandingAt(tx storage.Tx, clientID, subject string, epoch int64) (token.Standing, error) {
 	st, ok, err := s.tokens.CheckStanding(tx, clientID, subject)
 	if err == nil && (!ok || st.Subject.Epoch != epoch) {
 		err = oauth.InvalidGrant(errSignInEnded, "the sign-in has ended")

@@ -1,0 +1,87 @@
+// Package grant is what the token endpoint gives for what: for a code, a refresh token, a password, or to a client
+// itself; and what becomes of it: tokens are revoked and introspected. How a code comes to be, pages, and which clients
+// there are do not belong here; access tokens themselves are those of package token.
+package grant
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/personal"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/authz/visit"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Passwords signs people in for clients that ask for the password themselves.
+type Passwords interface {
+	// CheckPassword returns the sign-in of a person, without a session, and the person's epoch when the password was
+	// checked; or login.ErrBadCredentials, login.ErrSecondFactor, or a *login.ThrottledError. Any other error is a
+	// failure, not a verdict.
+	CheckPassword(ctx context.Context, clientID, username, password string, from event.Origin) (*login.Session, error)
+	// CheckPasswordOnly is CheckPassword without login.ErrSecondFactor: the password is enough.
+	CheckPasswordOnly(ctx context.Context, clientID, username, password string, from event.Origin) (*login.Session, error)
+}
+
+// Subjects reads persons and their sessions inside a transaction.
+type Subjects interface {
+	// Session returns a live session, or storage.ErrNotFound when it has ended, has expired or never was.
+	Session(tx storage.Tx, id string, now time.Time) (login.Session, error)
+	// Permissions returns the permissions of groups of a partition by the groups' names.
+	Permissions(tx storage.Tx, partition string, groups []string) (map[string][]string, error)
+	// RefreshDetails asks the identity provider of a session for the details of its person again, until ctx ends. nil:
+	// the provider cannot be asked, or the person has signed in by another one since.
+	RefreshDetails(ctx context.Context, subject, session, provider string) (map[string][]string, error)
+}
+
+// Deps is what the grants work with. All but Passwords are required.
+type Deps struct {
+	Store     storage.Store
+	Clients   *registry.Registry
+	Tokens    *token.Ledger
+	Visits    *visit.Visits
+	Personal  *personal.Passwords
+	Subjects  Subjects
+	Passwords Passwords // nil: no client has the password grant
+	Events    *event.Recorder
+	Origin    func(*http.Request) event.Origin
+	Log       *zap.Logger
+	Now       func() time.Time
+	Random    io.Reader
+}
+
+// Grants answers the token endpoint of one configuration. It is safe for concurrent use.
+type Grants struct {
+	issuer   string
+	deps     Deps
+	clients  *registry.Registry
+	tokens   *token.Ledger
+	visits   *visit.Visits
+	personal *personal.Passwords
+}
+
+// New returns the grants of an issuer.
+func New(issuer string, deps Deps) *Grants {
+	return &Grants{issuer: issuer, deps: deps, clients: deps.Clients, tokens: deps.Tokens, visits: deps.Visits, personal: deps.Personal}
+}
+
+// update is Store.Update whose failures are 503: nobody knows what was written.
+func (s *Grants) update(ctx context.Context, fn func(storage.Tx) error) error {
+	return oauth.StorageError(s.deps.Store.Update(ctx, fn))
+}
+
+// view is Store.View whose failures are 503.
+func (s *Grants) view(ctx context.Context, fn func(storage.Tx) error) error {
+	return oauth.StorageError(s.deps.Store.View(ctx, fn))
+}
+
+// now is the clock of the package. It is read once, before a transaction.
+func (s *Grants) now() time.Time { return s.deps.Now().UTC() }

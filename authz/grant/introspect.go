@@ -1,0 +1,170 @@
+package grant
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/reply"
+	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+func isAppPassword(text string) bool { return secret.IsToken(secret.AppPassword, text) }
+
+// HandleIntrospect serves POST /oauth/api/v2/token/introspect (RFC 7662; token server document, "Token introspection").
+// Only API clients can ask.
+func (s *Grants) HandleIntrospect(w http.ResponseWriter, r *http.Request) error {
+	asker, err := s.clients.AuthenticateAPI(r, "introspection")
+	if err != nil {
+		return err
+	}
+	f, err := oauth.ParseForm(r)
+	if err != nil {
+		return err
+	}
+	text := f.Get("token")
+	if text == "" {
+		return oauth.InvalidRequest(nil, "token is missing")
+	}
+	refresh := false
+	switch f.Get("refresh_user_details") {
+	case "", "false":
+	case "true":
+		refresh = true
+	default:
+		return oauth.InvalidRequest(nil, "refresh_user_details must be true or false")
+	}
+	again := f.Get("recheck") == "true" // the request was let in already: docs/decisions.md#tokens-of-another-server
+	introspect := s.tokens.Describe
+	if again {
+		introspect = s.tokens.Recheck
+	}
+	switch {
+	case secret.IsToken(secret.RefreshToken, text):
+		introspect = s.introspectRefresh
+	case isAppPassword(text):
+		return s.introspectAppPassword(w, r, asker, text, again)
+	}
+	i, err := introspect(r.Context(), text)
+	if err == nil && i.UsageLimit > 0 && !again && concerns(asker, i) {
+		permissions := i.Permissions
+		if i, err = s.tokens.Use(r.Context(), text); err == nil { // an inactive answer counts nothing
+			i.Permissions = permissions
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if !i.Active || !concerns(asker, i) {
+		reply.Write(w, http.StatusOK, reply.Inactive{})
+		return nil
+	}
+	if refresh {
+		s.refreshDetails(r.Context(), text, i)
+	}
+	reply.Write(w, http.StatusOK, s.introspectionBody(i))
+	return nil
+}
+
+// introspectAppPassword answers about an app password. It is known to API clients alone that name one of its sites as
+// an audience, since a resource server that ignores aud would accept it anywhere. An active answer is a
+// use, unless the request was let in already.
+func (s *Grants) introspectAppPassword(w http.ResponseWriter, r *http.Request, asker *client.APIClient, text string, again bool) error {
+	i, err := s.personal.Recheck(r.Context(), text)
+	if err == nil && i.Active {
+		at := slices.IndexFunc(i.Audience, func(site string) bool { return client.HasResource(asker.Audiences, site) })
+		if at < 0 || !concerns(asker, i) {
+			i = &token.Introspection{}
+		} else if !again {
+			i, err = s.personal.Use(r.Context(), text, i.Audience[at], s.deps.Origin(r))
+		}
+	}
+	switch {
+	case err != nil:
+		return err
+	case !i.Active:
+		reply.Write(w, http.StatusOK, reply.Inactive{})
+	default:
+		reply.Write(w, http.StatusOK, s.introspectionBody(i))
+	}
+	return nil
+}
+
+// introspectRefresh is Introspect for refresh tokens. They open nothing at a resource server, so Introspect does not
+// know them.
+func (s *Grants) introspectRefresh(ctx context.Context, text string) (*token.Introspection, error) {
+	key, now := secret.Hash(text), s.now()
+	out := &token.Introspection{}
+	err := s.view(ctx, func(tx storage.Tx) error {
+		ch, err := s.readChain(tx, key, now)
+		if err != nil || ch.verdict != refreshGood {
+			return err
+		}
+		person := ch.standing.Subject
+		if ch.grant.Details != nil {
+			person.Details = ch.grant.Details
+		}
+		*out = token.Introspection{
+			Active: true, Scope: ch.standing.Client.StillAllowed(ch.rec.Scope), ClientID: ch.rec.ClientID, Subject: ch.grant.Subject,
+			TokenType: token.TypeRefresh, IssuedAt: ch.rec.CreatedAt, ExpiresAt: ch.rec.ExpiresAt, AuthTime: ch.grant.AuthTime,
+			Audience: ch.grant.Resources, Level: ch.grant.Level, AMR: ch.grant.AMR, SessionID: ch.grant.SessionID, Person: &person,
+			Provider: ch.grant.Provider, Sector: ch.standing.Client.Sector(), App: ch.standing.Client.App,
+		}
+		out.Permissions, err = s.deps.Subjects.Permissions(tx, person.Partition, person.Groups)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// concerns tells whether the token is meant for one of the API client's audiences. One without audiences can read every
+// token.
+func concerns(c *client.APIClient, i *token.Introspection) bool {
+	if len(c.Partitions) > 0 && i.Person != nil && !slices.Contains(c.Partitions, cmp.Or(i.Person.Partition, event.DefaultPartition)) {
+		return false
+	}
+	return len(c.Audiences) == 0 || slices.ContainsFunc(i.Audience, func(a string) bool { return client.HasResource(c.Audiences, a) })
+}
+
+func (s *Grants) introspectionBody(i *token.Introspection) *reply.Introspection {
+	b := &reply.Introspection{
+		Active: true, Scope: strings.Join(i.Scope, " "), ClientID: i.ClientID, TokenType: i.TokenType, Expires: i.ExpiresAt.Unix(),
+		IssuedAt: i.IssuedAt.Unix(), NotBefore: i.IssuedAt.Unix(), Subject: s.tokens.SubjectOf(i), Audience: i.Audience, Issuer: s.issuer,
+		AMR: i.AMR, ACR: token.ACR(i.Level), UsageLimit: i.UsageLimit, UsageCount: i.UsageCount,
+	}
+	if !i.AuthTime.IsZero() {
+		b.AuthTime = i.AuthTime.Unix()
+	}
+	if i.App != nil {
+		b.AppIdentifier, b.AppPlatform, b.AppVersion = i.App.Identifier, i.App.Platform, i.App.Version
+	}
+	if p := i.Person; p != nil {
+		b.Username, b.Partition = p.Username, p.Profile["partition"]
+		b.UserDetails, b.GroupPermissions = p.Details, i.Permissions
+		nameGroups(b, i)
+	}
+	return b
+}
+
+// nameGroups adds what the scopes of the token give about the groups of its person.
+func nameGroups(b *reply.Introspection, i *token.Introspection) {
+	for _, scope := range i.Scope {
+		switch scope {
+		case client.ScopeGroups:
+			b.Groups = slices.Sorted(slices.Values(i.Person.Groups))
+		case client.ScopeRoles:
+			b.Roles = slices.Sorted(slices.Values(i.Person.Groups))
+		case client.ScopePermissions:
+			b.Permissions = token.PermissionsOf(b.GroupPermissions)
+		}
+	}
+}
