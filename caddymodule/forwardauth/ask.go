@@ -174,7 +174,11 @@ func (q *Question) request(ctx context.Context) (*http.Request, error) {
 		Header: make(http.Header, len(q.Header)), Body: http.NoBody,
 	}
 	for name, values := range q.Header {
-		if key := http.CanonicalHeaderKey(name); !slices.Contains(notAsked, key) {
+		switch key := http.CanonicalHeaderKey(name); {
+		case slices.Contains(notAsked, key):
+		case r.Header[key] == nil:
+			r.Header[key] = slices.Clip(values) // shared: values are replaced, never changed
+		default:
 			r.Header[key] = append(r.Header[key], values...)
 		}
 	}

@@ -90,21 +90,36 @@ func plainScheme(s string) string {
 	return s
 }
 
+// others are the headers by which some kind of proxy says what was asked for, each with the test that a value says the same
+// as the question.
+var others = []struct {
+	name string
+	same func(q *Question, value string) bool
+}{
+	{"X-Forwarded-Method", sameMethod},
+	{"X-Original-Method", sameMethod},
+	{"X-Forwarded-Proto", func(q *Question, v string) bool { return plainScheme(v) == q.Scheme }},
+	{"X-Forwarded-Host", sameHost},
+	{"X-Original-Host", sameHost},
+	{"X-Forwarded-Uri", sameTarget},
+	{"X-Original-Url", sameTarget},
+	{"X-Original-Uri", sameTarget},
+	{"X-Rewrite-Url", sameTarget},
+}
+
+func sameMethod(q *Question, v string) bool { return v == q.Method }
+
+func sameHost(q *Question, v string) bool { return strings.EqualFold(v, q.Host) }
+
+func sameTarget(q *Question, v string) bool { return v == q.Target || v == q.Scheme+"://"+q.Host+q.Target }
+
 // agree refuses a question if a header of another kind of proxy says something else: the client has sent it, or two
 // proxies disagree. An empty one says nothing.
 func agree(h http.Header, q *Question) error {
-	same := func(want string) func(string) bool { return func(v string) bool { return v == want } }
-	fold := func(want string) func(string) bool { return func(v string) bool { return strings.EqualFold(v, want) } }
-	target := func(v string) bool { return v == q.Target || v == q.Scheme+"://"+q.Host+q.Target }
-	for name, ok := range map[string]func(string) bool{
-		"X-Forwarded-Method": same(q.Method), "X-Original-Method": same(q.Method),
-		"X-Forwarded-Proto": func(v string) bool { return plainScheme(v) == q.Scheme },
-		"X-Forwarded-Host":  fold(q.Host), "X-Original-Host": fold(q.Host),
-		"X-Forwarded-Uri": target, "X-Original-Url": target, "X-Original-Uri": target, "X-Rewrite-Url": target,
-	} {
-		for _, v := range h[name] {
-			if v != "" && !ok(v) {
-				return malformed(name + " says something else about the request")
+	for _, other := range others {
+		for _, v := range h[other.name] {
+			if v != "" && !other.same(q, v) {
+				return malformed(other.name + " says something else about the request")
 			}
 		}
 	}
