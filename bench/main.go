@@ -28,7 +28,7 @@ var (
 	rounds   = flag.Int("rounds", 5, "interleaved rounds; figures are medians of them")
 	seconds  = flag.Float64("seconds", 2, "length of one measurement")
 	tokens   = flag.Int("tokens", 1_000_000, "live tokens of the memory figures")
-	only     = flag.String("only", "", "parts to run: speed, durable, half, beside, flood, flows, jwts, again, memory. Default: all")
+	only     = flag.String("only", "", "parts to run: speed, gates, durable, half, beside, flood, flows, jwts, again, memory. Default: all")
 	profiled = flag.String("profile", "", "write a processor profile of the server during this measurement to bin/")
 	guide    = flag.String("pgo", "", "write the profiles of all measurements of the server, as one, to this file: the build is guided by it")
 	role     = flag.String("role", "", "of a child process")
@@ -65,6 +65,8 @@ func asChild() (bool, error) {
 		return true, upstream(*addr)
 	case "nothing":
 		return true, nothing(*addr)
+	case "allowing":
+		return true, allowing(*addr)
 	case "paced":
 		return true, pacedChild(*addr, *rate)
 	case "":
@@ -74,9 +76,15 @@ func asChild() (bool, error) {
 	}
 }
 
-// upstream answers every request with a few bytes, and names a user to a caller that asks it to authorize.
+// upstream answers every request with a few bytes, and names a user to a caller that asks it to authorize. It knows every
+// token.
 func upstream(addr string) error {
-	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/introspect" {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, elsewhere)
+			return
+		}
 		w.Header().Set("Remote-User", "demo")
 		w.Header().Set("Content-Type", "text/plain")
 		w.Header().Set("Content-Length", "3")
@@ -127,17 +135,20 @@ func pacedChild(addr string, rate int) error {
 
 // bench is one run.
 type bench struct {
-	ctx     context.Context
-	dir     string
-	self    string
-	server  *lab.Server
-	stock   *process // plain Caddy
-	nothing *process
-	up      *process
-	echo    string            // address of the upstream
-	gateway int               // port for oauth2-proxy
-	tokens  map[string]string // client, person, jwt, and the cookies of a session
-	guides  guides
+	ctx       context.Context
+	dir       string
+	self      string
+	server    *lab.Server
+	stock     *process // plain Caddy
+	nothing   *process
+	allowing  *process // answers the checks of Envoy
+	up        *process
+	echo      string            // address of the upstream
+	gateway   int               // port for oauth2-proxy
+	grpc      int               // port of our server for the checks of Envoy
+	elsewhere int               // port of our site that takes the tokens of another server
+	tokens    map[string]string // client, person, jwt, and the cookies of a session
+	guides    guides
 	report
 }
 
@@ -164,6 +175,7 @@ func run(ctx context.Context) (string, error) {
 		run  func() error
 	}{
 		{"speed", b.speed},
+		{"gates", b.gates},
 		{"durable", b.durable},
 		{"half", b.half},
 		{"beside", b.beside},
@@ -198,15 +210,19 @@ func run(ctx context.Context) (string, error) {
 
 // start starts the upstream, plain Caddy and our server, and signs a person in.
 func (b *bench) start() (err error) {
-	ports, err := lab.FreePorts(3)
+	ports, err := lab.FreePorts(6)
 	if err != nil {
 		return err
 	}
-	b.echo, b.gateway = fmt.Sprintf("127.0.0.1:%d", ports[0]), ports[2]
+	b.echo, b.gateway, b.grpc, b.elsewhere = fmt.Sprintf("127.0.0.1:%d", ports[0]), ports[2], ports[3], ports[4]
 	if b.up, err = b.launch("upstream", ports[:1], nil, b.self, "-role", "upstream", "-addr", b.echo); err != nil {
 		return err
 	}
 	b.nothing, err = b.launch("nothing", ports[1:2], nil, b.self, "-role", "nothing", "-addr", fmt.Sprintf("127.0.0.1:%d", ports[1]))
+	if err != nil {
+		return err
+	}
+	b.allowing, err = b.launch("allowing", ports[5:], nil, b.self, "-role", "allowing", "-addr", fmt.Sprintf("127.0.0.1:%d", ports[5]))
 	if err != nil {
 		return err
 	}
@@ -220,7 +236,7 @@ func (b *bench) stop() {
 	if b.server != nil {
 		b.server.Kill()
 	}
-	for _, p := range []*process{b.stock, b.nothing, b.up} {
+	for _, p := range []*process{b.stock, b.nothing, b.allowing, b.up} {
 		p.kill()
 	}
 }
@@ -249,6 +265,8 @@ func (b *bench) fresh() error {
 	}
 	// The clients of ourSettings have the secrets of the lab, which are made by New.
 	b.server.Gatehouse = strings.NewReplacer("MACHINE", b.server.Machine, "WEB", b.server.Web).Replace(b.server.Gatehouse)
+	gates, sites := gateSettings(b.server, b.grpc, b.elsewhere)
+	b.server.Gatehouse, b.server.Sites = b.server.Gatehouse+gates, sites
 	if err := b.server.WriteConfig(); err != nil {
 		return err
 	}

@@ -117,6 +117,7 @@ http://localhost:%[2]d {
 	reverse_proxy %[5]s
 }
 http://localhost:%[3]d {
+	respond /oauth/forward-auth 200
 	respond "a short answer of about the size of an introspection, to be fair to both of them: 0123456789 0123456789 0123456789"
 }
 `, ports[0], ports[1], ports[2], ports[3], b.echo)
