@@ -132,7 +132,7 @@ func Restore(ctx context.Context, o Options, r io.Reader, after func(storage.Tx)
 	if err != nil {
 		return err
 	}
-	defer lock.Close()
+	defer func() { err = errors.Join(err, lock.release()) }()
 	if err := emptyDir(o.Dir); err != nil {
 		return err
 	}

@@ -37,6 +37,7 @@ func settings(o Options) badger.Options {
 		WithDetectConflicts(false). // there is one writer
 		WithValueLogFileSize(64 << 20).
 		WithMetricsEnabled(false).
+		WithBypassLockGuard(locksForBadger). // lockDir has it
 		WithLogger(logger{o.Log.Named("badger").WithOptions(zap.AddCallerSkip(1)).Sugar()})
 	// examine verifies tables before Badger sees them: Badger's own check continues without a table that fails it.
 	b.ChecksumVerificationMode = options.NoVerification

@@ -22,8 +22,15 @@ func freeSpace(dir string) (uint64, error) {
 	return uint64(max(int64(st.Bavail), 0)) * uint64(st.Bsize), nil //nolint:unconvert // the types differ between systems
 }
 
-// lockDir reserves the directory for this process until the file is closed.
-func lockDir(dir string) (*os.File, error) {
+// locksForBadger says that lockDir takes Badger's lock, too.
+const locksForBadger = true
+
+// dirLock reserves a directory for this process: by a file of ours, and by the lock on the directory that programs which
+// know Badger alone ask for.
+type dirLock struct{ file, dir *os.File }
+
+// lockDir reserves the directory until release.
+func lockDir(dir string) (*dirLock, error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
@@ -40,7 +47,28 @@ func lockDir(dir string) (*os.File, error) {
 		return nil, fmt.Errorf("lock the directory: %w", err)
 	}
 	writePID(f)
-	return f, nil
+	lock := &dirLock{file: f}
+	if lock.dir, err = os.Open(dir); err == nil {
+		err = unix.Flock(int(lock.dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	}
+	switch {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return nil, errors.Join(errInUse, lock.release())
+	case err != nil:
+		return nil, errors.Join(fmt.Errorf("lock the directory: %w", err), lock.release())
+	}
+	return lock, nil
+}
+
+// release ends the reservation. It unlocks rather than just close the files: a process that this one is starting
+// meanwhile has copies of both, which keep a lock until that process runs its own program.
+func (l *dirLock) release() (err error) {
+	for _, f := range []*os.File{l.dir, l.file} {
+		if f != nil {
+			err = errors.Join(err, unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
+		}
+	}
+	return err
 }
 
 // linked returns an error when a file that is open has no name any more.

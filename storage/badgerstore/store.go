@@ -79,7 +79,7 @@ type Store struct {
 	log       *zap.Logger
 	now       func() time.Time
 	db        *badger.DB
-	lock      *os.File // keeps other processes out; nil in memory
+	lock      *dirLock // keeps other processes out; nil in memory
 	side      *sideFile
 	wal       *wal // nil: in memory, and where Badger syncs
 	space     *space
@@ -300,7 +300,7 @@ func (s *Store) abandon() {
 		_ = s.side.close()
 	}
 	if s.lock != nil {
-		_ = s.lock.Close()
+		_ = s.lock.release()
 	}
 }
 
@@ -341,7 +341,7 @@ func (s *Store) Close() error {
 			err = errors.Join(err, s.side.close())
 		}
 		if s.lock != nil {
-			err = errors.Join(err, s.lock.Close())
+			err = errors.Join(err, s.lock.release())
 		}
 		if err != nil {
 			s.closed = fmt.Errorf("close storage: %w", err)
