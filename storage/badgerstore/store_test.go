@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/dgraph-io/badger/v4"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -152,6 +155,31 @@ func TestSecondOpener(t *testing.T) {
 	wantKey(t, s, "b", "1")
 }
 
+// A program that knows Badger alone, and one of ours, keep each other out.
+func TestSecondOpenerThatKnowsBadgerAlone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := mustOpen(t, dir)
+	mustPut(t, s, "a", "1")
+	badgerAlone := badger.DefaultOptions(dir).WithLogger(nil)
+	if db, err := badger.OpenManaged(badgerAlone); err == nil {
+		t.Error("Badger opens a directory that is in use")
+		_ = db.Close()
+	}
+	wantKey(t, s, "a", "1")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := badger.OpenManaged(badgerAlone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := openDir(t.Context(), Options{Dir: dir}); !errors.Is(err, errInUse) {
+		t.Errorf("Open = %v, want %v", err, errInUse)
+	}
+}
+
 func TestDirectoryIsPrivate(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "a", "b")
@@ -159,6 +187,29 @@ func TestDirectoryIsPrivate(t *testing.T) {
 	st, err := os.Stat(dir)
 	if err != nil || st.Mode().Perm() != 0o700 {
 		t.Errorf("mode of the directory = %v, %v, want 0700", st.Mode(), err)
+	}
+}
+
+// A store that was closed can be opened at once, though the process is just starting another, which has copies of all
+// open files until it runs its own program.
+func TestOpenAgainWhileProcessesStart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	var starting sync.WaitGroup
+	defer starting.Wait()
+	defer cancel()
+	for range 2 {
+		starting.Go(func() {
+			for ctx.Err() == nil {
+				_ = exec.CommandContext(ctx, os.Args[0], "-test.run=^$").Run() //nolint:gosec // this test
+			}
+		})
+	}
+	for range 20 {
+		if err := mustOpen(t, dir, Options{SweepEvery: -1}).Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -178,6 +229,7 @@ func TestBrokenRecordIsCorrupt(t *testing.T) {
 	for name, stored := range map[string][]byte{
 		"flipped": flipped, "short": good[:10], "empty": {}, "under another key": encodeRecord([]byte("b"), []byte("x"), time.Time{}),
 	} {
+		s.writer.known = newRecent() // as after a start
 		txn := s.db.NewTransactionAt(s.writer.seq, true)
 		if err := errors.Join(txn.Set([]byte("ra"), stored), txn.CommitAt(s.writer.seq, nil)); err != nil {
 			t.Fatal(err)

@@ -24,6 +24,7 @@ type tx struct {
 	base  *badger.Txn     // reads the snapshot; nil until something is read
 	batch *overlay        // what earlier closures of the batch wrote; nil in a view
 	own   *overlay        // what this closure wrote; nil in a view
+	known *recent         // what closures read and wrote before; nil in a view
 	fail  error           // a write that was refused: nothing of the closure is kept
 	ended bool
 	iters []*badger.Iterator // open iterators
@@ -93,6 +94,14 @@ func (t *tx) stored(key []byte) (stored []byte, shared bool, err error) {
 	if len(key) > storage.MaxKey {
 		return nil, false, storage.ErrNotFound // too long to have been written
 	}
+	if t.known != nil {
+		if e := t.known.get(key); e != nil {
+			if e.stored == nil {
+				return nil, false, storage.ErrNotFound
+			}
+			return e.stored, true, nil
+		}
+	}
 	t.key = append(append(t.key[:0], recordSpace), key...)
 	item, err := t.item()
 	if errors.Is(err, badger.ErrKeyNotFound) {
@@ -107,6 +116,10 @@ func (t *tx) stored(key []byte) (stored []byte, shared bool, err error) {
 	})
 	if err != nil {
 		return nil, false, readError(err)
+	}
+	if t.known != nil {
+		t.known.put(&entry{key: string(key), stored: stored})
+		return stored, true, nil
 	}
 	return stored, false, nil
 }

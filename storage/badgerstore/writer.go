@@ -107,11 +107,12 @@ type writer struct {
 	seq   uint64     // the last commit that was written, durable or not
 	batch *overlay
 	own   *overlay
+	known *recent
 }
 
 func newWriter(s *Store, seq uint64) *writer {
 	return &writer{
-		store: s, settler: newSettler(s), seq: seq, batch: newOverlay(), own: newOverlay(),
+		store: s, settler: newSettler(s), seq: seq, batch: newOverlay(), own: newOverlay(), known: newRecent(),
 		wake: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
 }
@@ -241,7 +242,7 @@ func (w *writer) refuse(err error) {
 
 // run runs one closure and, if it succeeds, adds its writes to the batch.
 func (w *writer) run(r *request) {
-	t := &tx{store: w.store, seq: w.seq, batch: w.batch, own: w.own}
+	t := &tx{store: w.store, seq: w.seq, batch: w.batch, own: w.own, known: w.known}
 	if !w.call(r, t) {
 		return
 	}
@@ -332,6 +333,9 @@ func (w *writer) write(p *pendingBatch) error {
 		return err
 	}
 	w.seq, p.seq = seq, seq
+	for _, e := range w.batch.m {
+		w.known.put(e)
+	}
 	if err := s.present(); err != nil {
 		return err
 	}

@@ -1,0 +1,99 @@
+package badgerstore
+
+import (
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+func TestRecentIsBoundedAndKeepsWhatIsAskedFor(t *testing.T) {
+	t.Parallel()
+	r := newRecent()
+	r.put(&entry{key: "asked for", stored: encodeRecord([]byte("asked for"), []byte("1"), time.Time{})})
+	r.put(&entry{key: "deleted"})
+	if e := r.get([]byte("deleted")); e == nil || e.stored != nil {
+		t.Errorf("deleted: get = %v, want that it is known to be gone", e)
+	}
+	for i := range 100_000 {
+		key := strconv.Itoa(i)
+		r.put(&entry{key: key, stored: make([]byte, 300)})
+		if r.get([]byte("asked for")) == nil {
+			t.Fatalf("after %d others it is dropped, though it is asked for again and again", i)
+		}
+	}
+	held := 0
+	for _, m := range []map[string]*entry{r.young, r.old} {
+		for _, e := range m {
+			held += e.held()
+		}
+	}
+	if held > 2*recentSize+2*(300+perRecent) || held < recentSize {
+		t.Errorf("%d bytes are held, want up to %d", held, 2*recentSize)
+	}
+	if r.get([]byte("0")) != nil || r.get([]byte("deleted")) != nil {
+		t.Error("what nobody asks for is kept")
+	}
+}
+
+func TestRecentForgetsWhatHasExpired(t *testing.T) {
+	t.Parallel()
+	r, now := newRecent(), time.Now()
+	for key, expires := range map[string]time.Time{"gone": now.Add(-time.Millisecond), "here": now.Add(time.Hour), "always": {}} {
+		r.put(&entry{key: key, stored: encodeRecord([]byte(key), nil, expires)})
+		if known := r.get([]byte(key)) != nil; known != (key != "gone") {
+			t.Errorf("%s: known = %t", key, known)
+		}
+	}
+}
+
+// What a closure reads is what the last commit wrote, whether it was read, written or removed before, and a caller that
+// changes what it got changes nothing.
+func TestRecentIsWhatWasCommitted(t *testing.T) {
+	t.Parallel()
+	s, err := OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	reads := func(want string) {
+		t.Helper()
+		for range 2 {
+			err := s.Update(t.Context(), func(tx storage.Tx) error {
+				v, err := tx.Get([]byte("k"))
+				if errors.Is(err, storage.ErrNotFound) {
+					v, err = []byte("nothing"), nil
+				}
+				if string(v) != want {
+					t.Errorf("Get = %q, want %q", v, want)
+				}
+				clear(v)
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	reads("nothing")
+	mustPut(t, s, "k", "one")
+	reads("one")
+	s.writer.known = newRecent()
+	reads("one")
+	mustPut(t, s, "k", "two")
+	reads("two")
+	failed := errors.New("given up")
+	err = s.Update(t.Context(), func(tx storage.Tx) error {
+		return errors.Join(tx.Put([]byte("k"), []byte("three"), time.Time{}), failed)
+	})
+	if !errors.Is(err, failed) {
+		t.Fatal(err)
+	}
+	reads("two")
+	if err := s.Update(t.Context(), func(tx storage.Tx) error { return tx.Delete([]byte("k")) }); err != nil {
+		t.Fatal(err)
+	}
+	reads("nothing")
+}
