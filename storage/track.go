@@ -21,7 +21,8 @@ type Reading struct {
 	marks *Marks
 	seq   uint64 // the commit that the View saw
 	on    []spot
-	loose bool // more than is worth noting: it never holds
+	loose bool     // more than is worth noting: it never holds
+	also  *Reading // nil: nothing else
 }
 
 // spot is a key, or the beginning of keys that were scanned, by its hash. The last bit tells which.
@@ -45,7 +46,19 @@ func (r *Reading) Holds() bool {
 			return false
 		}
 	}
-	return true
+	return r.also == nil || r.also.Holds()
+}
+
+// And returns what rests on both readings, which can be of different commits. nil: one of them is not known.
+func (r *Reading) And(other *Reading) *Reading {
+	if r == nil || other == nil {
+		return nil
+	}
+	both := *r
+	if both.also = other; r.also != nil {
+		both.also = r.also.And(other)
+	}
+	return &both
 }
 
 // maxNoted bounds what a Reading notes. A View that reads more is not worth keeping.

@@ -17,6 +17,7 @@ type Watch struct {
 	waker Waker
 	seq   uint64 // the commit that the View saw
 	on    []post
+	also  *Watch // nil: nothing else
 }
 
 // post is the place of a Watch in the list of those of one spot.
@@ -45,6 +46,13 @@ func (r *Reading) Watch(w Waker) *Watch {
 	if newest > r.seq || m.void.Load() {
 		m.overtaken(watch, newest)
 	}
+	if r.also == nil {
+		return watch
+	}
+	if watch.also = r.also.Watch(w); watch.also == nil {
+		watch.Stop()
+		return nil
+	}
 	return watch
 }
 
@@ -52,6 +60,7 @@ func (r *Reading) Watch(w Waker) *Watch {
 func (w *Watch) Stop() {
 	if w != nil {
 		w.marks.dismiss(w)
+		w.also.Stop()
 	}
 }
 

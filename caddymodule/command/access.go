@@ -13,7 +13,7 @@ import (
 func accessCommands() *cobra.Command {
 	return group("access", "Decides about access that persons have asked for at sites with request_access", listAccessCommand(), grantAccessCommand(),
 		decideAccessCommand("refuse", "Turns a request down", "The person reads the note on the page of the site, and can ask again an hour after the request."),
-		decideAccessCommand("revoke", "Ends a grant at once", "The person is refused from the next request on. Open connections end within seconds."))
+		decideAccessCommand("revoke", "Ends a grant at once", "The person is refused from the next request on. Open connections end at once."))
 }
 
 func listAccessCommand() *cobra.Command {

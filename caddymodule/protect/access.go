@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/token"
@@ -13,6 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/watch"
 )
 
 // A person whom the groups, the needs or the rules of a site refuse can ask for access, and passes while an operator's
@@ -33,8 +33,10 @@ const (
 
 // Access keeps requests for access and what was granted.
 type Access interface {
-	// Passes tells whether a person has a grant for a site; begin counts a use of it.
-	Passes(ctx context.Context, personID, site string, begin bool) (bool, error)
+	// Holds tells whether a person has a grant for a site, and what that rests on.
+	Holds(ctx context.Context, personID, site string) (bool, watch.Basis, error)
+	// Use is Holds for a request that counts as a use.
+	Use(ctx context.Context, personID, site string) (bool, error)
 	// State says what has become of the request of a person for a site, with the operator's note.
 	State(ctx context.Context, personID, site string) (state AccessState, note string, err error)
 	// Ask stores the request of the actor. problem is the key of a message that says why not, or "".
@@ -44,41 +46,31 @@ type Access interface {
 // grantable are the verdicts that a grant overrules: never a deny rule, a level or the age of a sign-in.
 var grantable = map[verdict]bool{notInGroup: true, needUnmet: true, noRule: true}
 
-// pardon returns the verdict for somebody who has a grant. begin counts a use of the grant. Everybody else keeps v.
-func (p *Protect) pardon(ctx context.Context, in Entrance, rules policy.Selection, c credential, who *token.Introspection, v verdict, d policy.Decision, begin bool) (verdict, policy.Decision, error) {
+// pardon returns the verdict for somebody who has a grant, and counts a use of it. Everybody else keeps v.
+func (p *Protect) pardon(ctx context.Context, in Entrance, rules policy.Selection, c credential, who *token.Introspection, v verdict, d policy.Decision) (verdict, policy.Decision, error) {
 	if !p.asks || in.Access == nil || c.site == nil || who == nil || who.Person == nil || !grantable[v] {
 		return v, d, nil
 	}
-	ok, err := in.Access.Passes(ctx, who.Subject, c.site.origin, false)
+	ok, _, err := in.Access.Holds(ctx, who.Subject, c.site.origin)
 	if err != nil || !ok {
 		return v, d, err
 	}
 	if rest, lacking := p.besideGroups(rules, who); rest != allowed {
 		return rest, lacking, nil
 	}
-	if begin {
-		ok, err = in.Access.Passes(ctx, who.Subject, c.site.origin, true)
-	}
-	if err != nil || !ok {
+	if ok, err = in.Access.Use(ctx, who.Subject, c.site.origin); err != nil || !ok {
 		return v, d, err
 	}
 	return allowed, policy.Decision{}, nil
 }
 
-// pardoned tells whether a grant that has let the request in still holds.
-func (g *passage) pardoned(who *token.Introspection, v verdict, d policy.Decision) bool {
-	if !g.credential.granted {
+// pardoned tells whether a grant still lets the request pass that it has let in.
+func (g *passage) pardoned(s standing, v verdict) bool {
+	if !s.granted || !grantable[v] {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	in, err := g.protect.enter(ctx)
-	if err != nil {
-		return false
-	}
-	defer in.Leave()
-	v, _, err = g.protect.pardon(ctx, in, g.rules, g.credential, who, v, d, false)
-	return v == allowed && err == nil
+	v, _ = g.protect.besideGroups(g.rules, s.who)
+	return v == allowed
 }
 
 // besideGroups is the verdict for a browser whose person has all groups and claims that anything asks for. What a rule

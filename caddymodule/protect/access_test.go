@@ -12,28 +12,58 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddytest"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/watch"
+	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
 // fakeAccess grants what a test says, by site and person.
 type fakeAccess struct {
+	store *badgerstore.Store // tells open requests of changes; nil: they are looked at again every few milliseconds
+	now   func() time.Time
+
 	mu     sync.Mutex // guards what follows
 	states map[string]AccessState
+	ends   map[string]time.Time // of grants; absent: in an hour
 	asked  []string
-	uses   int
+	used   int
 }
 
-func (f *fakeAccess) Passes(_ context.Context, personID, site string, begin bool) (bool, error) {
+func (f *fakeAccess) Holds(ctx context.Context, personID, site string) (ok bool, on watch.Basis, err error) {
+	find := func(tx storage.Tx) error {
+		if tx != nil {
+			if _, err := tx.GetMany([]byte("grants/all")); err != nil {
+				return err
+			}
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		now, key := f.now(), site+" "+personID
+		if on.Until = f.ends[key]; on.Until.IsZero() {
+			on.Until = now.Add(time.Hour)
+		}
+		ok = f.states[key] == AccessGranted && on.Until.After(now)
+		return nil
+	}
+	if f.store == nil {
+		return ok, watch.Basis{}, find(nil)
+	}
+	on.Reading, err = f.store.Track(ctx, find)
+	return ok, on, err
+}
+
+func (f *fakeAccess) Use(ctx context.Context, personID, site string) (bool, error) {
+	ok, _, err := f.Holds(ctx, personID, site)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if begin {
-		f.uses++
-	}
-	return f.states[site+" "+personID] == AccessGranted, nil
+	f.used++
+	return ok, err
 }
 
 func (f *fakeAccess) State(_ context.Context, personID, site string) (AccessState, string, error) {
@@ -54,9 +84,26 @@ func (f *fakeAccess) Ask(_ context.Context, site, reason string, by event.Actor)
 }
 
 func (f *fakeAccess) set(site, personID string, state AccessState) {
+	f.end(site, personID, state, time.Time{})
+}
+
+// uses is how many requests were let in by a grant, or nearly so.
+func (f *fakeAccess) uses() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.states[site+" "+personID] = state
+	return f.used
+}
+
+// end is set for a grant that ends by itself.
+func (f *fakeAccess) end(site, personID string, state AccessState, at time.Time) {
+	f.mu.Lock()
+	f.states[site+" "+personID], f.ends[site+" "+personID] = state, at
+	f.mu.Unlock()
+	if f.store != nil {
+		if err := f.store.Update(context.Background(), func(tx storage.Tx) error { return tx.Put([]byte("grants/all"), nil, time.Time{}) }); err != nil {
+			panic(err)
+		}
+	}
 }
 
 var askHref = regexp.MustCompile(`href="(/\.gatehouse/access\?[^"]*)"`)

@@ -468,7 +468,7 @@ func startGateway(t *testing.T, options ...func(*fakeAuthority)) *gateway {
 	}
 	g.fake.tokens[g.user] = person(1, "staff")
 	g.fake.parked = newForms(t, g.fake)
-	g.access = &fakeAccess{states: map[string]AccessState{}}
+	g.access = &fakeAccess{store: g.fake.store, now: g.fake.now, states: map[string]AccessState{}, ends: map[string]time.Time{}}
 	g.fake.access = g.access
 	g.other = startOther(t)
 	fakes.Store(t.Name(), g.fake)

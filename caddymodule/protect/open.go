@@ -33,7 +33,13 @@ func (p *Protect) youth() time.Duration {
 	return young
 }
 
-type openEntry = watch.Entry[credential, *token.Introspection]
+type openEntry = watch.Entry[credential, standing]
+
+// standing is what the verdict about an open request rests on, besides the rules of its site and the time.
+type standing struct {
+	who     *token.Introspection
+	granted bool // a grant lets the person pass, which is asked for requests that it has let in
+}
 
 // observer is an authority that knows what its answers rest on. *authz.Server is one. Others are asked every few
 // seconds.
@@ -45,25 +51,36 @@ type observer interface {
 }
 
 // openRequests returns the list of the requests that last.
-func (p *Protect) openRequests() *watch.List[credential, *token.Introspection] {
-	return watch.New(watch.Config[credential, *token.Introspection]{Ask: p.observe, Changed: p.situation, Now: p.now, After: p.after, Every: p.recheck})
+func (p *Protect) openRequests() *watch.List[credential, standing] {
+	return watch.New(watch.Config[credential, standing]{Ask: p.observe, Changed: p.situation, Now: p.now, After: p.after, Every: p.recheck})
 }
 
-// observe looks the credential of a request up that has passed.
-func (p *Protect) observe(ctx context.Context, c credential) (*token.Introspection, watch.Basis, error) {
+// observe looks the credential of a request up that has passed, and the grant that has let it in.
+func (p *Protect) observe(ctx context.Context, c credential) (s standing, on watch.Basis, err error) {
 	in, err := p.enter(ctx)
 	if err != nil {
-		return nil, watch.Basis{}, err
+		return s, on, err
 	}
 	defer in.Leave()
-	auth, ok := in.Authority.(observer)
+	s.who, on, err = c.observe(ctx, in.Authority)
+	if err != nil || !c.granted || s.who == nil || s.who.Person == nil || in.Access == nil {
+		return s, on, err
+	}
+	granted, also, err := in.Access.Holds(ctx, s.who.Subject, c.site.origin)
+	s.granted = granted
+	return s, on.And(also), err
+}
+
+// observe is recheck, and returns what the answer rests on, if the authority knows.
+func (c credential) observe(ctx context.Context, from authority) (*token.Introspection, watch.Basis, error) {
+	auth, ok := from.(observer)
 	switch {
-	case !ok || c.granted: // what the grant rests on is not watched
-		who, err := c.recheck(ctx, in.Authority)
+	case !ok:
+		who, err := c.recheck(ctx, from)
 		return who, watch.Basis{}, err
 	case c.site == nil:
-		who, basis, err := auth.Observe(ctx, c.token)
-		return c.here(who), basis, err
+		who, on, err := auth.Observe(ctx, c.token)
+		return c.here(who), on, err
 	}
 	return auth.ObserveSite(ctx, c.site.origin, c.token)
 }
@@ -134,9 +151,9 @@ func (g *passage) finish() {
 }
 
 // Judge implements watch.Open.
-func (g *passage) Judge(who *token.Introspection) (ok bool, next time.Time) {
-	p, browser := g.protect, g.credential.site != nil
-	if v, d := p.decide(g.rules, who, browser); v != allowed && !g.pardoned(who, v, d) {
+func (g *passage) Judge(s standing) (ok bool, next time.Time) {
+	p, who, browser := g.protect, s.who, g.credential.site != nil
+	if v, _ := p.decide(g.rules, who, browser); v != allowed && !g.pardoned(s, v) {
 		return false, next
 	}
 	facts := policy.Facts{Who: who, Browser: browser, Now: p.now()}

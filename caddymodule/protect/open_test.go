@@ -200,6 +200,44 @@ func TestRevocationCutsOpenRequests(t *testing.T) {
 	}
 }
 
+// What an operator's grant has let in is cut as soon as the grant is withdrawn, and when its time or its last use is
+// over: in this test nothing is looked at by the clock.
+func TestEndOfGrantCutsOpenRequests(t *testing.T) {
+	g := startGateway(t, push(t))
+	g.reply("/events", "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n")
+	g.reply("/long", "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nand so on, ")
+	g.reply("/wait", "H")
+	const host = "ask.localhost"
+	guest, other := person(2, "guests"), person(2, "guests")
+	other.Subject = "another"
+	site := g.origin(host)
+	for what, open := range openers {
+		for name, end := range map[string]func(){
+			"withdrawn": func() { g.access.set(site, guest.Subject, AccessNone) },
+			"used up":   func() { g.access.end(site, guest.Subject, AccessGranted, g.fake.now().Add(20*time.Millisecond)) },
+		} {
+			g.access.set(site, guest.Subject, AccessGranted)
+			g.access.set(site, other.Subject, AccessGranted)
+			before := g.access.uses()
+			stays := open(t, g, host+":"+g.port, "Cookie: "+g.session(t, host, other))
+			goes := open(t, g, host+":"+g.port, "Cookie: "+g.session(t, host, guest))
+			for g.access.uses() < before+2 {
+				runtime.Gosched()
+			}
+			end()
+			<-goes
+			select {
+			case <-stays:
+				t.Errorf("%s, %s: that of another person was cut, too", what, name)
+			default:
+			}
+			g.access.set(site, other.Subject, AccessRefused)
+			<-stays
+			g.take()
+		}
+	}
+}
+
 // What is open when a site gets other rules by a reload ends soon, and what is open at a site as before does not.
 func TestReloadWithOtherRulesEndsOpenRequests(t *testing.T) {
 	rules := func(level, place string) string {
@@ -237,18 +275,18 @@ func TestTimeThatEndsOpenRequests(t *testing.T) {
 	who := person(2)
 	who.AuthTime = now.Add(-time.Hour)
 	g := &passage{protect: p, credential: credential{site: new(site), token: "x"}}
-	if ok, next := g.Judge(who); !ok || !next.Equal(now.Add(11*time.Hour)) {
+	if ok, next := g.Judge(standing{who: who}); !ok || !next.Equal(now.Add(11*time.Hour)) {
 		t.Errorf("Judge = %t, %v, want until the sign-in is 12 h old", ok, next)
 	}
 	now = now.Add(11 * time.Hour)
-	if ok, _ := g.Judge(who); ok {
+	if ok, _ := g.Judge(standing{who: who}); ok {
 		t.Error("a sign-in that is too old is let in")
 	}
 	g.credential.site = nil
-	if ok, next := g.Judge(who); !ok || !next.IsZero() {
+	if ok, next := g.Judge(standing{who: who}); !ok || !next.IsZero() {
 		t.Errorf("Judge = %t, %v, want that time does not end a token's request", ok, next)
 	}
-	if ok, _ := g.Judge(&token.Introspection{}); ok {
+	if ok, _ := g.Judge(standing{who: new(token.Introspection)}); ok {
 		t.Error("an inactive token is let in")
 	}
 }

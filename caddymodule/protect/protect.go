@@ -117,7 +117,7 @@ type Protect struct {
 	random  io.Reader
 	recheck time.Duration // bounds how long an open request lasts that cannot be judged
 	after   func(time.Duration, func()) (stop func() bool)
-	opened  *watch.List[credential, *token.Introspection] // the requests that last
+	opened  *watch.List[credential, standing] // the requests that last
 
 	scopeLevel func(string) int
 
@@ -507,7 +507,7 @@ func (p *Protect) judge(g *passage, rec *arrival) (passed bool) {
 		}
 	}
 	if v != allowed {
-		if v, d, err = p.pardon(g.r.Context(), in, g.rules, c, who, v, d, true); err != nil {
+		if v, d, err = p.pardon(g.r.Context(), in, g.rules, c, who, v, d); err != nil {
 			return p.answer(g, cannotTell(err))
 		}
 		c.granted = v == allowed

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/watch"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -267,14 +268,40 @@ func (s *Service) decide(ctx context.Context, personID, site, note string, kind 
 	return out, err
 }
 
-// Passes tells whether a person has a grant for a site. begin counts a use, unless one has begun in the last 15
-// minutes; without it, a grant whose uses have all begun holds until its end, for what was let in by one of them.
-func (s *Service) Passes(ctx context.Context, personID, site string, begin bool) (ok bool, err error) {
+// Holds tells whether a person has a grant for a site that lets pass now, and what that rests on. It counts no use: one
+// that has begun counts for what it has opened, too.
+func (s *Service) Holds(ctx context.Context, personID, site string) (ok bool, on watch.Basis, err error) {
+	now, key := s.deps.Now().UTC(), storage.Key(personID, site)
+	find := func(tx storage.Tx) error {
+		rec, _, err := requests.Find(tx, key)
+		if ok = err == nil && rec.holds(now); ok {
+			on.Until = rec.until()
+		}
+		return err
+	}
+	if tracker, can := s.deps.Store.(storage.Tracker); can {
+		on.Reading, err = tracker.Track(ctx, find)
+	} else {
+		err = s.deps.Store.View(ctx, find)
+	}
+	return ok && err == nil, on, err
+}
+
+// until is when a grant that holds ends if nobody passes by it any more: with its time, or with its last use.
+func (r *requestRecord) until() time.Time {
+	if r.Uses > 0 && r.Used >= r.Uses && r.UseLasts.Before(r.Ends) {
+		return r.UseLasts
+	}
+	return r.Ends
+}
+
+// Use tells whether a person has a grant for a site, and counts a use of it unless one is under way.
+func (s *Service) Use(ctx context.Context, personID, site string) (ok bool, err error) {
 	now, key, count := s.deps.Now().UTC(), storage.Key(personID, site), false
 	err = s.deps.Store.View(ctx, func(tx storage.Tx) error {
 		rec, _, err := requests.Find(tx, key)
-		ok = rec.State == Granted && rec.Ends.After(now)
-		count = ok && begin && rec.Uses > 0 && !rec.UseLasts.After(now)
+		ok = err == nil && rec.holds(now)
+		count = ok && rec.Uses > 0 && !rec.UseLasts.After(now)
 		return err
 	})
 	if err != nil || !count {

@@ -48,11 +48,18 @@ func (w *world) ask(t *testing.T, site string) {
 	}
 }
 
+// passes tells whether ada passes at a site. begin: by a new request.
 func (w *world) passes(t *testing.T, site string, begin bool) bool {
 	t.Helper()
-	ok, err := w.Passes(t.Context(), ada.ID, site, begin)
+	ok, on, err := w.Holds(t.Context(), ada.ID, site)
+	if err == nil && ok != on.Until.After(w.now) {
+		t.Errorf("Holds = %t until %v", ok, on.Until)
+	}
+	if err == nil && begin {
+		ok, err = w.Use(t.Context(), ada.ID, site)
+	}
 	if err != nil {
-		t.Fatalf("Passes = %v", err)
+		t.Fatalf("the grant cannot be read: %v", err)
 	}
 	return ok
 }
@@ -129,7 +136,7 @@ func grantEnds(t *testing.T) {
 	if !w.passes(t, wiki, true) || w.passes(t, files, true) {
 		t.Error("a grant for the wiki holds elsewhere or not there")
 	}
-	if ok, err := w.Passes(t.Context(), "another", wiki, true); ok || err != nil {
+	if ok, err := w.Use(t.Context(), "another", wiki); ok || err != nil {
 		t.Errorf("another person passes by the grant: %v", err)
 	}
 	w.now = w.now.Add(time.Hour + time.Second)
@@ -145,8 +152,15 @@ func grantEnds(t *testing.T) {
 			t.Errorf("request %d of a grant with 2 uses passes: %v", i, !c.want)
 		}
 	}
-	if !w.passes(t, wiki, false) {
-		t.Error("what the last use has opened is closed before the end")
+	if w.passes(t, wiki, false) {
+		t.Error("what the last use has opened is open after that use")
+	}
+	grant(access.Terms{Uses: 1})
+	if !w.passes(t, wiki, true) || !w.passes(t, wiki, false) {
+		t.Error("the only use of a grant lets nobody pass")
+	}
+	if _, on, err := w.Holds(t.Context(), ada.ID, wiki); err != nil || on.Until.Sub(w.now).Round(time.Second) != 15*time.Minute {
+		t.Errorf("a grant whose last use has begun ends %v, %v, want in 15 minutes", on.Until, err)
 	}
 	grant(access.Terms{For: time.Hour})
 	if _, err := w.Revoke(t.Context(), ada.ID, wiki, "", ops); err != nil || w.passes(t, wiki, false) {
@@ -172,7 +186,7 @@ func TestUsesAtTheSameTime(t *testing.T) {
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			if ok, err := w.Passes(t.Context(), ada.ID, wiki, true); ok && err == nil {
+			if ok, err := w.Use(t.Context(), ada.ID, wiki); ok && err == nil {
 				passed.Add(1)
 			}
 		})

@@ -23,6 +23,15 @@ type Basis struct {
 	Reading *storage.Reading
 }
 
+// And returns what an answer rests on that rests on both.
+func (b Basis) And(other Basis) Basis {
+	out := Basis{Until: b.Until, Reading: b.Reading.And(other.Reading)}
+	if other.Until.Before(out.Until) { // zero is before all
+		out.Until = other.Until
+	}
+	return out
+}
+
 // Open is what is open.
 type Open[A any] interface {
 	// Judge decides by an answer whether it stays open, and when time alone can change that. Zero: never.

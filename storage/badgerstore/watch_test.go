@@ -132,6 +132,43 @@ func TestScanIsWatched(t *testing.T) {
 	}
 }
 
+// What rests on two readings is told of changes to either, and of none before them.
+func TestTwoReadingsAreWatched(t *testing.T) {
+	t.Parallel()
+	s := openForWatch(t, false)
+	read := func(key string) *storage.Reading {
+		r, err := s.Track(t.Context(), func(tx storage.Tx) error { _, err := tx.GetMany([]byte(key)); return err })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	for _, key := range []string{"t/a", "t/b", "t/c"} {
+		a := read("t/a")
+		write(t, s, "t/b", "between")
+		write(t, s, "t/c", "between")
+		both, b, other := a.And(read("t/b")).And(read("t/c")), make(bell, 1), make(bell, 1)
+		w := both.Watch(b)
+		if w == nil || !both.Holds() {
+			t.Fatal("two readings cannot be watched, or do not hold")
+		}
+		gone := both.Watch(other)
+		gone.Stop()
+		if write(t, s, "t/d", "1"); len(b) > 0 {
+			t.Error("a write of something else wakes")
+		}
+		write(t, s, key, "2")
+		<-b
+		if both.Holds() || len(other) > 0 {
+			t.Errorf("after a write of %s the readings hold, or one who has stopped is woken", key)
+		}
+		w.Stop()
+	}
+	if read("t/a").And(nil) != nil || (*storage.Reading)(nil).And(read("t/a")) != nil {
+		t.Error("what is not known can be watched")
+	}
+}
+
 // A View that has read more than is noted cannot be watched, and must be asked again by the clock.
 func TestTooMuchToWatch(t *testing.T) {
 	t.Parallel()
