@@ -76,8 +76,8 @@ func asChild() (bool, error) {
 	}
 }
 
-// upstream answers every request with a few bytes, and names a user to a caller that asks it to authorize. It knows every
-// token.
+// upstream answers every request with a few bytes, and names a user to a caller that asks it to authorize. It knows
+// every token.
 func upstream(addr string) error {
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/introspect" {

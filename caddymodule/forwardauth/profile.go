@@ -90,8 +90,8 @@ func plainScheme(s string) string {
 	return s
 }
 
-// others are the headers by which some kind of proxy says what was asked for, each with the test that a value says the same
-// as the question.
+// others are the headers by which some kind of proxy says what was asked for, each with the test that a value says the
+// same as the question.
 var others = []struct {
 	name string
 	same func(q *Question, value string) bool
@@ -111,7 +111,9 @@ func sameMethod(q *Question, v string) bool { return v == q.Method }
 
 func sameHost(q *Question, v string) bool { return strings.EqualFold(v, q.Host) }
 
-func sameTarget(q *Question, v string) bool { return v == q.Target || v == q.Scheme+"://"+q.Host+q.Target }
+func sameTarget(q *Question, v string) bool {
+	return v == q.Target || v == q.Scheme+"://"+q.Host+q.Target
+}
 
 // agree refuses a question if a header of another kind of proxy says something else: the client has sent it, or two
 // proxies disagree. An empty one says nothing.
