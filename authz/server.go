@@ -78,7 +78,9 @@ type Config struct {
 	Clients    []*client.Client
 	APIClients []*client.APIClient
 	Scopes     []client.Scope
-	Providers  []registry.Provider // besides identity, which always exists, and those of Deps.Providers
+	// Resources are the sites that tokens can be meant for, for clients without audiences.
+	Resources []client.Resource
+	Providers []registry.Provider // besides identity, which always exists, and those of Deps.Providers
 	// Partitioned says that persons are kept in partitions.
 	Partitioned bool
 	// SiteOrigins are the origins of the sites that declare login, the only places that a site flow returns to.
@@ -173,7 +175,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 		return nil, fmt.Errorf("authz: %w", err)
 	}
 	s.clients, err = registry.New(ctx, registry.Config{
-		Issuer: cfg.Issuer, Clients: cfg.Clients, APIClients: cfg.APIClients, Scopes: cfg.Scopes, Providers: cfg.Providers,
+		Issuer: cfg.Issuer, Clients: cfg.Clients, APIClients: cfg.APIClients, Scopes: cfg.Scopes, Resources: cfg.Resources, Providers: cfg.Providers,
 		OutboundAllow: cfg.OutboundAllow, Used: used,
 	}, registry.Deps{
 		Store: deps.Store, Keyring: deps.Keyring, Hasher: deps.Hasher, Events: deps.Events, Passwords: deps.Passwords != nil,

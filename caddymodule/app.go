@@ -33,6 +33,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/site"
 	"github.com/gatehouse-id/gatehouse/caddymodule/listener"
+	"github.com/gatehouse-id/gatehouse/caddymodule/mcp"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
 	"github.com/gatehouse-id/gatehouse/identity"
@@ -128,12 +129,14 @@ type App struct {
 
 	credentials secret.String // key of the credentials API; empty: it takes no passwords
 
-	mu        sync.Mutex // guards what follows
-	sites     map[string]bool
-	accepting []personal.Site                          // sites that accept app passwords
-	rules     map[string]bool                          // of the sites, see RegisterRules
-	guarded   map[string][]string                      // place of a protect without matcher -> the addresses of its site
-	probes    []func(context.Context) *finding.Finding // what check asks sites about
+	mu          sync.Mutex // guards what follows
+	sites       map[string]bool
+	mcp         mcp.Sites
+	resourcesAt []string                                 // places of the sites with resources
+	accepting   []personal.Site                          // sites that accept app passwords
+	rules       map[string]bool                          // of the sites, see RegisterRules
+	guarded     map[string][]string                      // place of a protect without matcher -> the addresses of its site
+	probes      []func(context.Context) *finding.Finding // what check asks sites about
 
 	running atomic.Pointer[instance] // nil before Start and after Cleanup
 	ready   chan struct{}            // closed when Start or Cleanup is done

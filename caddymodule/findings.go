@@ -101,6 +101,12 @@ func (a *App) checkSites() error {
 	for _, f := range a.tree.Check(a.issuer, a.Places.Of("issuer"), a.served.Load()) {
 		a.Found(f)
 	}
+	a.mu.Lock()
+	places := a.resourcesAt
+	a.mu.Unlock()
+	for _, place := range places {
+		a.checkReach(place)
+	}
 	if err := a.findings.Err(); err != nil {
 		return fmt.Errorf("gatehouse: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/assertion"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/access"
@@ -161,6 +162,10 @@ func (b *builder) openAuthz() (err error) {
 	b.mu.Lock()
 	b.authz.SiteOrigins, b.authz.AppPasswordSites = slices.Sorted(maps.Keys(b.sites)), b.accepting
 	b.mu.Unlock()
+	b.authz.Resources = nil
+	for _, known := range b.mcp.Known() {
+		b.authz.Resources = append(b.authz.Resources, client.Resource{URI: known.Resource, Name: known.Name, Scopes: known.Scopes})
+	}
 	b.inst.authz, err = authz.New(b.ctx, b.authz, authz.Deps{
 		Store: c.Store, Keys: c.keys, Keyring: c.keyring, Hasher: c.hasher, Events: b.events, Auth: id, Subjects: id.Subjects(), Passwords: id, Providers: authzProviders{id},
 		AppPasswords: func(tx storage.Tx) (bool, error) {

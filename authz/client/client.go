@@ -50,8 +50,10 @@ type Client struct {
 	App           *App   `json:"app,omitempty"`          // of a mobile app instance
 	// PasswordOnly lets the password grant sign in people who have set up a second factor, without it.
 	PasswordOnly bool `json:"password_only,omitempty"`
-	// Audiences are the resources that it can ask tokens for (RFC 8707).
+	// Audiences are the resources that it can ask tokens for (RFC 8707). Default: Sites
 	Audiences []string `json:"audiences,omitempty"`
+	// Sites are the resources of the sites of the configuration. The registry knows them.
+	Sites []string `json:"-"`
 	// Origins are CORS origins besides those of its https redirect URIs.
 	Origins  []string `json:"origins,omitempty"`
 	Disabled bool     `json:"disabled,omitempty"`

@@ -8,6 +8,13 @@ import (
 // Resources (RFC 8707) are compared with scheme and host in any case, without the default port, and with an empty path
 // equal to /, since URL classes write them so; everything else byte for byte. (docs/decisions.md#resources)
 
+// Resource is a site of this configuration that tokens can be meant for.
+type Resource struct {
+	URI    string
+	Name   string   // for people. Empty: it has none
+	Scopes []string // that its requests need
+}
+
 // HasResource tells whether a list has a resource.
 func HasResource(list []string, resource string) bool {
 	if slices.Contains(list, resource) {
@@ -22,14 +29,25 @@ func HasResources(list, resources []string) bool {
 	return !slices.ContainsFunc(resources, func(r string) bool { return !HasResource(list, r) })
 }
 
-// OwnResources writes resources as the client's audiences are written, once each and in order, so that a token names
-// them as its resource server expects. Others stay as they are.
+// MayAsk tells whether the client can ask for tokens for these resources.
+func (c *Client) MayAsk(resources []string) bool { return HasResources(c.resources(), resources) }
+
+// resources are its audiences, or without any the sites of the configuration.
+func (c *Client) resources() []string {
+	if len(c.Audiences) == 0 {
+		return c.Sites
+	}
+	return c.Audiences
+}
+
+// OwnResources writes resources as the client's audiences or the sites are written, once each and in order, so that a
+// token names them as its resource server expects. Others stay as they are.
 func (c *Client) OwnResources(asked []string) []string {
-	out := make([]string, 0, len(asked))
+	own, out := c.resources(), make([]string, 0, len(asked))
 	for _, resource := range asked {
 		plain := plainResource(resource)
-		if i := slices.IndexFunc(c.Audiences, func(a string) bool { return plainResource(a) == plain }); i >= 0 && !slices.Contains(c.Audiences, resource) {
-			resource = c.Audiences[i]
+		if i := slices.IndexFunc(own, func(a string) bool { return plainResource(a) == plain }); i >= 0 && !slices.Contains(own, resource) {
+			resource = own[i]
 		}
 		out = append(out, resource)
 	}

@@ -65,7 +65,7 @@ func (r *Registry) May(c *client.Client, a Permission) error {
 	if a.Provider != "" && !slices.Contains(r.Usable(c), a.Provider) {
 		return oauth.AccessDenied(ErrProvider)
 	}
-	if !client.HasResources(c.Audiences, a.Resources) {
+	if !c.MayAsk(a.Resources) {
 		return oauth.InvalidTarget(nil) // RFC 8707 2
 	}
 	return nil

@@ -41,6 +41,7 @@ type Registry struct {
 	fixed  map[string]*entry[client.Client]
 	apis   map[string]*entry[client.APIClient]
 	scopes map[string]client.Scope
+	sites  []string // resources of the sites of the configuration
 	// declared are the providers of the configuration, identity among them; providers those and the managed ones, as
 	// they were last.
 	declared  map[string]Provider
@@ -78,7 +79,8 @@ type Config struct {
 	Clients    []*client.Client
 	APIClients []*client.APIClient
 	Scopes     []client.Scope
-	Providers  []Provider // besides identity, which always exists, and those of Deps.Providers
+	Resources  []client.Resource // of the sites of the configuration
+	Providers  []Provider        // besides identity, which always exists, and those of Deps.Providers
 	// OutboundAllow are networks besides public ones to which addresses of clients that were added by command can lead.
 	OutboundAllow []netip.Prefix
 	// Used says that a server has worked on the store before.
@@ -99,6 +101,9 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Registry, error) {
 		declared: map[string]Provider{client.DefaultProvider: {ID: client.DefaultProvider}},
 		trusted:  outbound.New(true), untrusted: outbound.New(false, cfg.OutboundAllow...),
 		failures: rate.NewLimiter(failureEventsPerSecond, failureEventsBurst),
+	}
+	for _, resource := range cfg.Resources {
+		r.sites = append(r.sites, resource.URI)
 	}
 	var p client.Problems
 	for _, provider := range cfg.Providers {
@@ -128,7 +133,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Registry, error) {
 			p.Addf("client %q: grants: password: passwords are not checked here", c.ID)
 		}
 		p.AddErr(r.checkProviders(c))
-		r.fixed[c.ID] = &entry[client.Client]{c.WithDefaults(), r.checks.credential("client", c.ID, c.Secrets, c.SecretHashes)}
+		r.fixed[c.ID] = &entry[client.Client]{r.complete(c), r.checks.credential("client", c.ID, c.Secrets, c.SecretHashes)}
 	}
 	for _, c := range cfg.APIClients {
 		p.AddErr(c.Validate())
@@ -147,6 +152,13 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Registry, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// complete returns a copy of a client with its defaults and what this registry knows of it.
+func (r *Registry) complete(c *client.Client) *client.Client {
+	full := c.WithDefaults()
+	full.Sites = r.sites
+	return full
 }
 
 // checkStored finds ids of the configuration that are stored too.
@@ -233,7 +245,7 @@ func (r *Registry) now() time.Time { return r.deps.Now().UTC() }
 // parse returns the stored client, whose JSON is read once as long as it stays the same.
 func (r *Registry) parse(id string, rec clientRecord) (*entry[client.Client], error) {
 	return r.stored.get(id, rec, func(c *client.Client) *entry[client.Client] {
-		full := withAlgorithm(c.WithDefaults(), c, rec.AccessAlg)
+		full := withAlgorithm(r.complete(c), c, rec.AccessAlg)
 		return &entry[client.Client]{full, r.checks.credential("client", c.ID, nil, c.SecretHashes)}
 	})
 }

@@ -59,6 +59,7 @@ func (g *Gates) readGate(d *caddyfile.Dispenser) error {
 	known["login"] = options.Flag(&gate.Login)
 	delete(known, "replay")
 	delete(known, "request_access")
+	delete(known, "mcp")
 	if err := options.ReadBlock(d, "forward_auth "+name, &reference.ForwardAuth, known); err != nil {
 		return err
 	}

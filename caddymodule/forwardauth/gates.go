@@ -136,6 +136,9 @@ func (g *Gate) provision(ctx caddy.Context, app protect.App, places options.Plac
 	if g.Replay != "" {
 		return errors.New("replay: another proxy tells nothing of the forms that are sent through it: leave it away")
 	}
+	if g.MCP != nil {
+		return errors.New("mcp: the metadata of sites that another proxy serves are not served here: leave it away")
+	}
 	g.Places = places
 	if err := g.ProvisionIn(ctx, app); err != nil {
 		return err

@@ -19,6 +19,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/mcp"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
 	"github.com/gatehouse-id/gatehouse/idp"
@@ -102,6 +103,10 @@ func (i *issuer) UseAt(ctx context.Context, text, _ string, _ event.Origin) (*to
 }
 
 func (i *issuer) AcceptAppPasswords(...personal.Site) {}
+
+func (i *issuer) AddMCP(mcp.Site) {}
+
+func (i *issuer) MCP() *mcp.Sites { return nil }
 
 func (i *issuer) Use(_ context.Context, raw string) (*token.Introspection, error) {
 	i.set(func() { i.used[raw]++ })

@@ -38,10 +38,7 @@ func (p *Protect) appPasswordSites() (out []personal.Site) {
 	if !p.accepts {
 		return nil
 	}
-	scopes := slices.Concat(p.Scopes, p.Need.Scopes)
-	for _, rule := range slices.Concat(p.rules.Allow, p.rules.Deny) {
-		scopes = append(scopes, rule.Need.Scopes...)
-	}
+	scopes := p.everyScope()
 	for _, sites := range p.sites {
 		for _, s := range sites {
 			if !slices.ContainsFunc(out, func(have personal.Site) bool { return have.Origin == s.origin }) {
@@ -51,6 +48,15 @@ func (p *Protect) appPasswordSites() (out []personal.Site) {
 	}
 	slices.SortFunc(out, func(a, b personal.Site) int { return strings.Compare(a.Origin, b.Origin) })
 	return out
+}
+
+// everyScope are the scopes that some request at the site needs.
+func (p *Protect) everyScope() []string {
+	scopes := slices.Concat(p.Scopes, p.Need.Scopes)
+	for _, rule := range slices.Concat(p.rules.Allow, p.rules.Deny) {
+		scopes = append(scopes, rule.Need.Scopes...)
+	}
+	return scopes
 }
 
 // appPasswordSite returns the origin of the site where a request brings an app password. "": an unknown

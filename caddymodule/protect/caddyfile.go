@@ -76,6 +76,11 @@ func parseProtect(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	if err := p.consistent(); err != nil {
 		return nil, h.Errf("protect: %v", err)
 	}
+	if p.MCP != nil {
+		if err := p.MCP.Check(p.Sites, p.Match); err != nil {
+			return nil, h.Errf("protect: %v", err)
+		}
+	}
 	p.headers = nil
 	return h.NewRoute(nil, p), nil
 }
@@ -104,6 +109,7 @@ func parseProtect(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //		strip_token
 //		introspect  <url> { ... }
 //		accept      app_passwords
+//		mcp         [<resource>] { ... }
 //	}
 func (p *Protect) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if !d.Next() {
@@ -149,6 +155,7 @@ func (p *Protect) subdirectives() options.Subdirectives {
 		"strip_token":    options.Flag(&p.StripToken),
 		"introspect":     p.readIntrospect,
 		"accept":         options.Values(&p.Accept, checkAccept),
+		"mcp":            p.readMCP,
 	})
 	return known
 }

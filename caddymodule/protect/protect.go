@@ -29,6 +29,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/introspect"
+	"github.com/gatehouse-id/gatehouse/caddymodule/mcp"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/decision"
@@ -105,6 +106,9 @@ type Protect struct {
 	Session options.Duration `json:"session,omitempty"`
 	// The authorization server elsewhere whose bearer tokens are accepted, instead of those of this issuer. Default: none.
 	Introspect *introspect.Options `json:"introspect,omitempty"`
+	// What makes the site a resource server of the Model Context Protocol. Tokens must be meant for it then, and are kept
+	// from the upstream. Default: nothing.
+	MCP *mcp.Options `json:"mcp,omitempty"`
 	// The addresses of the site, which `caddy gatehouse check` asks. Default: the origins.
 	Sites []string `json:"sites,omitempty"`
 	// Where the directive and its options stand in the Caddyfile, as file:line, for messages. Default: unknown.
@@ -138,6 +142,7 @@ type Protect struct {
 	idps     []idp.RequestReader // their headers must not go upstream from other peers either
 	realm    string              // start of every challenge
 	remote   *introspect.Server  // nil: tokens are those of the local authority
+	metadata *mcp.Sites          // of the sites of the configuration. nil: none are served
 
 	fingerprint string // of what decides about requests here
 
@@ -206,6 +211,10 @@ type App interface {
 	RegisterRules(text string)
 	// RegisterSite names the origins of a site that declares login. Sites do so while they are provisioned.
 	RegisterSite(origins ...string)
+	// AddMCP makes the resources of a site known. Sites do so while they are provisioned.
+	AddMCP(site mcp.Site)
+	// MCP are the resources of all sites.
+	MCP() *mcp.Sites
 	// AcceptAppPasswords names the sites that accept app passwords. Sites do so while they are provisioned.
 	AcceptAppPasswords(sites ...personal.Site)
 }
@@ -238,6 +247,9 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 	}
 	if err := p.ProvisionIn(ctx, a); err != nil {
 		return err
+	}
+	if p.metadata = a.MCP(); p.MCP != nil {
+		a.AddMCP(p.resourceServer())
 	}
 	if len(p.matchers) == 0 && !p.public.match("/") {
 		a.Guard(p.Place(), slices.Concat(p.Sites, p.Origins))
@@ -313,6 +325,10 @@ func (p *Protect) setUp(res *options.Resolver) error {
 	if p.Introspect != nil {
 		p.Introspect.SetUp(res)
 	}
+	if p.MCP != nil {
+		p.MCP.SetUp(res, p.Sites, p.Match)
+		p.Audience, p.StripToken = append(p.Audience, p.MCP.Resources()...), true
+	}
 	if err := p.consistent(); err != nil {
 		res.Fail("%v", err)
 	}
@@ -362,6 +378,12 @@ func (p *Protect) consistent() error {
 		return errors.New("accept: app passwords are those of this issuer: they exclude introspect")
 	case len(p.Accept) > 0 && len(p.Origins)+len(p.Sites) == 0:
 		return errors.New("accept: app passwords are for sites that people can name: give the site an address with a host")
+	case p.Login && p.MCP != nil:
+		return errors.New("mcp and login exclude each other: MCP clients send tokens, and browsers sign in. Put them on two sites, or on two paths with a matcher each")
+	case p.MCP != nil && slices.Contains(p.Scopes, client.ScopeOffline):
+		return errors.New("mcp: offline_access is for clients to ask for, and no site needs it: leave it away")
+	case p.MCP != nil && p.Introspect != nil && p.Introspect.Issuer == "":
+		return errors.New("mcp: clients must learn which server issues the tokens: name it with `issuer` in introspect")
 	case !p.Login && p.Session != "":
 		return errors.New("session is for sites with login")
 	case !p.Login && p.Replay != "":
@@ -409,6 +431,9 @@ func (p *Protect) admit(g *passage) (ok bool) {
 	g.upgrade, g.webSocket = g.r.ProtoMajor == 1 && len(g.r.Header["Upgrade"]) > 0, isWebSocket(g.r)
 	if bad := p.form(g); bad != nil {
 		return p.answer(g, *bad)
+	}
+	if p.metadata.Serve(g.ResponseWriter, g.r) {
+		return false
 	}
 	if (len(p.public) > 0 || p.byPath) && !canonicalPath(g.r.URL.EscapedPath()) {
 		return p.answer(g, *malformed("the path is not in its canonical form").by(refusals.PathNotCanonical))

@@ -148,7 +148,11 @@ func (p *Protect) answer(g *passage, f refusal) bool {
 	}
 	switch {
 	case f.status == http.StatusUnauthorized, f.challenge != "":
-		h.Set("WWW-Authenticate", p.realm+f.challenge) // RFC 6750 3
+		challenge := p.realm + f.challenge
+		if p.MCP != nil {
+			challenge = p.MCP.Challenge(h, r, challenge)
+		}
+		h.Set("WWW-Authenticate", challenge) // RFC 6750 3
 		if p.offersBasic(r, f) {
 			h.Add("WWW-Authenticate", basicChallenge)
 		}

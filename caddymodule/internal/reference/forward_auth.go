@@ -15,13 +15,16 @@ var ForwardAuth = Block{
 	}, ofGates(Protect.Options)),
 	Instead: map[string]string{
 		"replay":         "is for sites that this Caddy serves: another proxy tells nothing of the forms that are sent through it",
+		"mcp":            "is for sites that this Caddy serves: the metadata of others are not served here",
 		"request_access": "is for sites that this Caddy serves: another proxy has no page of its own to ask on",
 	},
 }
 
 // ofGates are the options of a site that a gate has too.
 func ofGates(of []Option) []Option {
-	of = slices.DeleteFunc(slices.Clone(of), func(o Option) bool { return o.Word == "login" || o.Word == "replay" || o.Word == "request_access" })
+	of = slices.DeleteFunc(slices.Clone(of), func(o Option) bool {
+		return o.Word == "login" || o.Word == "replay" || o.Word == "request_access" || o.Word == "mcp"
+	})
 	for i := range of {
 		switch of[i].Word {
 		case "shadow":

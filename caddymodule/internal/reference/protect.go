@@ -57,6 +57,23 @@ var Protect = Block{
 			Word: "introspect", Arguments: "<url>", Default: "tokens are those of this issuer", Blocks: []*Block{&Introspect},
 			Text: "Bearer tokens are those of an authorization server elsewhere, which is asked about each. It excludes `login`.",
 		},
+		{
+			Word: "mcp", Arguments: "[<resource>]", Default: "clients are told nothing", Blocks: []*Block{&MCP},
+			Text: "The site is a resource server of the Model Context Protocol.",
+		},
+	},
+}
+
+// MCP makes a site a resource server of the Model Context Protocol.
+var MCP = Block{
+	Head: "mcp [<resource>]", Open: "mcp https://mcp.example.com/mcp", Bare: true,
+	Text: "Clients of the Model Context Protocol find their way by themselves: the site serves its metadata (RFC 9728) to everybody, and refusals name them. " +
+		"A token must be meant for the resource (RFC 8707), in addition to those of `audience`, and does not reach the upstream. " +
+		"The resource is the address that people give to their client, or the start of it; by default the address of the site, with the path of the matcher. [mcp.md](mcp.md) is a guide.",
+	Sample: "name Calendar",
+	Options: []Option{
+		{Word: "name", Arguments: "<text>", Default: "none", Text: "The name of the resource, for people.", Example: "name Calendar of the office"},
+		{Word: "documentation", Arguments: "<url>", Default: "none", Text: "A page for developers about the resource.", Example: "documentation https://docs.example.com/calendar"},
 	},
 }
 

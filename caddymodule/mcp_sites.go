@@ -1,0 +1,35 @@
+package caddymodule
+
+import (
+	"slices"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
+	"github.com/gatehouse-id/gatehouse/caddymodule/mcp"
+)
+
+// MCP implements protect.App.
+func (a *App) MCP() *mcp.Sites { return &a.mcp }
+
+// AddMCP implements protect.App.
+func (a *App) AddMCP(site mcp.Site) {
+	a.mcp.Add(site, a.issuer.String())
+	a.mu.Lock()
+	a.resourcesAt = append(a.resourcesAt, site.Place)
+	a.mu.Unlock()
+	if a.tree != nil { // otherwise checkSites looks at it
+		a.checkReach(site.Place)
+	}
+}
+
+// checkReach finds a site whose metadata no request reaches, since its protect stands where only some paths of the site
+// get.
+func (a *App) checkReach(place string) {
+	if place == "" || slices.Contains(a.tree.Whole(), place) {
+		return
+	}
+	a.Found(finding.Finding{
+		Severity: finding.Warning, Place: place,
+		Reason: "protect: mcp: clients do not find the metadata at /.well-known/oauth-protected-resource: this protect sees some paths of the site only",
+		Mend:   "write it outside of `handle` and `route`, with the path as its matcher: `protect /mcp* { mcp }`",
+	})
+}

@@ -1,0 +1,129 @@
+package caddymodule_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// tokenFor gets a token of the client reports for a resource, or the error.
+func (s *server) tokenFor(resource string) (token, failure string) {
+	s.t.Helper()
+	form := url.Values{"grant_type": {"client_credentials"}, "resource": {resource}}
+	r := s.request(http.MethodPost, s.issuer()+"/oauth/token", strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.SetBasicAuth("reports", testSecret)
+	_, body := s.do(r)
+	var answer struct {
+		Token string `json:"access_token"`
+		Error string `json:"error"`
+	}
+	if err := json.Unmarshal([]byte(body), &answer); err != nil {
+		s.t.Fatalf("token: %v: %s", err, body)
+	}
+	return answer.Token, answer.Error
+}
+
+// A client that knows nothing but the address of an MCP server finds the authorization server, asks it for a token for
+// that address as its URL class writes it, and passes. A token for nothing in particular does not.
+func TestMCPSiteIsFound(t *testing.T) {
+	s := newServer(t)
+	s.site = "protect /tools* orders.read {\n\t\tmcp {\n\t\t\tname Tools of the office\n\t\t\tdocumentation https://docs.example.com/tools\n\t\t}\n\t}\n\tprotect /whole {\n\t\tmcp\n\t\tneed scopes orders.read offline_access\n\t}"
+	s.extra += "client other {\n\t\t\tsecret " + testSecret + "\n\t\t\tgrants client_credentials\n\t\t\tscopes orders.read\n\t\t\tdefault_scopes orders.read\n\t\t\taudiences https://elsewhere.example.com\n\t\t}"
+	s.mustLoad()
+	site := "http://" + s.api
+	refused, _ := s.do(s.request(http.MethodPost, site+"/tools", strings.NewReader("{}")))
+	challenge := refused.Header.Get("WWW-Authenticate")
+	if want := `Bearer realm="gatehouse", scope="orders.read", resource_metadata="` + site + `/.well-known/oauth-protected-resource/tools"`; refused.StatusCode != http.StatusUnauthorized || challenge != want {
+		t.Errorf("a request without a token = %d, WWW-Authenticate: %s, want 401 and %s", refused.StatusCode, challenge, want)
+	}
+	if h := refused.Header; h.Get("Access-Control-Allow-Origin") != "*" || h.Get("Access-Control-Expose-Headers") != "WWW-Authenticate" {
+		t.Errorf("a script of another origin cannot read the challenge: %v", h)
+	}
+
+	type document struct {
+		Resource      string   `json:"resource"`
+		Servers       []string `json:"authorization_servers"`
+		Scopes        []string `json:"scopes_supported"`
+		Methods       []string `json:"bearer_methods_supported"`
+		Name          string   `json:"resource_name"`
+		Documentation string   `json:"resource_documentation"`
+	}
+	found, body := s.do(s.request(http.MethodGet, site+"/.well-known/oauth-protected-resource/tools", nil))
+	got := decode[document](t, body)
+	if found.StatusCode != http.StatusOK || found.Header.Get("Content-Type") != "application/json" || found.Header.Get("Access-Control-Allow-Origin") != "*" ||
+		got.Resource != site+"/tools" || !slices.Equal(got.Servers, []string{s.issuer()}) || !slices.Equal(got.Scopes, []string{"orders.read"}) ||
+		!slices.Equal(got.Methods, []string{"header"}) || got.Name != "Tools of the office" || got.Documentation != "https://docs.example.com/tools" {
+		t.Errorf("metadata = %d %v %s", found.StatusCode, found.Header, body)
+	}
+	if _, body := s.do(s.request(http.MethodGet, site+"/.well-known/oauth-protected-resource/whole", nil)); !slices.Equal(decode[document](t, body).Scopes, []string{"orders.read"}) {
+		t.Errorf("metadata name offline_access, which only clients ask for: %s", body)
+	}
+	for target, want := range map[string]int{"": 200, "/none": 200, "/tools/": 200} { // the first two reach the site, which answers "in"
+		if res, body := s.do(s.request(http.MethodGet, site+"/.well-known/oauth-protected-resource"+target, nil)); res.StatusCode != want || (target == "/tools/") != strings.HasPrefix(body, "{") {
+			t.Errorf("metadata at %q = %d %s", target, res.StatusCode, body)
+		}
+	}
+	r := s.request(http.MethodOptions, site+"/.well-known/oauth-protected-resource/tools", nil)
+	if res, _ := s.do(r); res.StatusCode != http.StatusNoContent || res.Header.Get("Access-Control-Allow-Headers") != "MCP-Protocol-Version" {
+		t.Errorf("preflight of metadata = %d %v", res.StatusCode, res.Header)
+	}
+	if res, _ := s.do(s.request(http.MethodPost, site+"/.well-known/oauth-protected-resource/tools", nil)); res.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("POST of metadata = %d, want 405", res.StatusCode)
+	}
+
+	use := func(token string) int {
+		r := s.request(http.MethodPost, site+"/tools", strings.NewReader("{}"))
+		r.Header.Set("Authorization", "Bearer "+token)
+		res, _ := s.do(r)
+		return res.StatusCode
+	}
+	if got := use(s.token()); got != http.StatusUnauthorized {
+		t.Errorf("a token for no resource = %d, want 401", got)
+	}
+	token, failure := s.tokenFor("HTTP://" + strings.ToUpper(s.api) + "/tools")
+	if got := use(token); failure != "" || got != http.StatusOK {
+		t.Errorf("a token for the resource, its host in capitals: %q, then %d, want 200", failure, got)
+	}
+	if token, failure = s.tokenFor(site + "/whole"); failure != "" || use(token) != http.StatusUnauthorized {
+		t.Errorf("a token for the other resource of the site passes, or there is none: %q", failure)
+	}
+	for _, resource := range []string{site + "/tools/", site + "/tools#x", site + "/tools?x", "https://elsewhere.example.com", site} {
+		if token, failure = s.tokenFor(resource); failure != "invalid_target" {
+			t.Errorf("a token for %s = %q, %q, want invalid_target", resource, token, failure)
+		}
+	}
+}
+
+// The metadata of a site at the root of its host are those of the host, with and without the slash that URL classes
+// add, also behind a protect that guards every path. The upstream gets no token.
+func TestMCPSiteAtTheRoot(t *testing.T) {
+	s := newServer(t)
+	s.site = "protect orders.read {\n\t\tpublic /health\n\t}\n\tprotect orders.read {\n\t\tmcp\n\t}\n\trespond /seen \"token: {header.Authorization}\""
+	s.mustLoad()
+	site := "http://" + s.api
+	for _, path := range []string{"", "/"} {
+		if _, body := s.do(s.request(http.MethodGet, site+"/.well-known/oauth-protected-resource"+path, nil)); !strings.Contains(body, `"resource":"`+site+`"`) {
+			t.Errorf("metadata at %q = %s", path, body)
+		}
+	}
+	for _, resource := range []string{site, site + "/"} {
+		token, failure := s.tokenFor(resource)
+		r := s.request(http.MethodGet, site+"/seen", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		if res, body := s.do(r); failure != "" || res.StatusCode != http.StatusOK || body != "token: " {
+			t.Errorf("a token for %s: %q, then %d %q, want 200 and no token upstream", resource, failure, res.StatusCode, body)
+		}
+	}
+}
+
+// A site whose metadata no request can reach is reported.
+func TestMCPMetadataOutOfReach(t *testing.T) {
+	s := newServer(t)
+	s.site = "handle /mcp* {\n\t\tprotect orders.read {\n\t\t\tmcp http://" + s.api + "/mcp\n\t\t}\n\t}"
+	s.mustLoad()
+	s.wantFinding("warning", "Caddyfile:", "clients do not find the metadata", "protect /mcp* { mcp }")
+}
