@@ -11,7 +11,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/faults/lab"
 )
 
-// elsewhere is what the upstream says about any token, as the introspection endpoint of another server: it is a person's.
+// elsewhere is what the upstream says about any token, as the introspection endpoint of another server: it is a
+// person's.
 const elsewhere = `{"active":true,"sub":"7d1c","username":"demo@example.com","name":"Demo Person","groups":["staff"],"client_id":"bench","scope":"` + lab.Scope + `"}`
 
 // The rows of other proxies, which ask about each request, and of protect with the tokens of another server.
@@ -81,8 +82,8 @@ func (b *bench) behind(p *process, site, pid int) target {
 	return t
 }
 
-// nginx returns a running nginx with two sites, whose requests plain Caddy's respond and our server let pass. nil: there
-// is no nginx here.
+// nginx returns a running nginx with two sites, whose requests plain Caddy's respond and our server let pass. nil:
+// there is no nginx here.
 func (b *bench) nginx() (*process, error) {
 	path, err := exec.LookPath("nginx")
 	if err != nil {
