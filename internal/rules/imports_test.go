@@ -11,9 +11,9 @@ import (
 var mayImport = map[string][]string{
 	".":                       {"caddymodule"},
 	"cmd":                     {"."},
-	"caddymodule":             {"authz", "identity", "idp", "storage", "internal"},
+	"caddymodule":             {"authz", "identity", "idp", "storage", "storage/transfer", "internal"},
 	"caddymodule/client":      {"caddymodule/internal", "authz", "internal"},
-	"caddymodule/command":     {"caddymodule/explain", "caddymodule/protect", "caddymodule/internal", "caddymodule/client", "authz", "identity", "storage", "internal"},
+	"caddymodule/command":     {"caddymodule/explain", "caddymodule/protect", "caddymodule/internal", "caddymodule/client", "authz", "identity", "storage", "storage/transfer", "internal"},
 	"caddymodule/delivery":    {"caddymodule/internal", "identity", "internal"},
 	"caddymodule/internal":    {"internal"},
 	"caddymodule/metrics":     {"identity", "storage", "storage/badgerstore", "internal"},
@@ -46,10 +46,12 @@ var mayImport = map[string][]string{
 	"identity/notify":         {"identity", "storage", "internal"},
 	"idp":                     {"internal/secret", "internal/login", "internal/loopback", "internal/pace", "internal/strictjson"},
 	"storage":                 {},
-	"storage/badgerstore":     {"storage"},
+	"storage/badgerstore":     {"storage", "storage/transfer"},
+	"storage/transfer":        {"storage"},
 	"storage/storagetest":     {"storage"},
 	"internal":                {"storage", "internal"},
-	"internal/compat":         {"authz", "identity", "storage", "internal"}, // it reads every table
+	"internal/compat":         {"authz", "identity", "storage", "storage/transfer", "internal"}, // it reads every table
+	"internal/cluster":        {"storage"},
 	"internal/secret":         {},
 	"internal/login":          {},
 	"internal/loopback":       {},
