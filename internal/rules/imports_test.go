@@ -44,7 +44,7 @@ var mayImport = map[string][]string{
 	"identity/api":            {"identity", "idp/idptest", "storage", "internal"},
 	"identity/scim":           {"identity", "storage", "internal"},
 	"identity/notify":         {"identity", "storage", "internal"},
-	"idp":                     {"internal/secret", "internal/login", "internal/loopback", "internal/pace", "internal/strictjson"},
+	"idp":                     {"internal/secret", "internal/login", "internal/loopback", "internal/pace", "internal/strictjson", "internal/breaker", "internal/signature"},
 	"storage":                 {},
 	"storage/badgerstore":     {"storage", "storage/transfer"},
 	"storage/transfer":        {"storage"},
