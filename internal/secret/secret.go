@@ -122,14 +122,21 @@ func Hash(token string) string {
 	return string(h[:])
 }
 
-// ID returns n random bytes (at least 16) in base64url, for identifiers that are not secret.
+// ID returns n random bytes (at least 16) in base64url, for identifiers that are not secret. It never begins with -, which
+// a command would take for the beginning of an option.
 func ID(random io.Reader, n int) (string, error) {
 	b := make([]byte, max(n, 16))
 	if _, err := io.ReadFull(random, b); err != nil {
 		return "", err
 	}
+	if b[0]>>2 == dash {
+		b[0] ^= 0x80
+	}
 	return base64.RawURLEncoding.EncodeToString(b), nil
 }
+
+// dash is the number that base64url writes as -.
+const dash = 62
 
 // Text returns n characters of an alphabet of ASCII, each of them equally likely, for codes that people type.
 func Text(random io.Reader, alphabet string, n int) (string, error) {

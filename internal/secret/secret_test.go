@@ -21,6 +21,23 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
+// An identifier is typed after commands, where - begins an option.
+func TestIDNeverBeginsWithADash(t *testing.T) {
+	t.Parallel()
+	first := map[byte]bool{}
+	for b := range 256 {
+		random := append([]byte{byte(b)}, bytes.Repeat([]byte{0xfb}, 15)...)
+		id, err := secret.ID(bytes.NewReader(random), 16)
+		if err != nil || len(id) != 22 || id[0] == '-' {
+			t.Errorf("ID of %d = %q, %v, want 22 characters that do not begin with -", b, id, err)
+		}
+		first[id[0]] = true
+	}
+	if len(first) != 63 {
+		t.Errorf("there are %d beginnings, want 63", len(first))
+	}
+}
+
 func TestStringHides(t *testing.T) {
 	t.Parallel()
 	s := secret.New("hunter2-hunter2")
