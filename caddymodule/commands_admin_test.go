@@ -150,7 +150,7 @@ func TestClientShowLeavesNothingOut(t *testing.T) {
 		}
 	}
 	out := s.run("", "client", "show", "shop")
-	for _, want := range []string{"pairwise", "https://shop.example.com/back", "https://shop.example.com/front", logo} {
+	for _, want := range []string{"pairwise", "https://shop.example.com/back", "https://shop.example.com/front", logo, "post (in the form, or Basic credentials)"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("client show shop = %s, want %s in it", out, want)
 		}

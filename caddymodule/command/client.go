@@ -122,6 +122,19 @@ type listedClient struct {
 	AccessTokenAlg string `json:"access_token_alg"`
 }
 
+// authMethod says in words how a client authenticates, as --auth-method names it.
+func authMethod(c *client.Client) string {
+	switch {
+	case c.Public:
+		return "none"
+	case c.AuthMethod == "post":
+		return "post (in the form, or Basic credentials)"
+	case c.AuthMethod == "basic":
+		return "basic (Basic credentials alone)"
+	}
+	return c.AuthMethod
+}
+
 func (c *listedClient) kind() string {
 	if c.Public {
 		return "public"
@@ -186,7 +199,7 @@ func showClientCommand() *cobra.Command {
 			f.add("kind", "%s", in.kind())
 			f.add("state", "%s", in.state())
 			f.add("from", "%s", in.from())
-			f.add("auth method", "%s", c.AuthMethod)
+			f.add("auth method", "%s", authMethod(&c))
 			for name, list := range orderedLists(&c) {
 				f.add(name, "%s", strings.Join(list, " "))
 			}
