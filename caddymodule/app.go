@@ -122,20 +122,22 @@ type App struct {
 	served    atomic.Bool       // a handler that serves the issuer has been provisioned
 	tree      *site.Tree
 
-	idps      *provider.Set
-	bootstrap []byte        // JSON of configuration units
-	initial   *config.Units // what an empty storage starts with
-	switches  map[string]bool
+	idps            *provider.Set
+	bootstrap       []byte        // JSON of configuration units
+	initial         *config.Units // what an empty storage starts with
+	switches        map[string]bool
+	writtenPolicies map[string]config.FixedPolicy // those of the Caddyfile
 
 	credentials secret.String // key of the credentials API; empty: it takes no passwords
 
 	mu          sync.Mutex // guards what follows
 	sites       map[string]bool
 	mcp         mcp.Sites
-	resourcesAt []string                                 // places of the sites with resources
-	accepting   []personal.Site                          // sites that accept app passwords
-	rules       map[string]bool                          // of the sites, see RegisterRules
-	guarded     map[string][]string                      // place of a protect without matcher -> the addresses of its site
+	resourcesAt []string            // places of the sites with resources
+	accepting   []personal.Site     // sites that accept app passwords
+	rules       map[string]bool     // of the sites, see RegisterRules
+	guarded     map[string][]string // place of a protect without matcher -> the addresses of its site
+	policyUses  []policyUse
 	probes      []func(context.Context) *finding.Finding // what check asks sites about
 
 	running atomic.Pointer[instance] // nil before Start and after Cleanup
@@ -192,6 +194,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if _, err := a.newPages(make([]byte, secret.KeySize)); err != nil {
 		return fmt.Errorf("gatehouse: identity: %w", err)
 	}
+	a.writtenPolicies = a.fixedPolicies()
 	for _, name := range slices.Sorted(maps.Keys(a.Policies)) {
 		if err := a.Policies[name].Provision(ctx, "policy "+name, r); err != nil {
 			return a.Places.LocateIn(err, "policy "+name)

@@ -26,7 +26,7 @@ func (a *App) newUnits(c *core, events *event.Recorder) (*config.Service, error)
 }
 
 func (a *App) configOf() config.Config {
-	return config.Config{Fixed: a.fixedMethods(), Bootstrap: a.bootstrap, Verify: provider.Verify, Mail: a.mailer != nil, Switches: a.switches}
+	return config.Config{Fixed: a.fixedMethods(), Bootstrap: a.bootstrap, Verify: provider.Verify, Mail: a.mailer != nil, Switches: a.switches, Policies: a.writtenPolicies, CheckPolicy: a.policyLoader().Check, PolicyUsers: a.policyUsers}
 }
 
 // loadBootstrap reads and checks the units that an empty storage starts with.

@@ -10,7 +10,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
 	"github.com/gatehouse-id/gatehouse/caddymodule/explain"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
-	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
 )
 
@@ -21,13 +20,10 @@ func (a *App) Entrance(ctx context.Context) (protect.Entrance, error) {
 		return protect.Entrance{}, err
 	}
 	return protect.Entrance{
-		Authority: inst.authz, Parked: inst.authz.Parked(), Access: siteAccess{inst.access}, Pages: inst.pages, Counter: inst.core.metrics, Refusals: inst.core.refused, Decisions: inst.core.decided, Admit: inst.admit, Assertions: inst.assertions,
+		Authority: inst.authz, Parked: inst.authz.Parked(), Access: siteAccess{inst.access}, Policies: inst.policies, Pages: inst.pages, Counter: inst.core.metrics, Refusals: inst.core.refused, Decisions: inst.core.decided, Admit: inst.admit, Assertions: inst.assertions,
 		Leave: inst.leave,
 	}, nil
 }
-
-// Policy implements protect.App.
-func (a *App) Policy(name string) *policy.Policy { return a.Policies[name] }
 
 // ScopeLevel implements protect.App.
 func (a *App) ScopeLevel(name string) int {
@@ -70,6 +66,9 @@ func (a *App) Instance(ctx context.Context) (*admin.Instance, error) {
 
 // explain tells what the sites of this configuration do with a request that nobody has made.
 func (a *App) explain(ctx context.Context, q explain.Request, c protect.Caller) (*explain.Answer, error) {
+	if inst := a.running.Load(); inst != nil {
+		c.Policies = inst.policies
+	}
 	found, err := a.ctx.AppIfConfigured("http")
 	app, ok := found.(*caddyhttp.App)
 	if err != nil || !ok {

@@ -57,6 +57,11 @@ func (i *instance) examine(ctx context.Context, a *App) ([]finding.Finding, erro
 	}
 	a.missingSenders(units, warn)
 	a.overruled(i.config.Overruled(units), warn)
+	book, _, err := i.policies.Current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i.examinePolicies(a, units, book, func(f finding.Finding) { out = append(out, f) })
 	expiries, err := i.config.KeyPairs().Expiries(ctx)
 	if err != nil {
 		return nil, err

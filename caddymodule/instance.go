@@ -14,6 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/assertion"
 	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
+	"github.com/gatehouse-id/gatehouse/caddymodule/policy/stored"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/access"
@@ -33,6 +34,7 @@ type instance struct {
 	identity   *identity.Service
 	access     *access.Service
 	config     *config.Service
+	policies   *stored.Keeper
 	pages      *page.Renderer
 	gate       *rest.Gate
 	apis       []pathHandler

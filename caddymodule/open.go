@@ -10,6 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/assertion"
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/caddymodule/policy/stored"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/access"
@@ -80,6 +81,10 @@ func (b *builder) openEvents() (err error) {
 
 func (b *builder) openConfig() (err error) {
 	if b.inst.config, err = b.newUnits(b.inst.core, b.events); err != nil {
+		return err
+	}
+	b.inst.policies = stored.New(b.policyLoader(), b.inst.core.Store, b.inst.config, b.log.Named("policies"))
+	if _, _, err = b.inst.policies.Current(b.ctx); err != nil {
 		return err
 	}
 	b.inst.config.KeyPairs().OnUse(b.idps.KeyUsers)

@@ -88,7 +88,9 @@ func TestPolicyFindings(t *testing.T) {
 	s.wantFinding("warning Caddyfile:", "late is never reached, since the rule at Caddyfile:", "put the narrower rule first")
 	s.wantFinding("warning Caddyfile:", `nobody in the configuration is in the group "staf"`, `did you mean "staff"?`)
 	s.site = "protect orders.read {\n\t\tpolicy offices\n\t}"
-	if err := s.load(); err == nil || !strings.Contains(err.Error(), "there is no policy offices") || !strings.Contains(err.Error(), "at Caddyfile:") {
-		t.Errorf("a site with an unknown policy: %v", err)
+	s.mustLoad()
+	s.wantFinding("warning Caddyfile:", "the policy offices does not exist: until it does, the site http://"+s.api+" refuses everybody", `did you mean "office"?`)
+	if got := s.enters(s.token()); got != http.StatusForbidden {
+		t.Errorf("a site with a policy that does not exist answers %d, want 403", got)
 	}
 }

@@ -77,7 +77,6 @@ func TestShadow(t *testing.T) {
 		"shadow {\n\t\t\t\tpublic /x\n\t\t\t}":         "unrecognized",
 		"shadow {\n\t\t\t\tdeny {\n\t\t\t\t}\n\t\t\t}": "refuses everybody everything",
 		"shadow {\n\t\t\t}\n\t\t\tshadow {\n\t\t\t}":   "already set",
-		"shadow {\n\t\t\t\tpolicy offices\n\t\t\t}":    "there is no policy offices",
 		"shadow {\n\t\t\t\tneed level 9\n\t\t\t}":      "level",
 	} {
 		own = text

@@ -267,7 +267,7 @@ func (c *Client) checkLimits(p *Problems) {
 }
 
 // apis are the APIs that an API client can be given.
-var apis = []string{"introspection", "configuration", "credentials", "events", "persons", "access", "access_decisions"}
+var apis = []string{"introspection", "configuration", "credentials", "events", "persons", "policies"}
 
 // Validate returns all that is wrong with an API client, or nil.
 func (c *APIClient) Validate() error {
@@ -301,6 +301,9 @@ func (c *APIClient) Validate() error {
 	}
 	if len(c.Partitions) > 0 && slices.Contains(c.APIs, "configuration") {
 		p.Addf("partitions: the configuration is that of all partitions: leave out partitions, or configuration in apis")
+	}
+	if len(c.Partitions) > 0 && slices.Contains(c.APIs, "policies") {
+		p.Addf("partitions: the policies are those of all partitions: leave out partitions, or policies in apis")
 	}
 	if err := p.Join(); err != nil {
 		return fmt.Errorf("api_client %q: %w", c.ID, err)

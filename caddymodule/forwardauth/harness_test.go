@@ -159,7 +159,6 @@ func (*issuer) Origin(r *http.Request) event.Origin {
 
 func (*issuer) RequestReaders() []idp.RequestReader          { return nil }
 func (*issuer) ScopeLevel(string) int                        { return 0 }
-func (i *issuer) Policy(name string) *policy.Policy          { return i.policies[name] }
 func (*issuer) Known() (scopes, groups []string)             { return nil, nil }
 func (*issuer) Guard(string, []string)                       {}
 func (*issuer) Found(finding.Finding)                        {}
@@ -167,6 +166,8 @@ func (*issuer) Probe(func(context.Context) *finding.Finding) {}
 func (*issuer) RegisterRules(string)                         {}
 
 func (*issuer) RegisterSite(...string) {}
+
+func (i *issuer) UsePolicy(name, _, _ string) *policy.Policy { return i.policies[name] }
 
 // ann is a person in the groups staff and writers.
 func ann(groups ...string) *token.Introspection {

@@ -65,11 +65,11 @@ func (p *Protect) pardon(ctx context.Context, in Entrance, rules policy.Selectio
 }
 
 // pardoned tells whether a grant still lets the request pass that it has let in.
-func (g *passage) pardoned(s standing, v verdict) bool {
+func (g *passage) pardoned(rules policy.Selection, s standing, v verdict) bool {
 	if !s.granted || !grantable[v] {
 		return false
 	}
-	v, _ = g.protect.besideGroups(g.rules, s.who)
+	v, _ = g.protect.besideGroups(rules, s.who)
 	return v == allowed
 }
 

@@ -53,7 +53,7 @@ func (p *Protect) appPasswordSites() (out []personal.Site) {
 // everyScope are the scopes that some request at the site needs.
 func (p *Protect) everyScope() []string {
 	scopes := slices.Concat(p.Scopes, p.Need.Scopes)
-	for _, rule := range slices.Concat(p.rules.Allow, p.rules.Deny) {
+	for _, rule := range slices.Concat(p.fixed.rules.Allow, p.fixed.rules.Deny) {
 		scopes = append(scopes, rule.Need.Scopes...)
 	}
 	return scopes

@@ -57,13 +57,16 @@ func HasSecret(target string) bool {
 func (p *Protect) Further(scopes, groups, audience []string, level string) (*Protect, error) {
 	f := &Protect{
 		Scopes: scopes, Groups: groups, Audience: audience, Level: options.Count(level), Partitions: p.Partitions, Login: p.Login, Origins: slices.Clone(p.Origins), Sites: slices.Clone(p.Sites),
-		Assertion: p.Assertion, Headers: slices.Clone(p.headers), Public: slices.Clone(p.public), Preflight: p.Preflight, StripToken: p.StripToken,
+		Assertion: p.Assertion, Headers: slices.Clone(p.headers), Public: slices.Clone(p.fixed.public), Preflight: p.Preflight, StripToken: p.StripToken,
 		log: p.log, enter: p.enter, origin: p.origin, now: p.now, random: p.random, scopeLevel: p.scopeLevel,
 	}
 	if err := f.setUp(options.NewVerbatimResolver()); err != nil {
 		return nil, err
 	}
-	f.name, f.byPath, f.session = p.name, p.byPath, p.session
+	f.name, f.fixed.byPath, f.session = p.name, p.fixed.byPath, p.session
+	if p.binder != nil {
+		f.binder = &binder{own: p.binder.own, parts: p.binder.parts, bare: true}
+	}
 	f.raiseReach()
 	return f, nil
 }

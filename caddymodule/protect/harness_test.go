@@ -65,6 +65,7 @@ type fakeAuthority struct {
 
 	store    *badgerstore.Store // tells open requests of changes; nil: they are looked at again every few milliseconds
 	hasRules func(string) bool
+	shelf    *shelf // with store
 }
 
 // Former implements parked.Sites.
@@ -72,6 +73,14 @@ func (f *fakeAuthority) Former(_ storage.Tx, origin, raw string) (string, error)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.formers[origin+" "+raw], nil
+}
+
+// policies is grants for what is not in the Caddyfile.
+func (f *fakeAuthority) policies() library {
+	if f.shelf == nil {
+		return nil
+	}
+	return f.shelf
 }
 
 // grants returns what Entrance takes: an interface that holds no pointer is nil.
@@ -169,7 +178,7 @@ func push(t *testing.T) func(*fakeAuthority) {
 			t.Error(err)
 		}
 	})
-	return func(f *fakeAuthority) { f.store = s }
+	return func(f *fakeAuthority) { f.store, f.shelf = s, &shelf{fake: f} }
 }
 
 func (f *fakeAuthority) answer(m map[string]*token.Introspection, key string) (*token.Introspection, error) {
@@ -398,7 +407,7 @@ func (p *testProtect) Provision(ctx caddy.Context) error {
 	if err := p.loadMatchers(ctx); err != nil {
 		return err
 	}
-	return p.loadRules(ctx, func(name string) *policy.Policy {
+	return p.loadRules(ctx, func(name, _, _ string) *policy.Policy {
 		office := &policy.Policy{Allow: []*policy.Rule{{
 			Name: "office", Match: caddyhttp.RawMatcherSets{{"path": []byte(`["/office/*"]`)}}, Need: policy.Need{Groups: []string{"staff"}}, When: []string{"00:00-24:00 UTC"},
 		}}}
@@ -428,7 +437,7 @@ func (p *testProtect) wire(f *fakeAuthority, ctx caddy.Context) error {
 			return Entrance{}, f.gone
 		}
 		admit := func(*http.Request) bool { f.mu.Lock(); defer f.mu.Unlock(); return !f.closed }
-		return Entrance{Authority: f, Parked: f.parked, Access: f.grants(), Pages: pages, Admit: admit, HasRules: f.hasRules, Leave: func() {}, Assertions: f.assertions}, nil
+		return Entrance{Authority: f, Parked: f.parked, Access: f.grants(), Policies: f.policies(), Pages: pages, Admit: admit, HasRules: f.hasRules, Leave: func() {}, Assertions: f.assertions}, nil
 	}
 	p.origin = func(r *http.Request) event.Origin {
 		ip, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
@@ -506,6 +515,7 @@ func startGateway(t *testing.T, options ...func(*fakeAuthority)) *gateway {
 		"also.localhost":     `"login":true,"replay":"on","origins":["` + g.origin("also.localhost") + `"]`,
 		"tls.test":           `"login":true,"origins":["https://tls.test"]`,
 		"rules.test":         rulesOfSite,
+		"later.test":         `"policies":["later","office"],"public":["/open"]`,
 		"rules.localhost":    rulesOfSite + `,"login":true,"origins":["` + g.origin("rules.localhost") + `"]`,
 		"need.test":          `"need":{"claims":[{"name":"name","values":["Demo Pérson"]}],"level":"2"}`,
 		"dav.localhost":      `"scopes":["a"],"audience":["https://aud.test"],"accept":["app_passwords"],"public":["/public/*"],"sites":["` + g.origin("dav.localhost") + `"]`,

@@ -20,7 +20,6 @@ func (p *Protect) loadMatchers(ctx caddy.Context) error {
 		return nil
 	}
 	p.open = slices.ContainsFunc(p.Match, policy.AsksForPath) // LoadModule empties the field
-	p.byPath = p.open
 	found, err := ctx.LoadModule(p, "Match")
 	if err != nil {
 		return fmt.Errorf("protect: matcher: %w", err)

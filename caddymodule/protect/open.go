@@ -38,7 +38,8 @@ type openEntry = watch.Entry[credential, standing]
 // standing is what the verdict about an open request rests on, besides the rules of its site and the time.
 type standing struct {
 	who     *token.Introspection
-	granted bool // a grant lets the person pass, which is asked for requests that it has let in
+	granted bool         // a grant lets the person pass, which is asked for requests that it has let in
+	book    *policy.Book // the policies that the site names and that are not in the Caddyfile
 }
 
 // observer is an authority that knows what its answers rest on. *authz.Server is one. Others are asked every few
@@ -55,7 +56,7 @@ func (p *Protect) openRequests() *watch.List[credential, standing] {
 	return watch.New(watch.Config[credential, standing]{Ask: p.observe, Changed: p.situation, Now: p.now, After: p.after, Every: p.recheck})
 }
 
-// observe looks the credential of a request up that has passed, and the grant that has let it in.
+// observe looks the credential of a request up that has passed, and the grant and the policies that have let it in.
 func (p *Protect) observe(ctx context.Context, c credential) (s standing, on watch.Basis, err error) {
 	in, err := p.enter(ctx)
 	if err != nil {
@@ -63,6 +64,11 @@ func (p *Protect) observe(ctx context.Context, c credential) (s standing, on wat
 	}
 	defer in.Leave()
 	s.who, on, err = c.observe(ctx, in.Authority)
+	if err == nil && p.binder != nil && in.Policies != nil {
+		var also watch.Basis
+		s.book, also, err = in.Policies.Current(ctx)
+		on = on.And(also)
+	}
 	if err != nil || !c.granted || s.who == nil || s.who.Person == nil || in.Access == nil {
 		return s, on, err
 	}
@@ -118,7 +124,7 @@ var (
 // called before matchers are loaded, which empties their fields.
 func (p *Protect) rulesText(rules *policy.Policy, matchers []byte) string {
 	text, err := json.Marshal([]any{
-		p.Scopes, p.Groups, p.Partitions, p.Level, p.Audience, p.Login, p.Origins, p.Sites, p.Public, p.Need, p.Preflight, p.Session, p.RequestAccess, p.Introspect, p.reach, rules.Text(), string(matchers),
+		p.Scopes, p.Groups, p.Partitions, p.Level, p.Audience, p.Login, p.Origins, p.Sites, p.Public, p.Need, p.Preflight, p.Session, p.RequestAccess, p.Introspect, p.reach, rules.Text(), string(matchers), p.laterPolicies(),
 	})
 	if err != nil {
 		return err.Error() // of Introspect alone
@@ -153,11 +159,15 @@ func (g *passage) finish() {
 // Judge implements watch.Open.
 func (g *passage) Judge(s standing) (ok bool, next time.Time) {
 	p, who, browser := g.protect, s.who, g.credential.site != nil
-	if v, _ := p.decide(g.rules, who, browser); v != allowed && !g.pardoned(s, v) {
+	rules, ok := g.rulesBy(s.book)
+	if !ok {
+		return false, next
+	}
+	if v, _ := p.decide(rules, who, browser); v != allowed && !g.pardoned(rules, s, v) {
 		return false, next
 	}
 	facts := policy.Facts{Who: who, Browser: browser, Now: p.now()}
-	next = policy.Sooner(p.Need.Changes(facts), g.rules.Changes(facts))
+	next = policy.Sooner(p.Need.Changes(facts), rules.Changes(facts))
 	if browser && p.session > 0 {
 		next = policy.Sooner(next, policy.After(facts.Now, who.AuthTime.Add(p.session)))
 	}

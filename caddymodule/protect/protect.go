@@ -133,12 +133,11 @@ type Protect struct {
 	sites    map[string][]*site // by Host header
 	headers  []IdentityHeader
 	guarded  *nameSet
-	public   publicPaths
 	matchers caddyhttp.MatcherSets
-	byPath   bool // the path decides: a request whose path is not canonical is refused
-	open     bool // the matcher leaves paths open
-	accepts  bool // app passwords
-	rules    *policy.Policy
+	open     bool                // the matcher leaves paths open
+	accepts  bool                // app passwords
+	fixed    *ruling             // what decides, by the Caddyfile alone
+	binder   *binder             // nil: all policies that the site names are in the Caddyfile
 	idps     []idp.RequestReader // their headers must not go upstream from other peers either
 	realm    string              // start of every challenge
 	remote   *introspect.Server  // nil: tokens are those of the local authority
@@ -163,6 +162,7 @@ type Entrance struct {
 	Authority authority
 	Parked    parking // nil: no form is kept
 	Access    Access  // nil: nobody can ask for access
+	Policies  library // nil: there are no policies but those of the Caddyfile
 	Pages     *page.Renderer
 	Counter   counter                  // nil: nothing is counted
 	Refusals  *refusals.Recorder       // nil: refusals are logged alone
@@ -196,8 +196,9 @@ type App interface {
 	RequestReaders() []idp.RequestReader
 	// ScopeLevel is the authentication level that a scope needs. 0: any.
 	ScopeLevel(scope string) int
-	// Policy returns the named policy, or nil.
-	Policy(name string) *policy.Policy
+	// UsePolicy returns a policy of the Caddyfile, or nil, and notes that a site names it. Sites do so while they are
+	// provisioned. "": a site that is not worth naming.
+	UsePolicy(name, site, place string) *policy.Policy
 	// Known returns the scopes and groups that the configuration names.
 	Known() (scopes, groups []string)
 	// Guard names the addresses of a site whose root needs credentials, and the place of the protect that says so.
@@ -251,7 +252,7 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 	if p.metadata = a.MCP(); p.MCP != nil {
 		a.AddMCP(p.resourceServer())
 	}
-	if len(p.matchers) == 0 && !p.public.match("/") {
+	if len(p.matchers) == 0 && !p.fixed.public.match("/") {
 		a.Guard(p.Place(), slices.Concat(p.Sites, p.Origins))
 	}
 	return nil
@@ -271,18 +272,18 @@ func (p *Protect) ProvisionIn(ctx caddy.Context, a App) error {
 	if err := p.loadMatchers(ctx); err != nil {
 		return err
 	}
-	if err := p.loadRules(ctx, a.Policy); err != nil {
+	if err := p.loadRules(ctx, a.UsePolicy); err != nil {
 		return err
 	}
 	scopes, groups := a.Known()
 	if p.remote != nil { // the server elsewhere has others
 		scopes, groups = nil, nil
 	}
-	for _, f := range slices.Concat(p.findings(scopes, groups), p.rules.Findings("protect", scopes, groups)) {
+	for _, f := range slices.Concat(p.findings(scopes, groups), p.fixed.rules.Findings("protect", scopes, groups)) {
 		a.Found(f)
 	}
 	p.raiseReach()
-	p.fingerprint = p.rulesText(p.rules, matchers)
+	p.fingerprint = p.rulesText(p.fixed.rules, matchers)
 	a.RegisterRules(p.fingerprint)
 	if p.Login {
 		a.RegisterSite(p.Origins...)
@@ -342,8 +343,7 @@ func (p *Protect) setUp(res *options.Resolver) error {
 		_, p.name, _ = strings.Cut(known[0], "://")
 	}
 	p.guarded = guardedNames(p.headers, p.Assertion)
-	p.public = p.Public
-	p.rules, p.passes = new(policy.Policy), new(atomic.Pointer[passCounter])
+	p.fixed, p.passes = &ruling{rules: new(policy.Policy), public: p.Public}, new(atomic.Pointer[passCounter])
 	p.realm = `Bearer realm="gatehouse"`
 	if p.log == nil {
 		p.log = zap.NewNop()
@@ -435,7 +435,10 @@ func (p *Protect) admit(g *passage) (ok bool) {
 	if p.metadata.Serve(g.ResponseWriter, g.r) {
 		return false
 	}
-	if (len(p.public) > 0 || p.byPath) && !canonicalPath(g.r.URL.EscapedPath()) {
+	if err := p.bind(g); err != nil {
+		return p.answer(g, cannotTell(err))
+	}
+	if (len(g.ruling.public) > 0 || g.ruling.byPath) && !canonicalPath(g.r.URL.EscapedPath()) {
 		return p.answer(g, *malformed("the path is not in its canonical form").by(refusals.PathNotCanonical))
 	}
 	guarded, err := p.guards(g.r)
@@ -450,10 +453,13 @@ func (p *Protect) admit(g *passage) (ok bool) {
 	if p.Login && p.ownPath(g, rec) {
 		return false
 	}
+	if guarded && g.ruling.missing != "" {
+		return p.answer(g, missing(g.ruling.missing))
+	}
 	if p.replay && p.resume(g, rec) {
 		return false
 	}
-	if guarded && !p.public.match(g.r.URL.Path) && !(p.Preflight && isPreflight(g.r)) {
+	if guarded && !g.ruling.public.match(g.r.URL.Path) && !(p.Preflight && isPreflight(g.r)) {
 		return p.judge(g, rec)
 	}
 	if g.kept != "" { // nothing is kept for open paths
@@ -498,7 +504,7 @@ func (p *Protect) judge(g *passage, rec *arrival) (passed bool) {
 		}
 		c.site, c.token = g.site, rec.cookie(g.site.jar, kindSession)
 	}
-	if err := p.selectRules(g); err != nil {
+	if err := p.selectRules(g, g.r); err != nil {
 		return p.answer(g, cannotTell(err))
 	}
 	if p.Shadow != nil {

@@ -27,6 +27,8 @@ type Caller struct {
 	Who     *token.Introspection // nil: a stranger
 	Browser bool                 // signed in at the site, and not by a bearer token
 	Now     time.Time
+	// Policies are those that are not in the Caddyfile. nil: they are not known.
+	Policies library
 }
 
 // Verdict says in a word what becomes of a request.
@@ -71,7 +73,7 @@ func (p *Protect) Rehearse(w http.ResponseWriter, r *http.Request, c Caller, nex
 	q := *p
 	stand := &standIn{who: c.Who}
 	q.enter = func(context.Context) (Entrance, error) {
-		return Entrance{Authority: stand, Assertions: stand, Leave: func() {}}, nil
+		return Entrance{Authority: stand, Assertions: stand, Policies: c.Policies, Leave: func() {}}, nil
 	}
 	q.log, q.now, q.origin = zap.NewNop(), func() time.Time { return c.Now }, func(*http.Request) event.Origin { return event.Self }
 	q.Shadow = nil
@@ -124,7 +126,10 @@ func (p *Protect) Rehearse(w http.ResponseWriter, r *http.Request, c Caller, nex
 	if g.credential.token == "" && (passed || g.who == nil) {
 		facts.Who = nil // the site has not looked at the caller
 	}
-	out.Rules = q.rules.Trace(g.rules, g.selected, g.decision, facts)
+	if g.ruling == nil {
+		g.ruling = q.fixed
+	}
+	out.Rules = g.ruling.rules.Trace(g.rules, g.selected, g.decision, facts)
 	return out, err
 }
 

@@ -111,7 +111,7 @@ func (p *Protect) remoteFindings(warn func(option, reason, mend string)) {
 	if p.Introspect.LongCache() {
 		warn("introspect cache", "revoked tokens pass for longer than a minute", "a cache of 5s spares the server nearly as many requests")
 	}
-	if len(p.Audience) == 0 && len(p.Scopes) == 0 && p.Need.IsEmpty() && p.rules.Empty() {
+	if len(p.Audience) == 0 && len(p.Scopes) == 0 && p.Need.IsEmpty() && p.fixed.rules.Empty() && p.binder == nil {
 		warn("introspect", "every token of the authorization server passes, also those that it has issued for other applications", "name the `audience` or `scopes` that the tokens must have")
 	}
 }

@@ -157,10 +157,10 @@ func keptPurpose(k parked.Key) string { return "kept " + k.Origin + " " + k.ID }
 func (p *Protect) offer(g *passage, rec *arrival, in Entrance, id string) {
 	c := credential{site: g.site, token: rec.cookie(g.site.jar, kindSession)}
 	who, err := c.recheck(g.r.Context(), in.Authority)
-	if err == nil && !p.rules.Empty() {
+	if err == nil {
 		as := g.r.Clone(g.r.Context())
 		as.Method = http.MethodPost
-		g.rules, err = p.rules.Select(as)
+		err = p.selectRules(g, as)
 	}
 	if err != nil {
 		p.answer(g, cannotTell(err))

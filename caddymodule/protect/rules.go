@@ -17,7 +17,7 @@ import (
 // become verdicts and answers.
 
 // loadRules puts the rules of the site together: those of the policies that it names, and its own.
-func (p *Protect) loadRules(ctx caddy.Context, named func(string) *policy.Policy) error {
+func (p *Protect) loadRules(ctx caddy.Context, use usePolicy) error {
 	res := options.NewResolverAt(p.Places)
 	if p.Need.SetUp(res); res.Err() != nil {
 		return fmt.Errorf("protect: need: %w", res.Err())
@@ -25,22 +25,17 @@ func (p *Protect) loadRules(ctx caddy.Context, named func(string) *policy.Policy
 	if err := p.Rules.Provision(ctx, "protect", res); err != nil {
 		return err
 	}
-	var all []*policy.Policy
-	for _, name := range p.Policies {
-		found := named(name)
-		if found == nil {
-			return options.AtPlace(p.Places.Of("protect: policy"), fmt.Errorf("protect: there is no policy %s: write it in the global block, as `policy %s { ... }`", name, name))
-		}
-		all = append(all, found)
-	}
-	p.rules = policy.Join(append(all, &p.Rules)...)
-	p.public = append(slices.Clone(p.public), res.List("public", p.rules.Public, CheckPublic)...)
+	parts := p.gather(p.Policies, &p.Rules, "policy", use)
+	rules := fixedOf(parts)
+	p.fixed = &ruling{rules: rules, public: append(slices.Clone(p.fixed.public), res.List("public", rules.Public, CheckPublic)...), byPath: p.open || rules.ByPath()}
 	if err := res.Err(); err != nil {
 		return fmt.Errorf("protect: policy: %w", err)
 	}
-	p.byPath = p.byPath || p.rules.ByPath()
+	if slices.ContainsFunc(parts, part.isLater) {
+		p.binder = &binder{own: ruling{public: p.fixed.public, byPath: p.fixed.byPath}, parts: parts}
+	}
 	if p.Shadow != nil {
-		if err := p.Shadow.load(ctx, res, named); err != nil {
+		if err := p.Shadow.load(ctx, res, p, use); err != nil {
 			return options.AtPlace(p.Places.Of("protect: shadow"), err)
 		}
 	}
@@ -112,21 +107,24 @@ func (p *Protect) decideBy(need *policy.Need, rules policy.Selection, who *token
 }
 
 // selectRules finds the rules that concern a request.
-func (p *Protect) selectRules(g *passage) (err error) {
-	if p.rules.Empty() {
+func (p *Protect) selectRules(g *passage, r *http.Request) (err error) {
+	if p.binder != nil {
+		g.came = takeSnapshot(r)
+	}
+	if g.ruling.rules.Empty() {
 		return nil
 	}
 	g.selected = true
-	g.rules, err = p.rules.Select(g.r)
+	g.rules, err = g.ruling.rules.Select(r)
 	return err
 }
 
 // closed refuses an open request that a rule refuses to everybody.
 func (p *Protect) closed(g *passage) (refused bool) {
-	if p.rules.Empty() {
+	if g.ruling.rules.Empty() {
 		return false
 	}
-	if err := p.selectRules(g); err != nil {
+	if err := p.selectRules(g, g.r); err != nil {
 		p.answer(g, cannotTell(err))
 		return true
 	}

@@ -177,13 +177,13 @@ func TestRuleErrors(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
 	defer cancel()
-	none := func(string) *policy.Policy { return nil }
+	none := func(string, string, string) *policy.Policy { return nil }
 	for want, p := range map[string]*Protect{
-		"there is no policy staff: write it in the global block": {Policies: []string{"staff"}},
-		"protect: need: level: ":                                 {Need: policy.Need{Level: "9"}},
-		"protect: policy: public: ":                              {Rules: policy.Policy{Public: []string{"/*"}}},
-		"refuses everybody everything":                           {Rules: policy.Policy{Deny: []*policy.Rule{{Name: "x"}}}},
+		"protect: need: level: ":       {Need: policy.Need{Level: "9"}},
+		"protect: policy: public: ":    {Rules: policy.Policy{Public: []string{"/*"}}},
+		"refuses everybody everything": {Rules: policy.Policy{Deny: []*policy.Rule{{Name: "x"}}}},
 	} {
+		p.fixed = new(ruling)
 		if err := p.loadRules(ctx, none); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}

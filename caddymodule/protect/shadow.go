@@ -2,6 +2,7 @@ package protect
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
@@ -24,7 +25,8 @@ type Shadow struct {
 	// The rules. Default: none.
 	Rules policy.Policy `json:"rules,omitzero"`
 
-	rules *policy.Policy
+	fixed  *ruling
+	binder *binder // nil: all policies are in the Caddyfile
 }
 
 // readShadow reads the block:
@@ -50,34 +52,45 @@ func (p *Protect) readShadow(d *caddyfile.Dispenser) error {
 }
 
 // load prepares the rules.
-func (s *Shadow) load(ctx caddy.Context, res *options.Resolver, named func(string) *policy.Policy) error {
+func (s *Shadow) load(ctx caddy.Context, res *options.Resolver, p *Protect, use usePolicy) error {
 	if s.Need.SetUp(res); res.Err() != nil {
 		return fmt.Errorf("protect: shadow: need: %w", res.Err())
 	}
 	if err := s.Rules.Provision(ctx, "protect: shadow", res); err != nil {
 		return err
 	}
-	var all []*policy.Policy
-	for _, name := range s.Policies {
-		found := named(name)
-		if found == nil {
-			return fmt.Errorf("protect: shadow: there is no policy %s: write it in the global block, as `policy %s { ... }`", name, name)
-		}
-		all = append(all, found)
+	parts := p.gather(s.Policies, &s.Rules, "shadow", use)
+	if s.fixed = (&ruling{rules: fixedOf(parts)}); slices.ContainsFunc(parts, part.isLater) {
+		s.binder = &binder{parts: parts}
 	}
-	s.rules = policy.Join(append(all, &s.Rules)...)
 	return nil
 }
 
 // try chooses the shadow rules that concern a request, before it changes on its way. What is returned is called once
 // the request has been decided, with whether it passes.
 func (p *Protect) try(g *passage) func(passed bool) {
-	chosen, err := p.Shadow.rules.Select(g.r)
+	chosen, err := p.Shadow.choose(g)
 	if err != nil {
 		p.log.Warn("shadow rules cannot be tried", zap.Error(err))
 		return func(bool) {}
 	}
 	return func(passed bool) { p.compare(g, chosen, passed) }
+}
+
+func (s *Shadow) choose(g *passage) (out policy.Selection, err error) {
+	now := s.fixed
+	if s.binder != nil {
+		var book *policy.Book
+		if in := g.entrance; in.Policies != nil {
+			if book, _, err = in.Policies.Current(g.r.Context()); err != nil {
+				return out, err
+			}
+		}
+		if now = s.binder.at(book); now.missing != "" {
+			return out, missing(now.missing).cause
+		}
+	}
+	return now.rules.Select(g.r)
 }
 
 // compare decides by the shadow rules and counts, keeps and tells what differs.

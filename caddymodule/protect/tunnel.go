@@ -29,7 +29,9 @@ type passage struct {
 	site       *site
 	credential credential
 	who        *token.Introspection // what the lookup has said. nil: there was none
+	ruling     *ruling              // what decides about it
 	rules      policy.Selection     // that concern the request
+	came       *snapshot            // the request as it came. nil: its rules do not change
 	selected   bool                 // whether rules is known
 	decision   policy.Decision      // which rule let it pass, or what kept it
 	reason     refusals.Reason      // why it was kept. Empty: it was not

@@ -34,6 +34,7 @@ type API struct {
 type apiPath struct {
 	segments []string // {name} is any one segment
 	off      int
+	api      string
 	methods  map[string]rest.Handler
 }
 
@@ -46,7 +47,7 @@ func NewAPI(s *Service, g *rest.Gate, reload func(context.Context) error) *API {
 		i := slices.IndexFunc(a.paths, func(p apiPath) bool { return slices.Equal(p.segments, segments) })
 		if i < 0 {
 			i = len(a.paths)
-			a.paths = append(a.paths, apiPath{segments: segments, off: rt.off, methods: map[string]rest.Handler{}})
+			a.paths = append(a.paths, apiPath{segments: segments, off: rt.off, api: rt.api, methods: map[string]rest.Handler{}})
 		}
 		a.paths[i].methods[rt.Method] = rt.Serve
 	}
@@ -64,7 +65,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name, v := range values {
 		r.SetPathValue(name, v)
 	}
-	a.g.Methods(apiName, func(r *http.Request) error { return a.on(r.Context(), found.off) }, found.methods).ServeHTTP(w, r)
+	a.g.Methods(found.api, func(r *http.Request) error { return a.on(r.Context(), found.off) }, found.methods).ServeHTTP(w, r)
 }
 
 // by is the API client of a request.

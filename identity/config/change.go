@@ -21,7 +21,11 @@ func changes(from, to *Units) []Change {
 	var out []Change
 	for _, un := range table {
 		before := len(out)
-		out = append(out, changesOf(reflect.ValueOf(un.of(from)).Elem(), reflect.ValueOf(un.of(to)).Elem(), un.name)...)
+		if un.name == "policies" {
+			out = append(out, changesOfPolicies(from.Policies, to.Policies)...)
+		} else {
+			out = append(out, changesOf(reflect.ValueOf(un.of(from)).Elem(), reflect.ValueOf(un.of(to)).Elem(), un.name)...)
+		}
 		if un.name == "login_methods" && len(out) == before && !sameSecrets(from, to) {
 			list := encode(from.LoginMethods.LoginMethods) // only secrets differ, which are never read
 			out = append(out, Change{Path: "login_methods.login_methods", From: list, To: list})

@@ -37,6 +37,13 @@ type Config struct {
 	Bootstrap []byte
 	// Mail tells whether e-mails can be sent: some switches are then on unless somebody switches them off.
 	Mail bool
+	// Policies are those that the Caddyfile declares, by their names: shown, never stored, never changed.
+	Policies map[string]FixedPolicy
+	// CheckPolicy returns what is wrong with a policy, in words for the caller of the API, and the member that it is
+	// about. Without it no policy can be stored.
+	CheckPolicy func(name string, p Policy) (path string, err error)
+	// PolicyUsers returns the sites that name a policy. It may be nil.
+	PolicyUsers func(name string) []string
 	// Switches are the values of switches that nobody sets otherwise, by path: "features.sign_up_enabled".
 	Switches map[string]bool
 }

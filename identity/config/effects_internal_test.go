@@ -139,6 +139,7 @@ var about = map[string]string{
 	"email_notifications": "E-mails to persons. `GET`, `POST /api/v2/config/notifications/email`.",
 	"password_policy":     "Rules for new passwords. `GET /api/config`, `POST /api/v2/config/password-policy`.",
 	"profile":             "Required attributes of a person. `GET /api/config`, changed by `POST /api/v2/config`.",
+	"policies":            "Rules that sites share. `GET /api/v2/config/policies`, `GET`, `PUT`, `DELETE …/{name}`, for API clients with `policies`. [api.md](api.md#policies) has examples.",
 	"messages":            "Texts of the pages, by locale. `GET /api/config`, changed by `POST /api/v2/config`.",
 }
 

@@ -15,6 +15,9 @@ var effects = []effect{
 
 	does("custom_messages.default", "Texts of the pages in every language that has none of its own under locales.", "CustomMessages"),
 	does("custom_messages.locales", "Texts of the pages in one language, country or variant.", "CustomMessages"),
+	does("policies{}.allow[].*", "A rule that lets in the callers who meet its needs, at the requests and hours that it names. It means what the same words mean in `allow` of a policy of the Caddyfile: [caddyfile.md](caddyfile.md#policy-allow).", "PolicyOfTheAPIHoldsAtOnce"),
+	does("policies{}.deny[].*", "A rule that refuses, before every rule that lets in: [caddyfile.md](caddyfile.md#policy-deny).", "PolicyOfTheAPIHoldsAtOnce"),
+	does("policies{}.public", "Paths that are open to everybody: /healthz, or /assets/* for all below.", "PolicyOfTheAPIHoldsAtOnce"),
 	does("messages", "Texts of the pages in one language, where custom_messages has none.", "CustomMessages"),
 
 	does("features.accepting_invitation_enabled", "Persons are invited, by command and API, and accept with the link that they get. Off: invitations are refused, and existing links do nothing.", "InvitationSwitch"),

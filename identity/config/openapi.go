@@ -61,6 +61,10 @@ var descriptions = []description{
 	{"GET /api/v2/config/organisations/{organisation-id}/service-providers/{serviceProviderId}", "getServiceProvider", "Reads a service provider", nil, 200, ServiceProvider{}},
 	{"POST /api/v2/config/organisations/{organisation-id}/service-providers/{serviceProviderId}", "updateServiceProvider", "Changes a service provider", ServiceProvider{}, 204, nil},
 	{"POST /api/v2/config/password-policy", "updatePasswordPolicy", "Changes the password policy", PasswordPolicy{}, 204, nil},
+	{"GET /api/v2/config/policies", "getPolicies", "Lists the policies of the Caddyfile and of this API, and the sites that use them", nil, 200, []policyEntry{}},
+	{"GET /api/v2/config/policies/{name}", "getPolicy", "Reads a policy", nil, 200, Policy{}},
+	{"PUT /api/v2/config/policies/{name}", "putPolicy", "Makes or replaces a policy", Policy{}, 204, nil},
+	{"DELETE /api/v2/config/policies/{name}", "deletePolicy", "Removes a policy that no site uses", nil, 204, nil},
 	{"GET /api/v2/config/redirects", "getRedirects", "Reads the redirects unit", nil, 200, Redirects{}},
 	{"POST /api/v2/config/redirects", "updateRedirects", "Changes the redirects unit", Redirects{}, 204, nil},
 	{"GET /api/v2/config/redirects/whitelisted-urls", "getRedirectURLs", "Lists where persons may be sent", nil, 200, []WhitelistedURL{}},
@@ -87,11 +91,14 @@ func Operations() []openapi.Operation {
 			o.Header = []openapi.Param{{Name: "If-Match", Text: "Only when what is there still has this entity tag (RFC 9110)"}}
 			o.Answers = append(o.Answers, openapi.Answer{Status: http.StatusPreconditionFailed, Text: "Somebody else has changed it since"})
 		}
+		if o.ID == "putPolicy" {
+			o.Answers = append(o.Answers, openapi.Answer{Status: http.StatusCreated, Text: "The policy is new"})
+		}
 		out = append(out, o)
 	}
 	for i := range out {
 		o := &out[i]
-		o.Tag = apiName
+		o.Tag = apiOf(o.Path)
 		if strings.HasPrefix(o.Path, "/api/config") {
 			o.Answers = append(o.Answers, openapi.Answer{Status: http.StatusInternalServerError, Text: "The configuration API is switched off, or something went wrong"})
 		} else {

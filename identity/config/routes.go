@@ -12,6 +12,8 @@ type route struct {
 	// off is the status while the configuration API is switched off. (identity service document, "What the service
 	// does")
 	off int
+	// api is the name under which API clients are allowed the operation.
+	api string
 }
 
 // routes are the operations of the package, and those on key pairs.
@@ -50,6 +52,10 @@ func (a *API) routes() []route {
 		{get, "/api/v2/config/organisations/{organisation-id}/service-providers/{serviceProviderId}", v2, a.getServiceProvider},
 		{post, "/api/v2/config/organisations/{organisation-id}/service-providers/{serviceProviderId}", v2, a.postServiceProvider},
 		{post, "/api/v2/config/password-policy", v2, a.postUnit("password_policy")},
+		{get, "/api/v2/config/policies", v2, a.getPolicies},
+		{get, "/api/v2/config/policies/{name}", v2, a.getPolicy},
+		{put, "/api/v2/config/policies/{name}", v2, a.putPolicy},
+		{del, "/api/v2/config/policies/{name}", v2, a.deletePolicy},
 		{get, "/api/v2/config/redirects", v2, a.getUnit("redirects")},
 		{post, "/api/v2/config/redirects", v2, a.postUnit("redirects")},
 		{get, "/api/v2/config/redirects/whitelisted-urls", v2, a.getWhitelist(redirectURLs)},
@@ -60,10 +66,10 @@ func (a *API) routes() []route {
 		{get, "/api/v2/config/ui-extension", v2, a.getUnit("ui_extension")},
 		{post, "/api/v2/config/ui-extension", v2, a.postUnit("ui_extension")},
 	} {
-		out = append(out, route{rest.Route{Method: rt.method, Path: rt.path, Serve: rt.serve}, rt.off})
+		out = append(out, route{rest.Route{Method: rt.method, Path: rt.path, Serve: rt.serve}, rt.off, apiOf(rt.path)})
 	}
 	for _, rt := range a.s.keyPairs.Routes() {
-		out = append(out, route{rt, v2})
+		out = append(out, route{rt, v2, apiName})
 	}
 	return out
 }

@@ -30,6 +30,7 @@ var table = []unit{
 	{"password_policy", func(u *Units) any { return &u.PasswordPolicy }, checkPasswordPolicy},
 	{"profile", func(u *Units) any { return &u.Profile }, checkProfile},
 	{"messages", func(u *Units) any { return &u.Messages }, checkMessages},
+	{"policies", func(u *Units) any { return &u.Policies }, nil},
 }
 
 // Defaults returns the units of a system that was never configured, and sends no e-mail: the switches of the APIs, of

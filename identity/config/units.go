@@ -17,6 +17,7 @@ type Units struct {
 	PasswordPolicy     PasswordPolicy     `json:"password_policy"`
 	Profile            Profile            `json:"profile"`
 	Messages           Messages           `json:"messages" check:"most,200,locale"`
+	Policies           Policies           `json:"policies" check:"most,200,id"`
 }
 
 // Messages maps a locale to the translations of message keys. (identity service document, "Configuration")

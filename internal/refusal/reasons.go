@@ -20,6 +20,7 @@ const (
 	NeedUnmet      Reason = "need_unmet"
 	RuleDenied     Reason = "denied_by_rule"
 	NoRule         Reason = "no_rule_allows"
+	PolicyMissing  Reason = "policy_missing"
 	NotAllowed     Reason = "not_allowed"
 	// NotAnAppPassword is about what is sent by Basic where app passwords are accepted.
 	NotAnAppPassword Reason = "not_an_app_password" //nolint:gosec // no secret
@@ -102,6 +103,7 @@ var meanings = map[Reason]meaning{
 	NeedUnmet:      {"the person or client lacks what the site needs", "Give it to them, or change need at the site."},
 	RuleDenied:     {"a deny rule of the site fits the request", "Change the rule that the detail names."},
 	NoRule:         {"no allow rule of the site fits the request", "Add a rule, or give the person or client what one of the rules needs."},
+	PolicyMissing:  {"the site names a policy that does not exist, so it refuses everybody", "Write the policy in the Caddyfile, or store it by the configuration API. The detail names it."},
 	NotAllowed:     {"the caller has no right to do this", "Give the caller the right, in the configuration."},
 
 	NotAnAppPassword: {"the password that was sent by Basic is no app password", "Make one on the account page Security, for this site, and put it into the program in place of the password."},

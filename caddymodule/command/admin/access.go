@@ -24,7 +24,7 @@ type AccessList struct {
 }
 
 func adminListAccess(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	items, err := i.Access.List(r.Context(), access.Filter{})
+	items, err := i.Access.List(r.Context())
 	return AccessList{items}, err
 }
 

@@ -5,7 +5,7 @@ var Policy = Block{
 	Head: "policy <name>", Open: "policy office",
 	Text: "Rules that several sites share: who may do what, where and when. A site names the policy in `protect { policy … }`, or has rules of its own there. " +
 		"A `deny` rule that fits always wins. Otherwise the first `allow` rule decides whose requests and hours fit and whose needs the person meets, or would meet after a sign-in: then the browser is sent to sign in, or to a second factor. " +
-		"If there are `allow` rules and none fits, the request is refused; without any, the other options of the site decide. Where a rule asks for the path, a request whose path is not canonical is refused.",
+		"If there are `allow` rules and none fits, the request is refused; without any, the other options of the site decide. Where a rule asks for the path, a request whose path is not canonical is refused. A policy can also be stored by the [configuration API](api.md#policies).",
 	Sample: "deny {\n\tmatch path /hr/*\n\tmatch not client_ip 10.0.0.0/8\n\tmessage \"Only from the office network.\"\n}\nallow {\n\tmatch path /admin/*\n\tneed groups admins\n\tneed level 3\n}\nallow {\n\tneed groups staff\n\twhen mon-fri 07:00-19:00 Europe/Amsterdam\n}",
 	Options: []Option{
 		{Word: "allow", Repeats: true, Text: "A rule that lets in. Their order counts.", Blocks: []*Block{&Allow}},
@@ -63,7 +63,7 @@ var (
 		Word: "need", Arguments: ruleNeed.Arguments, Repeats: true, Example: "login\nneed claim department finance",
 		Text: "What is asked of every request, in addition to the options above, as in a [rule](#policy-allow).",
 	}
-	sitePolicy = Option{Word: "policy", Arguments: "<name>…", Text: "The [policies](#policy) whose rules hold here, in this order, before those of the site itself.", Example: "login\npolicy office"}
+	sitePolicy = Option{Word: "policy", Arguments: "<name>…", Text: "The [policies](#policy) whose rules hold here, in this order, before those of the site itself. One that is not in the Caddyfile is looked for in the [configuration API](api.md#policies); while it is nowhere, nobody passes.", Example: "login\npolicy office"}
 	siteAllow  = Option{
 		Word: "allow", Arguments: "{ … }", Repeats: true, Text: "A rule of this site that lets in, as in a [policy](#policy-allow).",
 		Example: "login\nallow {\n\tmatch path /admin/*\n\tneed groups admins\n}\nallow {\n\tmatch not path /admin/*\n}",

@@ -1,0 +1,132 @@
+package caddymodule
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	"github.com/gatehouse-id/gatehouse/caddymodule/policy/stored"
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/internal/near"
+)
+
+// policyUse is a site that names a policy.
+type policyUse struct{ policy, site, place string }
+
+// UsePolicy implements protect.App.
+func (a *App) UsePolicy(name, site, place string) *policy.Policy {
+	found := a.Policies[name]
+	if site == "" {
+		return found
+	}
+	use := policyUse{name, site, place}
+	a.mu.Lock()
+	known := slices.Contains(a.policyUses, use)
+	if !known {
+		a.policyUses = append(a.policyUses, use)
+	}
+	a.mu.Unlock()
+	if found == nil && !known {
+		// The storage may have it, which nobody knows before the start: examinePolicies looks there.
+		finding.Report(a.missingPolicy(use, "the policy %s is not in the Caddyfile: unless the configuration API has it, the site %s refuses everybody"))
+	}
+	return found
+}
+
+// missingPolicy is the finding of a site that names a policy which is not there.
+func (a *App) missingPolicy(u policyUse, reason string) finding.Finding {
+	mend := fmt.Sprintf("write it in the global block, as `policy %s { ... }`, or store it by the configuration API", u.policy)
+	if meant := near.Word(u.policy, slices.Collect(maps.Keys(a.Policies))); meant != "" {
+		mend = fmt.Sprintf("did you mean %q?", meant)
+	}
+	return finding.Finding{Severity: finding.Warning, Place: u.place, Reason: fmt.Sprintf(reason, u.policy, siteOf(u.site)), Mend: mend}
+}
+
+// siteOf is a site without its place.
+func siteOf(user string) string {
+	site, _, _ := strings.Cut(user, " (")
+	return site
+}
+
+// usesOfPolicies returns the sites that name policies.
+func (a *App) usesOfPolicies() []policyUse {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.policyUses)
+}
+
+// policyUsers returns the sites that name a policy, for config.Config.
+func (a *App) policyUsers(name string) (out []string) {
+	for _, use := range a.usesOfPolicies() {
+		if use.policy == name && !slices.Contains(out, use.site) {
+			out = append(out, use.site)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// policyLoader prepares the policies of the configuration API.
+func (a *App) policyLoader() stored.Loader {
+	return stored.Loader{Ctx: a.ctx, CheckPublic: protect.CheckPublic}
+}
+
+// fixedPolicies are the policies of the Caddyfile, as they are written there: Provision resolves their placeholders.
+func (a *App) fixedPolicies() map[string]config.FixedPolicy {
+	out := map[string]config.FixedPolicy{}
+	for name, p := range a.Policies {
+		out[name] = config.FixedPolicy{Place: a.Places.Of("policy " + name), Policy: config.Policy{Deny: shownRules(p.Deny), Allow: shownRules(p.Allow), Public: slices.Clone(p.Public)}}
+	}
+	return out
+}
+
+func shownRules(list []*policy.Rule) (out []config.PolicyRule) {
+	for _, r := range list {
+		n := r.Need
+		shown := config.PolicyRule{
+			Name: r.Name, When: slices.Clone(r.When), Message: r.Message,
+			Need: config.PolicyNeed{
+				Groups: slices.Clone(n.Groups), Scopes: slices.Clone(n.Scopes), MaxAge: string(n.MaxAge), Persons: slices.Clone(n.Persons), Clients: slices.Clone(n.Clients), Providers: slices.Clone(n.Providers),
+			},
+		}
+		if level, err := options.ParseCount(string(n.Level)); err == nil {
+			shown.Need.Level = level
+		}
+		for _, c := range n.Claims {
+			shown.Need.Claims = append(shown.Need.Claims, config.PolicyClaim{Name: c.Name, Values: slices.Clone(c.Values)})
+		}
+		if raw, err := json.Marshal(r.Match); err != nil || json.Unmarshal(raw, &shown.Match) != nil {
+			shown.Match = nil
+		}
+		out = append(out, shown)
+	}
+	return out
+}
+
+// examinePolicies warns of policies that sites name and that are nowhere, and of those of the configuration API that
+// count for nothing.
+func (i *instance) examinePolicies(a *App, units *config.Units, book *policy.Book, found func(finding.Finding)) {
+	warn := func(place, reason, mend string) {
+		found(finding.Finding{Severity: finding.Warning, Place: place, Reason: reason, Mend: mend})
+	}
+	for _, use := range a.usesOfPolicies() {
+		if a.Policies[use.policy] != nil || book.Named(use.policy) != nil {
+			continue
+		}
+		if _, ok := units.Policies[use.policy]; ok {
+			warn(use.place, fmt.Sprintf("the policy %s of the configuration API cannot be used, so the site %s refuses everybody", use.policy, siteOf(use.site)), "store it again by the configuration API: the log says what is wrong")
+			continue
+		}
+		found(a.missingPolicy(use, "the policy %s does not exist: until it does, the site %s refuses everybody"))
+	}
+	overruled := i.config.OverruledPolicies(units)
+	for _, name := range slices.Sorted(maps.Keys(overruled)) {
+		warn(overruled[name], fmt.Sprintf("policy %s: the configuration API has a policy of this name too, which counts for nothing", name), "remove it there, or rename this one")
+	}
+}
