@@ -5,8 +5,10 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/gatehouse-id/gatehouse/identity/access"
 	"github.com/gatehouse-id/gatehouse/identity/api"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/scim"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
@@ -34,7 +36,7 @@ func (i *instance) openAPIs(a *App) error {
 	if err != nil {
 		return err
 	}
-	i.apis = append(i.apis, served)
+	i.apis = append(i.apis, served, access.NewAPI(i.access, access.APIDeps{Gate: i.gate, PartitionOf: person.PartitionOfID, Origin: a.Origin}))
 	persons, err := scim.New(scim.Deps{
 		Identity: i.identity, Issuer: i.issuer.String(), Authorize: i.provisioner(a.Origin), Enabled: i.personAPI, Refusals: i.core.refused, Log: a.log.Named("scim"),
 	})

@@ -23,11 +23,13 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/caddymodule/metrics"
+	"github.com/gatehouse-id/gatehouse/internal/cluster"
 	"github.com/gatehouse-id/gatehouse/internal/decision"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/transfer"
 )
 
 // Two pools hold what outlives a configuration. At a reload the new configuration starts before the old one is cleaned
@@ -140,6 +142,9 @@ func openCore(ctx context.Context, s Storage, keys [][]byte, cost secret.HashCos
 		if err != nil {
 			return nil, err
 		}
+		if err := usable(ctx, store); err != nil {
+			return nil, errors.Join(fmt.Errorf("storage %s: %w", s.Place(), err), store.Close())
+		}
 		return newOpenStore(store, s.Options(), log), nil
 	})
 	if err != nil {
@@ -155,6 +160,18 @@ func openCore(ctx context.Context, s Storage, keys [][]byte, cost secret.HashCos
 		return nil, errors.Join(err, closeErr)
 	}
 	return c, nil
+}
+
+// usable refuses a store with a part of a copy, and one of a newer version.
+func usable(ctx context.Context, store storage.Store) error {
+	if err := store.View(ctx, transfer.Complete); err != nil {
+		return err
+	}
+	_, err := cluster.Identify(ctx, store, time.Now, rand.Reader)
+	if errors.Is(err, storage.ErrFull) { // it is read all the same
+		return nil
+	}
+	return err
 }
 
 func (c *core) openVault(ctx context.Context, sealing [][]byte, cost secret.HashCost, log *zap.Logger) error {

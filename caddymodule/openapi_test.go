@@ -87,7 +87,7 @@ func TestOpenAPIKnowsEveryRoute(t *testing.T) {
 	for path := range doc.Paths {
 		names[pathParameter.ReplaceAllString(path, "{}")] = true
 	}
-	for _, file := range []string{"../identity/config/routes.go", "../identity/keypair/routes.go", "../identity/api/routes.go"} {
+	for _, file := range []string{"../identity/config/routes.go", "../identity/keypair/routes.go", "../identity/api/routes.go", "../identity/access/routes.go"} {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 		if err != nil {
 			t.Fatal(err)

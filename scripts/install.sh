@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need and this machine lacks: a C compiler (the race detector needs one), Chromium, Node.js
-# with npm, Python's requests-oauthlib, Django, Authlib and PyJWT, nginx, HAProxy, PHP with SimpleSAMLphp, and the npm
+# with npm, Python's requests-oauthlib, Django, Authlib and PyJWT, nginx with set_misc, HAProxy, PHP with SimpleSAMLphp, and the npm
 # packages of e2e/node. It installs on Debian and Ubuntu; on other systems it names the missing packages. It needs root or
 # sudo only to install.
 set -euo pipefail
@@ -20,6 +20,7 @@ have npm || missing+=(npm)
 have curl || missing+=(curl ca-certificates)
 have openssl || missing+=(openssl)
 have nginx || [[ -x /usr/sbin/nginx ]] || missing+=(nginx-light)
+[[ -e /usr/lib/nginx/modules/ngx_http_set_misc_module.so ]] || missing+=(libnginx-mod-http-set-misc)
 have haproxy || [[ -x /usr/sbin/haproxy ]] || missing+=(haproxy)
 have php || missing+=(php-cli)
 [[ $(php -m 2>/dev/null) == *mbstring*xml* ]] || missing+=(php-xml php-mbstring)

@@ -87,7 +87,7 @@ type APIClient struct {
 	ID           string          `json:"id"`
 	Secrets      []secret.String `json:"secrets,omitempty"`
 	SecretHashes []string        `json:"secret_hashes,omitempty"`
-	// APIs are some of introspection, configuration, credentials, events, persons, policies.
+	// APIs are some of introspection, configuration, credentials, events, persons, policies, access, access_decisions.
 	APIs      []string `json:"apis,omitempty"`
 	Audiences []string `json:"audiences,omitempty"` // introspects only tokens for these. Default: all
 	// Partitions are the partitions of persons that it is limited to. Default: all

@@ -267,7 +267,7 @@ func (c *Client) checkLimits(p *Problems) {
 }
 
 // apis are the APIs that an API client can be given.
-var apis = []string{"introspection", "configuration", "credentials", "events", "persons", "policies"}
+var apis = []string{"introspection", "configuration", "credentials", "events", "persons", "policies", "access", "access_decisions"}
 
 // Validate returns all that is wrong with an API client, or nil.
 func (c *APIClient) Validate() error {

@@ -117,7 +117,8 @@ type APIClient struct {
 	Secrets []options.Sensitive `json:"secrets,omitempty"`
 	// Secrets as Argon2id or bcrypt PHC strings. Default: none.
 	SecretHashes []options.Sensitive `json:"secret_hashes,omitempty"`
-	// The APIs it may use: introspection, configuration, credentials, events, persons, policies. Default: none.
+	// The APIs it may use: introspection, configuration, credentials, events, persons, policies, access, access_decisions.
+	// Default: none.
 	APIs []string `json:"apis,omitempty"`
 	// It introspects only tokens for these resources (RFC 8707). Default: all.
 	Audiences []string `json:"audiences,omitempty"`

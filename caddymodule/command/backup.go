@@ -12,9 +12,12 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
+	"github.com/gatehouse-id/gatehouse/internal/cluster"
 	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/transfer"
 )
 
 func backupCommand() *cobra.Command {
@@ -63,10 +66,11 @@ func restoreCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore <file>",
 		Short: "Fills an empty storage from a backup, while no server uses it",
-		Long: `Fills the storage directory from a backup. The directory must be empty or missing and no server may use it:
+		Long: `Fills the storage from a backup. Its directory or table must be empty or missing and no server may use it:
 stop the server and move the old directory away first. The storage is that of --config, or
 --storage, or the default directory. Tokens and sessions of the backup are ended, since some of
-them may have been revoked after it was made: everybody signs in again.`,
+them may have been revoked after it was made: everybody signs in again. A storage without a
+directory is not used before the restore has finished; if it is interrupted, run it again.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
@@ -74,10 +78,6 @@ them may have been revoked after it was made: everybody signs in again.`,
 			s, err := storageToRestore(ctx, cmd, dir)
 			if err != nil {
 				return err
-			}
-			restorer, ok := s.(Restorer)
-			if !ok {
-				return fmt.Errorf("storage %s has its own way of restoring", s.Place())
 			}
 			f, err := os.Open(args[0])
 			if err != nil {
@@ -88,7 +88,18 @@ them may have been revoked after it was made: everybody signs in again.`,
 			if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
 				in.size = info.Size()
 			}
-			if err := restorer.Restore(ctx, in, admin.EndOlder(ctx)); err != nil {
+			if restorer, ok := s.(Restorer); ok {
+				end := admin.EndOlder(ctx)
+				err = restorer.Restore(ctx, in, func(tx storage.Tx) error {
+					if err := cluster.Readable(tx); err != nil {
+						return err
+					}
+					return end(tx)
+				})
+			} else {
+				err = restoreRecords(ctx, cmd, s, f)
+			}
+			if err != nil {
 				return err
 			}
 			lines := []string{"restored " + s.Place(), "Older tokens and sessions are ended."}
@@ -103,6 +114,17 @@ them may have been revoked after it was made: everybody signs in again.`,
 	}
 	cmd.Flags().StringVar(&dir, "storage", "", "The storage directory, where --config does not say it")
 	return cmd
+}
+
+// restoreRecords restores into a storage that is not a directory.
+func restoreRecords(ctx context.Context, cmd *cobra.Command, s storageModule, file *os.File) error {
+	to, err := openModule(ctx, s)
+	if err != nil {
+		return err
+	}
+	name := "backup " + filepath.Base(file.Name())
+	_, err = copyRecords(ctx, cmd, &transfer.Copy{From: transfer.FromBackup(file), Name: name, To: to, After: admin.EndOlder(ctx)})
+	return errors.Join(err, to.Close())
 }
 
 // progressReader tells from time to time how much of a file was read.
@@ -129,9 +151,10 @@ type Restorer interface {
 	Restore(ctx context.Context, r io.Reader, after func(storage.Tx) error) error
 }
 
-// storageModule is what every storage module tells of itself.
+// storageModule is what every storage module can do.
 type storageModule interface {
 	Place() string
+	Open(ctx context.Context, log *zap.Logger) (storage.Store, error)
 }
 
 const (
@@ -141,19 +164,26 @@ const (
 
 // storageToRestore finds the storage without starting anything.
 func storageToRestore(ctx caddy.Context, cmd *cobra.Command, dir string) (storageModule, error) {
-	name, section := defaultStorage, json.RawMessage(nil)
 	if dir != "" {
-		raw, err := json.Marshal(map[string]string{"path": dir})
-		if err != nil {
-			return nil, err
-		}
-		section = raw
-	} else {
-		var err error
-		if name, section, err = configuredStorage(cmd); err != nil {
-			return nil, err
-		}
+		return badgerIn(ctx, dir)
 	}
+	_, raw, err := loadConfig(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return configuredStorage(ctx, raw)
+}
+
+// badgerIn is the default storage in a directory.
+func badgerIn(ctx caddy.Context, dir string) (storageModule, error) {
+	raw, err := json.Marshal(map[string]string{"path": dir})
+	if err != nil {
+		return nil, err
+	}
+	return loadStorage(ctx, defaultStorage, raw)
+}
+
+func loadStorage(ctx caddy.Context, name string, section json.RawMessage) (storageModule, error) {
 	mod, err := ctx.LoadModuleByID(storagePrefix+name, section)
 	if err != nil {
 		return nil, err
@@ -165,12 +195,8 @@ func storageToRestore(ctx caddy.Context, cmd *cobra.Command, dir string) (storag
 	return s, nil
 }
 
-// configuredStorage returns the storage module of --config and its options, or the default.
-func configuredStorage(cmd *cobra.Command) (name string, section json.RawMessage, err error) {
-	_, raw, err := loadConfig(cmd)
-	if err != nil {
-		return "", nil, err
-	}
+// configuredStorage returns the storage of a configuration, or the default.
+func configuredStorage(ctx caddy.Context, raw []byte) (storageModule, error) {
 	var config struct {
 		Apps struct {
 			Gatehouse struct {
@@ -180,20 +206,25 @@ func configuredStorage(cmd *cobra.Command) (name string, section json.RawMessage
 	}
 	if len(raw) > 0 {
 		if err := json.Unmarshal(raw, &config); err != nil {
-			return "", nil, err
+			return nil, err
 		}
 	}
-	if section = config.Apps.Gatehouse.Storage; section == nil {
-		return defaultStorage, nil, nil
+	section := config.Apps.Gatehouse.Storage
+	if section == nil {
+		return loadStorage(ctx, defaultStorage, nil)
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(section, &members); err != nil {
-		return "", nil, err
+		return nil, err
 	}
+	var name string
 	if err := json.Unmarshal(members["module"], &name); err != nil {
-		return "", nil, fmt.Errorf("storage: module: %w", err)
+		return nil, fmt.Errorf("storage: module: %w", err)
 	}
 	delete(members, "module") // modules refuse members they do not know
-	section, err = json.Marshal(members)
-	return name, section, err
+	section, err := json.Marshal(members)
+	if err != nil {
+		return nil, err
+	}
+	return loadStorage(ctx, name, section)
 }

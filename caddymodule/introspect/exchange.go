@@ -26,7 +26,7 @@ const (
 
 // exchange asks the server and returns its answer, whose signature has been verified if there has to be one.
 func (s *Server) exchange(ctx context.Context, text string, again bool) (map[string]any, error) {
-	if !s.breaker.allow(s.now()) {
+	if !s.breaker.Allow(s.now()) {
 		return nil, failure("it has not answered several times, and is left alone for some seconds")
 	}
 	select {
@@ -41,7 +41,7 @@ func (s *Server) exchange(ctx context.Context, text string, again bool) (map[str
 		return nil, err
 	}
 	body, answered, err := s.send(req, media)
-	s.breaker.done(s.now(), answered)
+	s.breaker.Done(s.now(), answered)
 	if err != nil {
 		return nil, err
 	}

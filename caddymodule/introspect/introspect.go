@@ -17,6 +17,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/answers"
+	"github.com/gatehouse-id/gatehouse/internal/breaker"
 	"github.com/gatehouse-id/gatehouse/internal/outbound"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -43,7 +44,7 @@ type Server struct {
 	log     *zap.Logger
 	now     func() time.Time
 	random  io.Reader
-	breaker breaker
+	breaker breaker.Breaker
 	keys    keyCache
 	slots   chan struct{} // one for each running request
 	answers *answers.Cache[*answer]
@@ -85,7 +86,7 @@ func newServer(cfg config, same [sha256.Size]byte, log *zap.Logger, now func() t
 		answers: answers.New(nil, kept, (*answer).weigh), limited: answers.New(nil, limits, func(struct{}) int { return 0 }),
 		flights: map[answers.Key]*flight{},
 	}
-	s.breaker.changed = s.breakerChanged
+	s.breaker.Changed = s.breakerChanged
 	s.keys.fetch = s.fetchKeys
 	return s, nil
 }
@@ -103,7 +104,7 @@ func pooled() *http.Client {
 // Close lets go of the connections that nobody uses. Requests that are under way go on.
 func (s *Server) Close() {
 	s.client.CloseIdleConnections()
-	s.breaker.forget()
+	s.breaker.Forget()
 }
 
 // Same tells whether two servers are configured alike, so that the answer of one is that of the other.

@@ -2,9 +2,6 @@ package introspect
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/elliptic"
 	"crypto/rsa"
 	"encoding/json"
 	"net/http"
@@ -14,6 +11,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/gatehouse-id/gatehouse/internal/signature"
 )
 
 const (
@@ -108,26 +107,13 @@ func (c *keyCache) verify(ctx context.Context, now time.Time, signed *jose.JSONW
 func verifyWith(keys []jose.JSONWebKey, signed *jose.JSONWebSignature) ([]byte, bool) {
 	header := signed.Signatures[0].Header
 	for _, k := range keys {
-		if (header.KeyID == "" || k.KeyID == header.KeyID) && (k.Algorithm == "" || k.Algorithm == header.Algorithm) && suits(k.Key, header.Algorithm) {
+		if (header.KeyID == "" || k.KeyID == header.KeyID) && (k.Algorithm == "" || k.Algorithm == header.Algorithm) && signature.Suits(k.Key, header.Algorithm) {
 			if payload, err := signed.Verify(k.Key); err == nil {
 				return payload, true
 			}
 		}
 	}
 	return nil, false
-}
-
-// suits tells whether an algorithm fits the kind of a key.
-func suits(key any, alg string) bool {
-	switch k := key.(type) {
-	case *rsa.PublicKey:
-		return strings.HasPrefix(alg, "RS") || strings.HasPrefix(alg, "PS")
-	case *ecdsa.PublicKey:
-		return map[string]elliptic.Curve{"ES256": elliptic.P256(), "ES384": elliptic.P384(), "ES512": elliptic.P521()}[alg] == k.Curve
-	case ed25519.PublicKey:
-		return alg == string(jose.EdDSA)
-	}
-	return false
 }
 
 // fetchKeys reads the server's JWK set. Keys for other purposes are ignored, as RFC 7517 5 says.

@@ -1,10 +1,11 @@
-// Package access keeps what persons have asked to open, and what operators have granted them for a while. Which
-// requests a grant lets pass, and the pages, do not belong here. (docs/decisions.md#requested-access)
+// Package access keeps what persons have asked to open and what operators have granted them for a while, and serves
+// both as a JSON API. Which requests a grant lets pass, and the pages, do not belong here.
+// (docs/decisions.md#requested-access)
 package access
 
 import (
 	"context"
-	"errors"
+	"encoding/base64"
 	"strings"
 	"time"
 	"unicode"
@@ -38,18 +39,9 @@ const (
 	useDuration = 15 * time.Minute // what one use is
 )
 
-// Errors that tell the caller what to do.
-var (
-	ErrNone    = errors.New("there is no request of this person for this site")
-	ErrOpen    = errors.New("the person has asked already")
-	ErrTooSoon = errors.New("the person has asked a short time ago, or for too many sites")
-	ErrReason  = errors.New("a reason or note has 3 to 300 characters, on one line")
-	ErrTerms   = errors.New("a grant lasts up to 365 days, has up to 1000 uses, and needs one of the two")
-	ErrState   = errors.New("the request is in another state")
-)
-
 // Request is one person's request for one site.
 type Request struct {
+	ID       string    `json:"id"`
 	Person   string    `json:"person_id"`
 	Username string    `json:"username"`
 	Site     string    `json:"site"` // origin
@@ -86,13 +78,26 @@ func New(deps Deps) *Service { return &Service{deps} }
 func request(key string, rec *requestRecord, now time.Time) Request {
 	parts := storage.Parts(key)
 	out := Request{
-		Person: parts[0], Site: parts[1], Username: rec.Username, State: rec.State, Reason: rec.Reason, AskedAt: rec.AskedAt,
+		ID: idOf(key), Person: parts[0], Site: parts[1], Username: rec.Username, State: rec.State, Reason: rec.Reason, AskedAt: rec.AskedAt,
 		Decided: rec.DecidedAt, By: rec.DecidedBy, Note: rec.Note, Ends: rec.Ends, Uses: rec.Uses, Used: rec.Used,
 	}
 	if rec.State == Granted && !rec.holds(now) {
 		out.State = Revoked // it has ended by itself
 	}
 	return out
+}
+
+// idOf names a request in addresses.
+func idOf(key string) string { return base64.RawURLEncoding.EncodeToString([]byte(key)) }
+
+// parseID returns the person and site of an id.
+func parseID(id string) (personID, site string, ok bool) {
+	key, err := base64.RawURLEncoding.Strict().DecodeString(id)
+	parts := storage.Parts(string(key))
+	if err != nil || len(parts) != 2 || storage.Key(parts...) != string(key) {
+		return "", "", false
+	}
+	return parts[0], parts[1], true
 }
 
 // holds tells whether a grant lets its person pass, now or once more.
@@ -178,17 +183,43 @@ func (r *requestRecord) expires() time.Time {
 	return out
 }
 
-// List returns the requests of everybody, those of a person together.
-func (s *Service) List(ctx context.Context) (out []Request, err error) {
-	now := s.deps.Now()
+// Filter says which requests List returns. The zero value: all.
+type Filter struct {
+	Person, Site string // empty: any
+	State        State  // empty: any
+	After        string // the id of the last request of the list before
+	Limit        int    // 0: any number
+	// Sees tells whether the caller may know of a person. nil: of everybody.
+	Sees func(tx storage.Tx, personID string) (bool, error)
+}
+
+// List returns requests, those of a person together.
+func (s *Service) List(ctx context.Context, f Filter) (out []Request, err error) {
+	now, in := s.deps.Now(), storage.Range{}
+	if f.Person != "" {
+		in.Prefix = storage.Prefix(f.Person)
+	}
+	if personID, site, ok := parseID(f.After); ok {
+		in.After = []byte(storage.Key(personID, site))
+	}
 	err = s.deps.Store.View(ctx, func(tx storage.Tx) error {
 		out = []Request{}
-		for e, err := range requests.Scan(tx, storage.Range{}) {
+		for e, err := range requests.Scan(tx, in) {
 			if err != nil {
 				return err
 			}
-			if e.Value.expires().After(now) {
-				out = append(out, request(e.Key, &e.Value, now))
+			r := request(e.Key, &e.Value, now)
+			seen := e.Value.expires().After(now) && (f.Site == "" || r.Site == f.Site) && (f.State == "" || r.State == f.State)
+			if seen && f.Sees != nil {
+				if seen, err = f.Sees(tx, r.Person); err != nil {
+					return err
+				}
+			}
+			if seen {
+				out = append(out, r)
+			}
+			if f.Limit > 0 && len(out) == f.Limit {
+				break
 			}
 		}
 		return nil
@@ -231,6 +262,9 @@ func (s *Service) Revoke(ctx context.Context, personID, site, note string, by ev
 		return nil
 	})
 }
+
+// decision is Refuse or Revoke.
+type decision = func(ctx context.Context, personID, site, note string, by event.Actor) (Request, error)
 
 // decide changes the request of a person, with its event.
 func (s *Service) decide(ctx context.Context, personID, site, note string, kind event.Type, by event.Actor, change func(*requestRecord, time.Time) error) (out Request, err error) {

@@ -100,7 +100,7 @@ func askOnce(t *testing.T) {
 		t.Errorf("operators are told %+v", first)
 	}
 	w.now = w.now.Add(31 * 24 * time.Hour)
-	if list, err := w.List(t.Context()); err != nil || len(list) != 0 {
+	if list, err := w.List(t.Context(), access.Filter{}); err != nil || len(list) != 0 {
 		t.Errorf("after 31 days %d requests are left, %v", len(list), err)
 	}
 }

@@ -2,18 +2,16 @@ package oidc
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/elliptic"
 	"crypto/rsa"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/gatehouse-id/gatehouse/internal/signature"
 )
 
 const (
@@ -95,7 +93,7 @@ func (s keySet) is(other keySet) bool {
 // secret.
 func candidates(keys []jose.JSONWebKey, header jose.Header) (out []jose.JSONWebKey) {
 	for _, k := range keys {
-		if (header.KeyID == "" || k.KeyID == header.KeyID) && (k.Algorithm == "" || k.Algorithm == header.Algorithm) && suits(k.Key, header.Algorithm) {
+		if (header.KeyID == "" || k.KeyID == header.KeyID) && (k.Algorithm == "" || k.Algorithm == header.Algorithm) && signature.Suits(k.Key, header.Algorithm) {
 			out = append(out, k)
 		}
 	}
@@ -103,18 +101,6 @@ func candidates(keys []jose.JSONWebKey, header jose.Header) (out []jose.JSONWebK
 		return nil
 	}
 	return out
-}
-
-func suits(key any, alg string) bool {
-	switch k := key.(type) {
-	case *rsa.PublicKey:
-		return strings.HasPrefix(alg, "RS") || strings.HasPrefix(alg, "PS")
-	case *ecdsa.PublicKey:
-		return map[string]elliptic.Curve{"ES256": elliptic.P256(), "ES384": elliptic.P384(), "ES512": elliptic.P521()}[alg] == k.Curve
-	case ed25519.PublicKey:
-		return alg == string(jose.EdDSA)
-	}
-	return false
 }
 
 func (p *Provider) fetchKeys(ctx context.Context) (keySet, time.Duration, error) {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/breaker"
 )
 
 // skew is the accepted difference between clocks.
@@ -29,7 +30,7 @@ type Provider struct {
 	written    map[string]bool // hosts with ports that appear in the configuration
 	discovered cache[*metadata]
 	keys       cache[keySet]
-	breaker    breaker
+	breaker    breaker.Breaker
 	slots      chan struct{} // one for each running request
 	encrypts   bool          // the provider can encrypt for us, so it reads our keys
 

@@ -19,8 +19,6 @@ const (
 	maxStale  = 24 * time.Hour  // further use while nothing can be fetched
 	again     = time.Minute     // least time between two fetches
 	againDown = 5 * time.Second // the same while there is nothing to use
-	trips     = 5               // failures in a row before the provider counts as down
-	downFor   = 5 * time.Second // how long it is left alone then
 	requests  = 32              // to the provider, in parallel
 	maxBody   = 1 << 20         // bytes of an answer
 	wait      = 5 * time.Second // for one answer
@@ -117,39 +115,6 @@ func (c *cache[T]) start(now time.Time) {
 	c.tried, c.flight = now, flight
 }
 
-// breaker stops requests to a provider that does not answer: people who sign in there get an error at once instead of
-// waiting.
-type breaker struct {
-	mu    sync.Mutex // guards all below
-	fails int        // in a row
-	until time.Time  // time of the next attempt
-}
-
-func (b *breaker) allow(now time.Time) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.fails < trips {
-		return true
-	}
-	if now.Before(b.until) && b.until.Sub(now) <= downFor { // a clock that was set back opens it
-		return false
-	}
-	b.until = now.Add(downFor) // one tries for all
-	return true
-}
-
-func (b *breaker) done(now time.Time, answered bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if answered {
-		b.fails = 0
-		return
-	}
-	if b.fails++; b.fails == trips {
-		b.until = now.Add(downFor)
-	}
-}
-
 // answer is a response of the provider, bounded and of one of the accepted media types.
 type answer struct {
 	status int
@@ -163,7 +128,7 @@ type answer struct {
 func (p *Provider) ask(ctx context.Context, req *http.Request, media ...string) (*answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	if !p.breaker.allow(p.env.Now()) {
+	if !p.breaker.Allow(p.env.Now()) {
 		return nil, errDown
 	}
 	select {
@@ -217,7 +182,7 @@ func (p *Provider) ask(ctx context.Context, req *http.Request, media ...string) 
 // report tells the breaker the outcome. If the person has left, the outcome is unknown.
 func (p *Provider) report(ctx context.Context, answered bool) {
 	if answered || !errors.Is(ctx.Err(), context.Canceled) {
-		p.breaker.done(p.env.Now(), answered)
+		p.breaker.Done(p.env.Now(), answered)
 	}
 }
 

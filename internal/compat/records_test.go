@@ -53,19 +53,21 @@ import (
 	_ "github.com/gatehouse-id/gatehouse/identity/proof"
 	_ "github.com/gatehouse-id/gatehouse/identity/session"
 	_ "github.com/gatehouse-id/gatehouse/identity/stepup"
+	_ "github.com/gatehouse-id/gatehouse/internal/cluster"
 	_ "github.com/gatehouse-id/gatehouse/internal/decision"
 	_ "github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
+	_ "github.com/gatehouse-id/gatehouse/storage/transfer"
 )
 
 // newer are the tables that the version of the test data did not have, gone those that nothing has ever written to.
 var (
 	newer = []string{
 		"authz_app_password", "authz_app_password_of", "authz_app_password_usage",
-		"authz_client_alg", "authz_grants", "authz_logout_queue", "authz_parked_body", "authz_parked_form", "authz_posted", "authz_posted_logout", "authz_tally", "decision_next", "decision_slot",
+		"authz_client_alg", "authz_grants", "authz_logout_queue", "authz_parked_body", "authz_parked_form", "authz_posted", "authz_posted_logout", "authz_tally", "cluster_identity", "decision_next", "decision_slot",
 		"identity_access_request", "identity_configured", "identity_external_stable", "identity_group_step", "identity_partition_group_name",
-		"identity_sessions", "refusal_next", "refusal_slot",
+		"identity_sessions", "refusal_next", "refusal_slot", "storage_copy",
 	}
 	gone = []string{"authz_api_client"}
 )

@@ -5,16 +5,15 @@ package decision
 
 import (
 	"context"
-	"fmt"
 	"hash/maphash"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/ring"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -22,12 +21,9 @@ import (
 const (
 	Kept      = 7 * 24 * time.Hour // how long a decision can be asked for
 	slotCount = 16384              // decisions that are kept at once
-	perSecond = 100                // decisions that are kept in one second
-	maxWaits  = 10 * perSecond     // decisions that wait for storage
 	maxSeen   = 16384              // decisions of this hour that are known to be kept
-	writeWait = 500 * time.Millisecond
-	maxText   = 512 // bytes of a text
-	maxList   = 64  // groups or scopes
+	maxText   = 512                // bytes of a text
+	maxList   = 64                 // groups or scopes
 )
 
 // Decision is what a site has decided about a request, and what its shadow rules would have.
@@ -58,20 +54,13 @@ type Decision struct {
 
 // Recorder keeps decisions. Record never waits for storage, and a nil Recorder keeps nothing.
 type Recorder struct {
-	store storage.Store
-	now   func() time.Time
-	log   *zap.Logger
-	seed  maphash.Seed
-	lost  atomic.Int64
+	ring *ring.Ring[Decision]
+	now  func() time.Time
+	seed maphash.Seed
 
-	mu     sync.Mutex // guards what follows
-	waits  []Decision
-	hour   int64
-	seen   map[uint64]struct{} // of this hour
-	second int64               // that taken is about
-	taken  int
-
-	writing sync.Mutex // held while a batch is written
+	mu   sync.Mutex // guards what follows
+	hour int64
+	seen map[uint64]struct{} // of this hour
 }
 
 // NewRecorder returns a recorder that writes while Run runs. now is the system's if it is nil.
@@ -79,7 +68,10 @@ func NewRecorder(store storage.Store, now func() time.Time, log *zap.Logger) *Re
 	if now == nil {
 		now = time.Now
 	}
-	return &Recorder{store: store, now: now, log: log, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}}
+	return &Recorder{
+		ring: ring.New(store, kept, log.With(zap.String("kind", "decisions of sites"))),
+		now:  now, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{},
+	}
 }
 
 // Record keeps a decision, unless the same caller has got the same one for the same path in this hour.
@@ -87,40 +79,24 @@ func (r *Recorder) Record(d *Decision) {
 	if r == nil {
 		return
 	}
-	now := r.now().UTC()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.isNew(now, d.Site, d.Method, d.Path, d.PersonID, d.ClientID, d.Live, d.Shadow, d.ShadowRule) {
+	if !r.Once(d.Site, d.Method, d.Path, d.PersonID, d.ClientID, d.Live, d.Shadow, d.ShadowRule) {
 		return
 	}
-	if s := now.Unix(); s != r.second {
-		r.second, r.taken = s, 0
-	}
-	if r.taken >= perSecond || len(r.waits) >= maxWaits {
-		r.lost.Add(1)
-		return
-	}
-	r.taken++
 	kept := *d
-	kept.At = now
+	kept.At = r.now().UTC()
 	kept.trim()
-	r.waits = append(r.waits, kept)
+	r.ring.Add(kept.At, kept)
 }
 
-// Once tells whether it has not been asked about these words in this hour.
+// Once tells whether it has not been asked about these words in this hour. Those that are too many are not new.
 func (r *Recorder) Once(words ...string) bool {
 	if r == nil {
 		return false
 	}
-	now := r.now().UTC()
+	hour := r.now().Unix() / 3600
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.isNew(now, words...)
-}
-
-// isNew remembers words until the hour ends. Those that are too many are not new. mu is held.
-func (r *Recorder) isNew(now time.Time, words ...string) bool {
-	if hour := now.Unix() / 3600; hour != r.hour {
+	if hour != r.hour {
 		r.hour = hour
 		clear(r.seen)
 	}
@@ -150,69 +126,18 @@ func (d *Decision) trim() {
 }
 
 // Run writes what waits, until ctx ends, and what waits then.
-func (r *Recorder) Run(ctx context.Context) {
-	tick := time.NewTicker(writeWait)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-			defer cancel()
-			r.flush(last)
-			return
-		case <-tick.C:
-			r.flush(ctx)
-		}
-	}
-}
-
-// flush writes what waits, in one transaction. What cannot be written is lost.
-func (r *Recorder) flush(ctx context.Context) {
-	r.writing.Lock()
-	defer r.writing.Unlock()
-	r.mu.Lock()
-	batch := r.waits
-	r.waits = nil
-	r.mu.Unlock()
-	if len(batch) == 0 {
-		return
-	}
-	err := r.store.Update(ctx, func(tx storage.Tx) error {
-		next, _, err := nexts.Find(tx, "")
-		if err != nil {
-			return err
-		}
-		for _, d := range batch {
-			if err := slots.Put(tx, fmt.Sprintf("%04x", next%slotCount), d, d.At.Add(Kept)); err != nil {
-				return err
-			}
-			next++
-		}
-		return nexts.Put(tx, "", next, time.Time{})
-	})
-	if err != nil {
-		r.lost.Add(int64(len(batch)))
-		r.log.Warn("decisions of sites are not kept", zap.Int("decisions", len(batch)), zap.Error(err))
-	}
-}
+func (r *Recorder) Run(ctx context.Context) { r.ring.Run(ctx) }
 
 // List returns the decisions that are kept and not older than since, and how many were lost since the start.
 func (r *Recorder) List(ctx context.Context, since time.Time) (out []Decision, lost int64, err error) {
-	r.flush(ctx)
 	if oldest := r.now().Add(-Kept); since.Before(oldest) {
 		since = oldest
 	}
-	err = r.store.View(ctx, func(tx storage.Tx) error {
-		out = nil
-		for e, err := range slots.Scan(tx, storage.Range{}) {
-			if err != nil {
-				return err
-			}
-			if !e.Value.At.Before(since) {
-				out = append(out, e.Value)
-			}
+	err = r.ring.Each(ctx, func() { out = nil }, func(d *Decision) bool {
+		if !d.At.Before(since) {
+			out = append(out, *d)
 		}
-		return nil
+		return true
 	})
-	return out, r.lost.Load(), err
+	return out, r.ring.Lost(), err
 }

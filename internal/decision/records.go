@@ -1,9 +1,12 @@
 package decision
 
-import "github.com/gatehouse-id/gatehouse/storage"
-
-// The ring of decisions. Slots are overwritten in order, so that strangers cannot fill a disk.
-var (
-	slots = storage.NewTable[Decision]("decision_slot") // number of the slot -> decision
-	nexts = storage.NewTable[uint64]("decision_next")   // "" -> the number of the next decision
+import (
+	"github.com/gatehouse-id/gatehouse/internal/ring"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
+
+var kept = ring.Tables[Decision]{
+	Slots: storage.NewTable[Decision]("decision_slot"),
+	Next:  storage.NewTable[uint64]("decision_next"),
+	Size:  slotCount, Kept: Kept,
+}

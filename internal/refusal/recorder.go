@@ -5,10 +5,8 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,16 +15,15 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/gatehouse-id/gatehouse/internal/ring"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // Bounds of what is kept. (docs/decisions.md#refusals)
 const (
 	Kept      = 24 * time.Hour // how long a reference can be looked up
-	slotCount = 8192           // refusals that are kept at once
-	perSecond = 100            // refusals that are kept in one second; the rest are counted
-	maxWaits  = 10 * perSecond // refusals that wait for storage
-	writeWait = 500 * time.Millisecond
+	slotCount = ring.Size      // refusals that are kept at once
+	perSecond = ring.PerSecond // refusals that are kept in one second; the rest are counted
 )
 
 // ErrUnknown says that no refusal of the last day has the reference.
@@ -43,21 +40,11 @@ type Counter interface {
 // Recorder keeps refusals for a day. Its methods never wait for storage, except Find, and a nil Recorder
 // writes log lines alone.
 type Recorder struct {
-	store   storage.Store
+	ring    *ring.Ring[Refusal]
 	counter Counter
-	log     *zap.Logger
 	now     func() time.Time
 	random  io.Reader
-
-	lost    atomic.Int64 // neither kept nor waiting
 	persons atomic.Pointer[PersonFunc]
-
-	mu     sync.Mutex // guards what follows
-	waits  []Refusal
-	second int64 // that taken is about
-	taken  int
-
-	writing sync.Mutex // held while a batch is written
 }
 
 // NewRecorder returns a recorder that writes while Run runs. now and random are the system's if they are nil.
@@ -68,7 +55,12 @@ func NewRecorder(store storage.Store, counter Counter, now func() time.Time, ran
 	if random == nil {
 		random = rand.Reader
 	}
-	return &Recorder{store: store, counter: counter, now: now, random: random, log: log}
+	r := &Recorder{
+		ring:    ring.New(store, kept, log.With(zap.String("kind", "references of refusals"))),
+		counter: counter, now: now, random: random,
+	}
+	r.ring.Complete = func(tx storage.Tx, f *Refusal) error { return f.introduce(tx, r.persons.Load()) }
+	return r
 }
 
 // PersonFunc returns username and partition of a person, both empty if there is no such person. The partition is empty
@@ -125,79 +117,17 @@ func (r *Recorder) Refuse(ctx context.Context, log *zap.Logger, f Refusal, cause
 	if r.counter != nil {
 		r.counter.CountRefusal(&f)
 	}
-	if f.Ref == "" || !r.take(f) {
-		r.lost.Add(1)
+	if f.Ref != "" {
+		r.ring.Add(f.At, f)
 	}
 	return f.Ref
 }
 
-// take lets a refusal wait for storage. false: there are too many.
-func (r *Recorder) take(f Refusal) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if s := f.At.Unix(); s != r.second {
-		r.second, r.taken = s, 0
-	}
-	if r.taken >= perSecond || len(r.waits) >= maxWaits {
-		return false
-	}
-	r.taken++
-	r.waits = append(r.waits, f)
-	return true
-}
-
 // Lost is the number of refusals that are not kept, because there were too many in a second or storage failed.
-func (r *Recorder) Lost() int64 { return r.lost.Load() }
+func (r *Recorder) Lost() int64 { return r.ring.Lost() }
 
 // Run writes what waits, until ctx ends, and what waits then.
-func (r *Recorder) Run(ctx context.Context) {
-	tick := time.NewTicker(writeWait)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-			defer cancel()
-			r.flush(last)
-			return
-		case <-tick.C:
-			r.flush(ctx)
-		}
-	}
-}
-
-// flush writes what waits, in one transaction. What cannot be written is lost: a refusal is no reason to stop.
-func (r *Recorder) flush(ctx context.Context) {
-	r.writing.Lock()
-	defer r.writing.Unlock()
-	r.mu.Lock()
-	batch := r.waits
-	r.waits = nil
-	r.mu.Unlock()
-	if len(batch) == 0 {
-		return
-	}
-	err := r.store.Update(ctx, func(tx storage.Tx) error {
-		next, _, err := nexts.Find(tx, "")
-		if err != nil {
-			return err
-		}
-		for _, f := range batch {
-			if err := f.introduce(tx, r.persons.Load()); err != nil {
-				return err
-			}
-			if err := slots.Put(tx, slot(next), f, f.At.Add(Kept)); err != nil {
-				return err
-			}
-			next++
-		}
-		return nexts.Put(tx, "", next, time.Time{})
-	})
-	if err != nil {
-		r.lost.Add(int64(len(batch)))
-		r.log.Warn("references of refusals are not kept", zap.Int("refusals", len(batch)), zap.Error(err))
-	}
-}
+func (r *Recorder) Run(ctx context.Context) { r.ring.Run(ctx) }
 
 // introduce completes what is known of the person.
 func (f *Refusal) introduce(tx storage.Tx, find *PersonFunc) error {
@@ -211,25 +141,15 @@ func (f *Refusal) introduce(tx storage.Tx, find *PersonFunc) error {
 	return err
 }
 
-func slot(n uint64) string { return fmt.Sprintf("%04x", n%slotCount) }
-
 // Find returns the refusal of a reference, or ErrUnknown. Any other error is a failure of storage.
 func (r *Recorder) Find(ctx context.Context, ref string) (Refusal, error) {
-	r.flush(ctx)
 	now := r.now()
 	var found Refusal
-	err := r.store.View(ctx, func(tx storage.Tx) error {
-		found = Refusal{}
-		for e, err := range slots.Scan(tx, storage.Range{}) {
-			if err != nil {
-				return err
-			}
-			if e.Value.Ref == ref && e.Value.At.Add(Kept).After(now) {
-				found = e.Value
-				return nil
-			}
+	err := r.ring.Each(ctx, func() { found = Refusal{} }, func(f *Refusal) bool {
+		if f.Ref == ref && f.At.Add(Kept).After(now) {
+			found = *f
 		}
-		return nil
+		return found.Ref == ""
 	})
 	if err == nil && found.Ref == "" {
 		err = ErrUnknown

@@ -43,6 +43,7 @@ func (*counted) CountCode(*Refusal) {}
 // recorder is a Recorder with a clock of its own.
 type recorder struct {
 	*Recorder
+	store storage.Store
 	time  time.Time
 	count counted
 }
@@ -54,7 +55,7 @@ func newRecorder(t *testing.T) *recorder {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	r := &recorder{time: time.Date(2096, 1, 2, 3, 4, 5, 0, time.UTC)} // the store collects by the system's clock
+	r := &recorder{store: store, time: time.Date(2096, 1, 2, 3, 4, 5, 0, time.UTC)} // the store collects by the system's clock
 	r.Recorder = NewRecorder(storagetest.Twice(store), &r.count, func() time.Time { return r.time }, rand.Reader, zap.NewNop())
 	return r
 }
@@ -110,7 +111,7 @@ func TestFloodOfRefusals(t *testing.T) {
 	for written := perSecond; written < slotCount+1; written++ {
 		if written%perSecond == 0 {
 			r.time = r.time.Add(time.Second)
-			r.flush(t.Context())
+			r.ring.Flush(t.Context())
 		}
 		r.Refuse(t.Context(), zap.NewNop(), denied, nil)
 	}
@@ -120,7 +121,7 @@ func TestFloodOfRefusals(t *testing.T) {
 	n := 0
 	if err := r.store.View(t.Context(), func(tx storage.Tx) error {
 		n = 0
-		for _, err := range slots.Scan(tx, storage.Range{}) {
+		for _, err := range kept.Slots.Scan(tx, storage.Range{}) {
 			if err != nil {
 				return err
 			}
@@ -169,7 +170,7 @@ func TestRefusalsDuringAFailure(t *testing.T) {
 	if ref := r.Refuse(t.Context(), zap.NewNop(), denied, nil); len(ref) != 9 {
 		t.Errorf("Refuse = %q, want a reference", ref)
 	}
-	r.flush(t.Context())
+	r.ring.Flush(t.Context())
 	if r.Lost() != 1 {
 		t.Errorf("Lost() = %d, want 1", r.Lost())
 	}

@@ -1,14 +1,9 @@
 package badgerstore
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
 	"iter"
@@ -19,18 +14,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/gatehouse-id/gatehouse/storage"
-)
-
-// A backup is a line that names its format, the records in the order of their keys, and an end with the number of
-// records and the hash of everything before it, which reveals a cut or damaged stream.
-//
-//	record: 'r', length of the key, length of the stored record (uvarints), key, stored record with expiry and checksum
-//	end:    'e', number of records (8 bytes), SHA-256 of all bytes before this hash
-const backupHead = "gatehouse backup 1\n"
-
-const (
-	backupRecord = 'r'
-	backupEnd    = 'e'
+	"github.com/gatehouse-id/gatehouse/storage/transfer"
 )
 
 // restoring is the directory in which a restore builds the store. Open refuses while it exists.
@@ -39,46 +23,23 @@ const restoring = "RESTORING"
 // Backup implements storage.Backuper. Reads and writes continue meanwhile; disk space of what they replace is kept
 // until it ends. A damaged record ends it with storage.ErrCorrupt.
 func (s *Store) Backup(ctx context.Context, w io.Writer) error {
-	out := bufio.NewWriterSize(w, 64<<10)
-	sum := sha256.New()
-	all := io.MultiWriter(out, sum)
-	if _, err := io.WriteString(all, backupHead); err != nil {
-		return fmt.Errorf("write backup: %w", err)
-	}
-	count := uint64(0)
-	err := s.View(ctx, func(t storage.Tx) error {
-		for rec, err := range t.(*tx).scanStored() {
-			if err == nil && count%256 == 0 {
-				err = ctx.Err()
-			}
-			if err == nil {
-				err = checkRecord(rec.Key, rec.Value)
-			}
-			if err != nil {
-				return err
-			}
-			head := []byte{backupRecord}
-			head = binary.AppendUvarint(head, uint64(len(rec.Key)))
-			head = binary.AppendUvarint(head, uint64(len(rec.Value)))
-			for _, b := range [...][]byte{head, rec.Key, rec.Value} {
-				if _, err := all.Write(b); err != nil {
+	out, err := transfer.NewWriter(w)
+	if err == nil {
+		// A view of this engine runs once, so it can write elsewhere.
+		err = s.View(ctx, func(tx storage.Tx) error {
+			for rec, err := range tx.Scan(storage.Range{}) {
+				if err != nil {
+					return err
+				}
+				if err := out.Add(rec); err != nil {
 					return err
 				}
 			}
-			count++
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("write backup: %w", err)
-	}
-	end := binary.BigEndian.AppendUint64([]byte{backupEnd}, count)
-	_, err = all.Write(end)
-	if err == nil {
-		_, err = out.Write(sum.Sum(nil))
+			return nil
+		})
 	}
 	if err == nil {
-		err = out.Flush()
+		err = out.End()
 	}
 	if err != nil {
 		return fmt.Errorf("write backup: %w", err)
@@ -180,18 +141,24 @@ func restoreInto(ctx context.Context, o Options, work string, r io.Reader, after
 
 // load writes the records of a backup and then requires its end.
 func (s *Store) load(ctx context.Context, r io.Reader) error {
-	in := &backupReader{r: bufio.NewReaderSize(r, 64<<10), sum: sha256.New()}
-	head := make([]byte, len(backupHead))
-	if err := in.read(head); err != nil || string(head) != backupHead {
-		return errors.New("this is not a backup, or of another version")
+	in, err := transfer.NewReader(r)
+	if err != nil {
+		return err
 	}
 	for {
-		batch, last, err := in.batch(int(s.maxSize)/2, s.maxCount/2)
+		batch, last, err := s.batch(in)
 		if err != nil {
 			return err
 		}
 		if len(batch) > 0 {
-			err = s.Update(ctx, func(t storage.Tx) error { return t.(*tx).putStored(batch) })
+			err = s.Update(ctx, func(t storage.Tx) error {
+				for _, rec := range batch {
+					if err := t.Put(rec.Key, rec.Value, rec.Expires); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
 		}
 		if err != nil || last {
 			return err
@@ -199,110 +166,21 @@ func (s *Store) load(ctx context.Context, r io.Reader) error {
 	}
 }
 
-// putStored writes records as another store kept them, with their expiries.
-func (t *tx) putStored(batch []storage.Record) error {
-	for _, rec := range batch {
-		if err := t.write(rec.Key, func() []byte { return rec.Value }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-type backupReader struct {
-	r     *bufio.Reader
-	sum   hash.Hash
-	count uint64
-	prior []byte // the last key: they ascend
-}
-
-var errCut = errors.New("the backup is cut short or damaged")
-
-func (b *backupReader) read(p []byte) error {
-	if _, err := io.ReadFull(b.r, p); err != nil {
-		return cut(err)
-	}
-	_, _ = b.sum.Write(p)
-	return nil
-}
-
-func cut(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errCut
-	}
-	return fmt.Errorf("read the backup: %w", err)
-}
-
-// ReadByte implements io.ByteReader for the uvarints.
-func (b *backupReader) ReadByte() (byte, error) {
-	var p [1]byte
-	err := b.read(p[:])
-	return p[0], err
-}
-
 // batch reads records until they fill a transaction; last is true when the end was reached and is correct.
-func (b *backupReader) batch(size, count int) (batch []storage.Record, last bool, err error) {
+func (s *Store) batch(in *transfer.Reader) (batch []storage.Record, last bool, err error) {
+	size, count := int(s.maxSize)/2, s.maxCount/2
 	for total := 0; total < size && len(batch) < count; {
-		kind, err := b.ReadByte()
-		if err != nil {
-			return nil, false, err
+		rec, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return batch, true, nil
 		}
-		if kind == backupEnd {
-			return batch, true, b.end()
-		}
-		rec, err := b.record(kind)
 		if err != nil {
 			return nil, false, err
 		}
 		batch = append(batch, rec)
-		total += len(rec.Key) + len(rec.Value) + perEntry
+		total += len(rec.Key) + recordHead + len(rec.Value) + perEntry
 	}
 	return batch, false, nil
-}
-
-func (b *backupReader) record(kind byte) (rec storage.Record, err error) {
-	if kind != backupRecord {
-		return rec, errCut
-	}
-	klen, err := binary.ReadUvarint(b)
-	if err != nil {
-		return rec, err
-	}
-	vlen, err := binary.ReadUvarint(b)
-	if err != nil {
-		return rec, err
-	}
-	if klen > storage.MaxKey || vlen < recordHead || vlen > storage.MaxValue+recordHead {
-		return rec, errCut
-	}
-	rec.Key, rec.Value = make([]byte, klen), make([]byte, vlen)
-	if err := errors.Join(b.read(rec.Key), b.read(rec.Value)); err != nil {
-		return rec, errCut
-	}
-	if checkRecord(rec.Key, rec.Value) != nil || b.count > 0 && bytes.Compare(rec.Key, b.prior) <= 0 {
-		return rec, errCut
-	}
-	b.prior = rec.Key
-	b.count++
-	return rec, nil
-}
-
-func (b *backupReader) end() error {
-	var n [8]byte
-	if err := b.read(n[:]); err != nil {
-		return err
-	}
-	want, got := b.sum.Sum(nil), make([]byte, sha256.Size)
-	if err := b.read(got); err != nil {
-		return err
-	}
-	if !bytes.Equal(want, got) || binary.BigEndian.Uint64(n[:]) != b.count {
-		return errCut
-	}
-	if _, err := b.r.ReadByte(); !errors.Is(err, io.EOF) {
-		return errors.New("the backup continues after its end")
-	}
-	return nil
 }
 
 // moveUp moves the finished store to where Open looks. RESTORING is removed last: until then Open refuses.

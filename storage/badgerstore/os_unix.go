@@ -25,8 +25,8 @@ func freeSpace(dir string) (uint64, error) {
 // locksForBadger says that lockDir takes Badger's lock, too.
 const locksForBadger = true
 
-// dirLock reserves a directory for this process: by a file of ours, and by the lock on the directory that programs which
-// know Badger alone ask for.
+// dirLock reserves a directory for this process: by our file, and by the lock that programs which know Badger alone ask
+// for.
 type dirLock struct{ file, dir *os.File }
 
 // lockDir reserves the directory until release.

@@ -2,10 +2,10 @@ package badgerstore
 
 import "time"
 
-// recentSize bounds a generation of recent, in bytes. Tests open thousands of stores in memory, so nothing is set aside.
+// recentSize bounds a generation of recent, in bytes.
 const recentSize = 2 << 20
 
-// perRecent is what an entry takes up beside its key and value, in bytes, rounded up.
+// perRecent is what an entry takes up in addition to its key and value, in bytes, rounded up.
 const perRecent = 128
 
 // recent keeps the records that closures have read or written last, as they are in Badger after the writer's last

@@ -155,7 +155,7 @@ func TestSecondOpener(t *testing.T) {
 	wantKey(t, s, "b", "1")
 }
 
-// A program that knows Badger alone, and one of ours, keep each other out.
+// A program that knows Badger alone and this one keep each other out.
 func TestSecondOpenerThatKnowsBadgerAlone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

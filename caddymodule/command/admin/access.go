@@ -24,7 +24,7 @@ type AccessList struct {
 }
 
 func adminListAccess(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
-	items, err := i.Access.List(r.Context())
+	items, err := i.Access.List(r.Context(), access.Filter{})
 	return AccessList{items}, err
 }
 
