@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	chokeGrants    = []string{"authorization_code", "refresh_token", "client_credentials", "id_token", "implicit", "password", "validate_bearer"}
+	chokeGrants    = []string{"authorization_code", "refresh_token", "client_credentials", "id_token", "implicit", "password", "validate_bearer", "device_code"}
 	chokeScopes    = []string{"a.read", "b.read", "high.read"} // the last one needs level 2
 	chokeResources = []string{"https://one.example.com", "https://two.example.com"}
 )
@@ -54,7 +54,7 @@ func (c *choke) allowed(w wish) bool {
 	case slices.Contains(w.scope, "high.read") && (w.grant == "client_credentials" || w.grant == "password"):
 		return false // there is no person, or none who could be asked to step up
 	}
-	byPerson := w.grant == "authorization_code" || w.grant == "id_token" || w.grant == "implicit" || w.grant == "password"
+	byPerson := w.grant == "authorization_code" || w.grant == "id_token" || w.grant == "implicit" || w.grant == "password" || w.grant == "device_code"
 	return !byPerson || w.provider == "identity"
 }
 
@@ -111,6 +111,16 @@ func (c *choke) try(t failer, w wish) url.Values {
 	case "password":
 		f.Set("username", "demo@example.com")
 		f.Set("password", authztest.Password)
+	case "device_code":
+		answer := c.h.Call("/oauth/device_authorization", "choke", f)
+		if answer.Status >= 500 {
+			t.Fatalf("%+v = %d %s", w, answer.Status, answer.Body)
+		}
+		if answer.Status != http.StatusOK {
+			return url.Values{}
+		}
+		c.h.Browser(authztest.Demo).Decide(answer.Text("user_code"), "allow")
+		f = url.Values{"grant_type": {deviceGrant}, "device_code": {answer.Text("device_code")}}
 	case "validate_bearer":
 		f = url.Values{"grant_type": {validateBearer}, "token": {c.other}}
 	}
@@ -147,7 +157,7 @@ func TestChokePoint(t *testing.T) {
 		if c.has("password") { // never together with a code
 			c.client.Grants = slices.DeleteFunc(c.client.Grants, func(g string) bool { return g == "authorization_code" })
 		}
-		if !c.has("authorization_code") && !c.has("password") {
+		if !c.has("authorization_code") && !c.has("password") && !c.has("device_code") {
 			c.client.Grants = slices.DeleteFunc(c.client.Grants, func(g string) bool { return g == "refresh_token" })
 		}
 		if len(c.client.Grants) == 0 {
@@ -189,7 +199,7 @@ func TestChokePointRestrictions(t *testing.T) {
 			})
 		}, nil},
 		{"scope", func(c *client.Client, _ *wish) { c.Scopes = []string{"openid", "b.read"} }, []string{"validate_bearer"}},
-		{"level", func(_ *client.Client, w *wish) { w.scope = []string{"high.read"} }, []string{"authorization_code", "id_token", "implicit", "refresh_token", "validate_bearer"}},
+		{"level", func(_ *client.Client, w *wish) { w.scope = []string{"high.read"} }, []string{"authorization_code", "id_token", "implicit", "refresh_token", "validate_bearer", "device_code"}},
 		{"resource", func(c *client.Client, _ *wish) { c.Audiences = chokeResources[1:] }, []string{"validate_bearer"}},
 		{"provider", func(_ *client.Client, w *wish) { w.provider = "partner" }, []string{"client_credentials", "refresh_token", "validate_bearer"}},
 		{"disabled", func(c *client.Client, _ *wish) { c.Disabled = true }, nil},
@@ -197,7 +207,7 @@ func TestChokePointRestrictions(t *testing.T) {
 		for _, grant := range chokeGrants {
 			t.Run("peer 66: the restriction of "+tc.name+" for "+grant, func(t *testing.T) {
 				c := &choke{h: h, client: full, other: other}
-				c.client.Grants = []string{"authorization_code", "refresh_token", "client_credentials", "id_token", "implicit", "validate_bearer"}
+				c.client.Grants = []string{"authorization_code", "refresh_token", "client_credentials", "id_token", "implicit", "validate_bearer", "device_code"}
 				if grant == "password" {
 					c.client.Grants = []string{"password", "client_credentials"}
 				}

@@ -30,15 +30,10 @@ var errSignedOut = &login.Refusal{Code: "login_required", Reason: "the sign-in h
 // is consent_required.
 func (s *Server) mustConsent(ctx context.Context, p *pendingRequest, result *login.Result) (ask bool, account string, err error) {
 	covered := false
-	err = s.view(ctx, func(tx storage.Tx) error {
-		subject, err := s.deps.Subjects.Get(tx, result.Subject)
-		if errors.Is(err, storage.ErrNotFound) {
-			return errSignedOut
-		}
-		if err != nil {
+	err = s.view(ctx, func(tx storage.Tx) (err error) {
+		if account, err = s.username(tx, result.Subject); err != nil {
 			return err
 		}
-		account = subject.Username
 		covered, err = consent.Covers(tx, result.Subject, p.client.ID, p.agreed())
 		return err
 	})
@@ -86,6 +81,15 @@ func (s *Server) askConsent(w http.ResponseWriter, r *http.Request, p *pendingRe
 		},
 	})
 	return nil
+}
+
+// username returns the name by which pages address a person, or a *login.Refusal.
+func (s *Server) username(tx storage.Tx, person string) (string, error) {
+	subject, err := s.deps.Subjects.Get(tx, person)
+	if errors.Is(err, storage.ErrNotFound) {
+		return "", errSignedOut
+	}
+	return subject.Username, err
 }
 
 // consentForm binds the form to its request and to the person who was asked.

@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/authz/grant"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 )
@@ -23,6 +22,7 @@ type metadata struct {
 	Revocation            string   `json:"revocation_endpoint"`
 	Introspection         string   `json:"introspection_endpoint"`
 	EndSession            string   `json:"end_session_endpoint"`
+	DeviceAuthorization   string   `json:"device_authorization_endpoint"` // RFC 8628 4
 	Scopes                []string `json:"scopes_supported"`
 	ResponseTypes         []string `json:"response_types_supported"`
 	ResponseModes         []string `json:"response_modes_supported"`
@@ -68,8 +68,9 @@ func (s *Server) metadata() metadata {
 	return metadata{
 		Issuer: s.cfg.Issuer, Authorization: at("/oauth/authorize"), Token: at("/oauth/token"), Userinfo: at("/oauth/userinfo"),
 		JWKS: at("/oauth/jwks"), Revocation: at("/oauth/revoke"), Introspection: at("/oauth/api/v2/token/introspect"), EndSession: at(logoutPath),
-		Scopes: scopes, ResponseTypes: []string{responseCode, responseToken, responseIDToken}, ResponseModes: responseModes,
-		Grants:    slices.Sorted(slices.Values(append(grant.Types(), client.GrantImplicit))),
+		DeviceAuthorization: at("/oauth/device_authorization"),
+		Scopes:              scopes, ResponseTypes: []string{responseCode, responseToken, responseIDToken}, ResponseModes: responseModes,
+		Grants:    slices.Sorted(slices.Values(append(s.grants.Types(), client.GrantImplicit))),
 		ACRValues: []string{token.ACR(1)}, SubjectTypes: []string{client.SubjectPublic, client.SubjectPairwise}, IDTokenAlgs: algs,
 		TokenAuthMethods: methods, TokenAuthAlgs: assertionAlgNames, RevocationAuthAlgs: assertionAlgNames, RevocationAuthMethods: methods, IntrospectionMethods: []string{"client_secret_basic"},
 		Claims: claimsSupported(), ChallengeMethods: []string{"S256"}, Prompts: []string{"none", "login", "consent", "select_account"},

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/authz/device"
 	"github.com/gatehouse-id/gatehouse/authz/grant"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/reply"
@@ -45,12 +46,16 @@ func (s *Server) table() map[string]route {
 		"/oauth/logout":                           {handle: s.handleLogout, methods: both},
 		"/oauth/consent":                          {handle: s.handleConsent, methods: post},
 		"/oauth/site":                             {handle: s.handleSite, methods: view},
+		"/device":                                 {handle: s.devices.HandleEnter, methods: both},
+		"/device/allow":                           {handle: s.devices.HandleAllow, methods: both},
 		"/.well-known/openid-configuration":       {handle: s.handleMetadata, methods: get, machine: true, public: true},
 		"/.well-known/oauth-authorization-server": {handle: s.handleMetadata, methods: get, machine: true, public: true},
 	}
 	for _, version := range []string{"/oauth", "/oauth/v1"} {
 		t[version+"/authorize"] = route{handle: s.handleAuthorize, methods: all}
 		t[version+"/token"] = route{handle: s.grants.HandleToken, methods: post, machine: true, cors: true}
+		t[version+"/device_authorization"] = route{handle: s.devices.HandleBegin, methods: post, machine: true, cors: true}
+		t[version+"/device_authorization/approve"] = route{handle: s.devices.HandleApprove, methods: post, machine: true, cors: true}
 		t[version+"/revoke"] = route{handle: s.grants.HandleRevoke, methods: post, machine: true, cors: true}
 	}
 	return t
@@ -58,7 +63,7 @@ func (s *Server) table() map[string]route {
 
 // Paths are the prefixes of what the server answers.
 func (s *Server) Paths() []string {
-	return []string{"/oauth/", "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server"}
+	return []string{"/oauth/", device.EnterPath, "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server"}
 }
 
 // routes answers the table. A path is compared as it is: without cleaning or redirect, so //oauth/token and the like

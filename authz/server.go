@@ -20,8 +20,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/device"
 	"github.com/gatehouse-id/gatehouse/authz/grant"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/parked"
 	"github.com/gatehouse-id/gatehouse/authz/personal"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
@@ -141,6 +143,7 @@ type Server struct {
 	parked       *parked.Forms
 	personal     *personal.Passwords
 	grants       *grant.Grants
+	devices      *device.Service
 }
 
 // New returns a server for one configuration. Several can share one store, such as during a reload.
@@ -203,6 +206,11 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 	s.grants = grant.New(cfg.Issuer, grant.Deps{
 		Store: deps.Store, Clients: s.clients, Tokens: s.tokens, Visits: s.visits, Personal: s.personal, Subjects: deps.Subjects,
 		Passwords: deps.Passwords, Events: deps.Events, Origin: deps.Origin, Log: deps.Log, Now: deps.Now, Random: deps.Random,
+	})
+	s.devices = device.New(cfg.Issuer, device.Deps{
+		Store: deps.Store, Auth: deps.Auth, Clients: s.clients, Tokens: s.tokens, Grants: s.grants, Events: deps.Events, Pages: deps.Pages,
+		SignedIn: s.checkSignedIn, Username: s.username, FailPage: s.failPage, Admit: deps.Admit, Origin: deps.Origin, Now: deps.Now,
+		Record: func(r *http.Request, err error) { s.record(r, oauth.AsError(err)) }, Random: deps.Random,
 	})
 	s.mux = s.routes()
 	return s, nil

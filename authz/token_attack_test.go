@@ -347,7 +347,7 @@ func TestRequestAttacks(t *testing.T) {
 	attack(t, "attack 54: grant types that are none", func(t *testing.T, h *authztest.Harness) {
 		for _, gt := range []string{
 			"foo", "CLIENT_CREDENTIALS", "client_credentials ", " client_credentials", "implicit", "validate_bearer", "URN:service:oauth2:grant_type:validate_bearer",
-			"urn:ietf:params:oauth:grant-type:device_code",
+			"device_code", "URN:ietf:params:oauth:grant-type:device_code",
 		} {
 			wantError(t, gt, own(h, "grant_type", gt), 400, "unsupported_grant_type")
 		}

@@ -152,7 +152,7 @@ func TestCommands(t *testing.T) {
 		}
 		s.refused("exists already", "", "client", "add", "robot", "--grants", "client_credentials", "--scopes", "x")
 		s.refused("exists already", "", "client", "add", "reports", "--grants", "client_credentials", "--scopes", "x")
-		s.refused("is not known", "", "client", "add", "old", "--grants", "device_code", "--scopes", "x")
+		s.refused("is not known", "", "client", "add", "old", "--grants", "ciba", "--scopes", "x")
 		s.refused("redirect_uris", "", "client", "add", "web", "--grants", "authorization_code", "--scopes", "x", "--redirect-uris", "javascript:alert(1)")
 
 		signer := filepath.Join(t.TempDir(), "signer.json")

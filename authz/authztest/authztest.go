@@ -57,10 +57,12 @@ type Harness struct {
 	deps     authz.Deps
 	dynamic  registry.Providers
 	unlinked func(storage.Tx, login.Unlinked) error
-	log      *syncBuffer
-	watch    *watcher
-	canaries canaries
-	sweep    func(context.Context) (int, error)
+	// addresses says that requests name theirs.
+	addresses bool
+	log       *syncBuffer
+	watch     *watcher
+	canaries  canaries
+	sweep     func(context.Context) (int, error)
 }
 
 // Option changes a harness before it starts.
@@ -81,6 +83,9 @@ func WithProviders(p registry.Providers) Option { return func(h *Harness) { h.dy
 func WithUnlinked(f func(storage.Tx, login.Unlinked) error) Option {
 	return func(h *Harness) { h.unlinked = f }
 }
+
+// WithAddresses lets a request say where it comes from, in the header X-Test-Address.
+func WithAddresses() Option { return func(h *Harness) { h.addresses = true } }
 
 // WithStore uses this store instead of one in memory. The test closes it.
 func WithStore(store storage.Store) Option {
@@ -129,6 +134,9 @@ func (h *Harness) makeDeps() {
 	h.deps = authz.Deps{
 		Store: h.Store, Keys: h.Keys, Keyring: h.Keyring, Hasher: secret.NewHasher(secret.HashCost{MemoryKiB: 64, Iterations: 1, Concurrency: 2}),
 		Auth: h.People, Subjects: h.People, Passwords: h.People, Providers: h.dynamic, Unlinked: h.unlinked, Pages: pages, Log: log, Now: h.Clock.Now,
+	}
+	if h.addresses {
+		h.deps.Origin = func(r *http.Request) event.Origin { return event.Origin{ClientIP: r.Header.Get("X-Test-Address")} }
 	}
 	h.deps.Events = &event.Recorder{Random: randomReader, Now: h.Clock.Now}
 }

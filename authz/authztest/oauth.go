@@ -148,3 +148,24 @@ func (h *Harness) Revoke(client, token string) *Response {
 	h.T.Helper()
 	return h.Call("/oauth/revoke", client, url.Values{"token": {token}})
 }
+
+// Enter opens the page for the codes of devices, signs in if asked, and sends a code. It returns the answer.
+func (b *Browser) Enter(userCode string, headers ...string) *Response {
+	b.h.T.Helper()
+	action, fields := Form(b.Follow("/device").Body)
+	fields.Set("user_code", userCode)
+	return b.Post(action, fields, headers...)
+}
+
+// Decide enters the code of a device, follows to the question, and presses the button allow or deny. It returns the
+// last answer.
+func (b *Browser) Decide(userCode, decision string) *Response {
+	b.h.T.Helper()
+	res := b.follow(b.Enter(userCode))
+	action, fields := Form(res.Body)
+	if !strings.HasPrefix(action, "/device/allow") {
+		return res
+	}
+	fields.Set("decision", decision)
+	return b.follow(b.Post(action, fields))
+}

@@ -24,6 +24,7 @@ const (
 	GrantIDToken           = "id_token" // response_type=id_token; implicit includes it
 	GrantPassword          = "password"
 	GrantValidateBearer    = "validate_bearer" // token server document: "Validate access token"
+	GrantDevice            = "device_code"     // RFC 8628
 )
 
 // Bounds of what is configured.
@@ -199,7 +200,7 @@ func DecodeKeyedHash(text string) ([]byte, error) {
 }
 
 // grantNames are the grants in the order in which messages name them.
-var grantNames = []string{GrantCode, GrantRefreshToken, GrantClientCredentials, GrantIDToken, GrantImplicit, GrantPassword, GrantValidateBearer}
+var grantNames = []string{GrantCode, GrantRefreshToken, GrantClientCredentials, GrantIDToken, GrantImplicit, GrantPassword, GrantValidateBearer, GrantDevice}
 
 func (c *Client) checkGrants(p *Problems) {
 	if len(c.Grants) == 0 {
@@ -207,9 +208,7 @@ func (c *Client) checkGrants(p *Problems) {
 	}
 	for _, g := range c.Grants {
 		switch g {
-		case GrantCode, GrantRefreshToken, GrantClientCredentials, GrantIDToken, GrantImplicit, GrantPassword, GrantValidateBearer:
-		case "device_code":
-			p.Addf("grants: %s is not supported yet", g)
+		case GrantCode, GrantRefreshToken, GrantClientCredentials, GrantIDToken, GrantImplicit, GrantPassword, GrantValidateBearer, GrantDevice:
 		default:
 			p.Addf("grants: %q is none of %s", g, strings.Join(grantNames, ", "))
 		}
@@ -229,7 +228,7 @@ func (c *Client) checkGrants(p *Problems) {
 	if c.HasGrant(GrantPassword) && c.HasGrant(GrantCode) { // docs/decisions.md#password-grant
 		p.Addf("grants: password cannot stand beside authorization_code, which does without the password: keep one of them")
 	}
-	if c.HasGrant(GrantRefreshToken) && !c.HasGrant(GrantCode) && !c.HasGrant(GrantPassword) {
+	if c.HasGrant(GrantRefreshToken) && !c.HasGrant(GrantCode) && !c.HasGrant(GrantPassword) && !c.HasGrant(GrantDevice) {
 		p.Addf("grants: refresh_token needs a grant that gives one: add authorization_code")
 	}
 	if c.HasGrant(GrantCode) && len(c.RedirectURIs) == 0 {

@@ -17,15 +17,15 @@ import (
 // grantClientCredentials gives a client a token of its own. (RFC 6749 4.4) There is no refresh token: the client can
 // ask again.
 func (s *Grants) grantClientCredentials(ctx context.Context, q *Request) (*reply.Token, error) {
-	scope, err := s.clients.ScopesFor(q.client, q.form)
+	scope, err := s.clients.ScopesFor(q.Client, q.Form)
 	if err != nil {
 		return nil, err
 	}
-	i, err := s.IssueOwn(ctx, q.client, scope, q.client.OwnResources(q.form.All("resource")), q.client.Lifetimes.AccessToken, q.from, q.now)
+	i, err := s.IssueOwn(ctx, q.Client, scope, q.Client.OwnResources(q.Form.All("resource")), q.Client.Lifetimes.AccessToken, q.From, q.Now)
 	if err != nil {
 		return nil, err
 	}
-	return s.respond(q.client, i, q.now), nil
+	return s.respond(q.Client, i, q.Now), nil
 }
 
 // IssueOwn stores an access token of the client itself.

@@ -72,15 +72,15 @@ type codeGrant struct {
 
 // grantAuthorizationCode redeems a code. (RFC 6749 4.1.3; RFC 7636 4.6; token server document, "Token endpoint")
 func (s *Grants) grantAuthorizationCode(ctx context.Context, q *Request) (*reply.Token, error) {
-	code := q.form.Get("code")
+	code := q.Form.Get("code")
 	if code == "" {
 		return nil, oauth.InvalidRequest(nil, "code is missing")
 	}
 	if !secret.IsToken(secret.Code, code) {
 		return nil, refuseCode(codeUnknown)
 	}
-	g := &codeGrant{Request: q, key: secret.Hash(code), challenge: challengeOf(q.form.Get("code_verifier")), resources: q.client.OwnResources(q.form.All("resource"))}
-	if err := s.clients.May(q.client, registry.Permission{Resources: g.resources}); err != nil {
+	g := &codeGrant{Request: q, key: secret.Hash(code), challenge: challengeOf(q.Form.Get("code_verifier")), resources: q.Client.OwnResources(q.Form.All("resource"))}
+	if err := s.clients.May(q.Client, registry.Permission{Resources: g.resources}); err != nil {
 		return nil, err
 	}
 	var rec Code
@@ -135,11 +135,11 @@ func (s *Grants) judgeCode(tx storage.Tx, g *codeGrant) (Code, token.Standing, c
 		return rec, token.Standing{}, codeUnknown, err
 	}
 	switch {
-	case rec.ClientID != g.client.ID: // RFC 6749 4.1.3: issued to the authenticated client
+	case rec.ClientID != g.Client.ID: // RFC 6749 4.1.3: issued to the authenticated client
 		return rec, token.Standing{}, codeForeign, nil
 	case rec.Spent: // before the expiry: a replay is one however late
 		return rec, token.Standing{}, codeSpent, nil
-	case !rec.ExpiresAt.After(g.now):
+	case !rec.ExpiresAt.After(g.Now):
 		return rec, token.Standing{}, codeExpired, nil
 	case !g.redirectMatches(&rec) || !g.verifierMatches(&rec):
 		return rec, token.Standing{}, codeMismatch, nil
@@ -151,7 +151,7 @@ func (s *Grants) judgeCode(tx storage.Tx, g *codeGrant) (Code, token.Standing, c
 	if !ok || st.Epochs != rec.Epochs {
 		return rec, st, codeEnded, nil
 	}
-	if live, err := s.hasSession(tx, &rec.SignIn, st.Subject.Epoch, g.now); err != nil || !live {
+	if live, err := s.HasSession(tx, &rec.SignIn, st.Subject.Epoch, g.Now); err != nil || !live {
 		return rec, st, codeEnded, err
 	}
 	if given, err := stillAllowed(tx, st.Client, &rec); err != nil || !given {
@@ -160,9 +160,9 @@ func (s *Grants) judgeCode(tx storage.Tx, g *codeGrant) (Code, token.Standing, c
 	return rec, st, codeGood, nil
 }
 
-// hasSession tells whether the session of a sign-in is live. After a sign-out the client would get tokens of a session
+// HasSession tells whether the session of a sign-in is live. After a sign-out the client would get tokens of a session
 // that has ended, and never hear of its end.
-func (s *Grants) hasSession(tx storage.Tx, si *token.SignIn, epoch int64, now time.Time) (bool, error) {
+func (s *Grants) HasSession(tx storage.Tx, si *token.SignIn, epoch int64, now time.Time) (bool, error) {
 	if si.SessionID == "" {
 		return true, nil
 	}
@@ -184,7 +184,7 @@ func stillAllowed(tx storage.Tx, c *client.Client, rec *Code) (bool, error) {
 // redirectMatches: RFC 6749 4.1.3: identical where the authorization request had one; where it had none, the token
 // request can repeat the registered one, but no other.
 func (g *codeGrant) redirectMatches(rec *Code) bool {
-	sent := g.form.Get("redirect_uri")
+	sent := g.Form.Get("redirect_uri")
 	return sent == rec.RedirectURI || (sent == "" && !rec.RedirectSent)
 }
 
@@ -192,7 +192,7 @@ func (g *codeGrant) redirectMatches(rec *Code) bool {
 // way (RFC 9700 2.1.1), so it is refused too.
 func (g *codeGrant) verifierMatches(rec *Code) bool {
 	if rec.Challenge == "" {
-		return !g.form.Has("code_verifier") && !g.client.Public && !g.client.PKCERequired
+		return !g.Form.Has("code_verifier") && !g.Client.Public && !g.Client.PKCERequired
 	}
 	return subtle.ConstantTimeCompare([]byte(g.challenge), []byte(rec.Challenge)) == 1
 }
@@ -214,36 +214,36 @@ func challengeOf(verifier string) string {
 
 // prepareCode makes the tokens that the code gives.
 func (s *Grants) prepareCode(g *codeGrant, rec *Code) error {
-	scope := g.client.StillAllowed(rec.Scope)
+	scope := g.Client.StillAllowed(rec.Scope)
 	if len(scope) == 0 {
 		return oauth.InvalidScope(nil, "the client may have none of the scopes any more")
 	}
-	resources, err := narrowAudience(g.resources, rec.Resources)
+	resources, err := NarrowAudience(g.resources, rec.Resources)
 	if err != nil {
 		return err
 	}
-	if err := s.clients.May(g.client, registry.Permission{Grant: client.GrantCode, Scope: scope, Provider: rec.Provider, Resources: resources}); err != nil {
+	if err := s.clients.May(g.Client, registry.Permission{Grant: client.GrantCode, Scope: scope, Provider: rec.Provider, Resources: resources}); err != nil {
 		return err
 	}
-	l := g.client.Lifetimes
-	ends := g.now.Add(l.AccessToken)
+	l := g.Client.Lifetimes
+	ends := g.Now.Add(l.AccessToken)
 	// A limited token comes without a refresh token, which would lift the limit. (docs/decisions.md#usage-limits)
-	refreshes := g.client.HasGrant(client.GrantRefreshToken) && s.clients.UsageLimit(scope) == 0
+	refreshes := g.Client.HasGrant(client.GrantRefreshToken) && s.clients.UsageLimit(scope) == 0
 	if refreshes {
-		ends = g.now.Add(l.RefreshChain)
+		ends = g.Now.Add(l.RefreshChain)
 	}
-	if g.grantID, err = s.tokens.NewGrantID(g.now); err != nil {
+	if g.grantID, err = s.tokens.NewGrantID(g.Now); err != nil {
 		return err
 	}
 	g.grant = token.Grant{
 		SignIn: rec.SignIn, Epochs: rec.Epochs, ClientID: rec.ClientID, Scope: scope, Resources: rec.Resources,
-		CreatedAt: g.now, ExpiresAt: ends, Nonce: rec.Nonce, Claims: rec.Claims,
+		CreatedAt: g.Now, ExpiresAt: ends, Nonce: rec.Nonce, Claims: rec.Claims,
 	}
-	if g.access, err = s.tokens.DraftGrantAccess(g.client, g.grantID, &g.grant, scope, resources, EventAccessIssued, g.from, g.now); err != nil {
+	if g.access, err = s.tokens.DraftGrantAccess(g.Client, g.grantID, &g.grant, scope, resources, EventAccessIssued, g.From, g.Now); err != nil {
 		return err
 	}
 	if refreshes {
-		g.refresh, err = s.draftRefresh(g.grantID, &g.grant, scope, l, g.now)
+		g.refresh, err = s.draftRefresh(g.grantID, &g.grant, scope, l, g.Now)
 	}
 	return err
 }
@@ -255,11 +255,11 @@ func (s *Grants) prepareRefusal(g *codeGrant, rec *Code, v codeVerdict) error {
 	if v == codeForeign || v == codeMismatch {
 		kind = eventCodeRefused
 	}
-	e, err := s.deps.Events.New(kind, g.from)
+	e, err := s.deps.Events.New(kind, g.From)
 	if err != nil {
 		return oauth.ServerError(err)
 	}
-	e.PersonID, e.ClientID, e.SessionID, e.Actor = rec.Subject, g.client.ID, rec.SessionID, g.client.ID
+	e.PersonID, e.ClientID, e.SessionID, e.Actor = rec.Subject, g.Client.ID, rec.SessionID, g.Client.ID
 	if reason := codeReasons[v]; reason != nil {
 		e.Reason = reason.Error()
 	}
@@ -268,15 +268,15 @@ func (s *Grants) prepareRefusal(g *codeGrant, rec *Code, v codeVerdict) error {
 }
 
 func (s *Grants) codeAnswer(ctx context.Context, g *codeGrant, st token.Standing) (*reply.Token, error) {
-	answer := s.respond(g.client, g.access, g.now)
+	answer := s.respond(g.Client, g.access, g.Now)
 	if g.refresh != nil {
 		answer.RefreshToken = g.refresh.token
 	}
 	if slices.Contains(g.grant.Scope, client.ScopeOpenID) {
 		id, err := s.tokens.SignIDToken(ctx, token.IDToken{
-			Client: g.client, SignIn: g.grant.SignIn, Subject: st.Subject, Nonce: g.grant.Nonce, Scope: g.grant.Scope, Asked: g.grant.Claims.IDToken,
+			Client: g.Client, SignIn: g.grant.SignIn, Subject: st.Subject, Nonce: g.grant.Nonce, Scope: g.grant.Scope, Asked: g.grant.Claims.IDToken,
 			Access: g.access.Token,
-		}, g.now)
+		}, g.Now)
 		if err != nil {
 			return nil, err
 		}
@@ -319,7 +319,7 @@ func (s *Grants) redeem(tx storage.Tx, g *codeGrant) (codeVerdict, error) {
 	if err := codes.Put(tx, g.key, rec, g.rememberUntil()); err != nil {
 		return v, err
 	}
-	if err := s.tokens.StoreGrant(tx, g.grantID, g.grant, g.client.MaxSessions); err != nil {
+	if err := s.tokens.StoreGrant(tx, g.grantID, g.grant, g.Client.MaxSessions); err != nil {
 		return v, err
 	}
 	if g.refresh != nil {
@@ -327,7 +327,7 @@ func (s *Grants) redeem(tx storage.Tx, g *codeGrant) (codeVerdict, error) {
 			return v, err
 		}
 	}
-	if err := s.visits.Remember(tx, g.client, &g.grant.SignIn, g.grant.Scope, g.now); err != nil {
+	if err := s.visits.Remember(tx, g.Client, &g.grant.SignIn, g.grant.Scope, g.Now); err != nil {
 		return v, err
 	}
 	return v, s.tokens.Issue(tx, g.access)
@@ -335,5 +335,5 @@ func (s *Grants) redeem(tx storage.Tx, g *codeGrant) (codeVerdict, error) {
 
 // rememberUntil returns when a spent code is forgotten.
 func (g *codeGrant) rememberUntil() time.Time {
-	return g.grant.Until(g.now.Add(spentCodeKept)).Add(token.CollectMargin)
+	return g.grant.Until(g.Now.Add(spentCodeKept)).Add(token.CollectMargin)
 }

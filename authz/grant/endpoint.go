@@ -2,8 +2,10 @@ package grant
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,20 +20,26 @@ import (
 
 // Request is a request of the token endpoint, its client authenticated.
 type Request struct {
-	client *client.Client
-	form   oauth.Form
-	from   event.Origin
-	now    time.Time // of the whole request
+	Client *client.Client
+	Form   oauth.Form
+	From   event.Origin
+	Now    time.Time // of the whole request
 }
 
 // grantHandler returns the answer to a request whose client is allowed the grant.
 type grantHandler[B reply.Body] func(*Grants, context.Context, *Request) (B, error)
 
-// tokenGrants is every grant_type that is served, with the grant that the client must have and what answers.
-var tokenGrants = map[string]struct {
+// Answer is a grantHandler of another package. An answer with a Status is written with that instead of 200.
+type Answer func(context.Context, *Request) (reply.Body, error)
+
+// served is one grant_type: the grant that the client must have, and what answers.
+type served struct {
 	grant  string
 	answer grantHandler[reply.Body]
-}{
+}
+
+// tokenGrants is every grant_type of the package. Serve adds those of others.
+var tokenGrants = map[string]served{
 	client.GrantCode:              {client.GrantCode, ofPerson((*Grants).grantAuthorizationCode)},
 	client.GrantRefreshToken:      {client.GrantRefreshToken, ofPerson((*Grants).grantRefresh)},
 	client.GrantClientCredentials: {client.GrantClientCredentials, ofClient((*Grants).grantClientCredentials)},
@@ -54,14 +62,13 @@ func ofPerson[B reply.Body](grant grantHandler[B]) grantHandler[reply.Body] {
 	}
 }
 
-// Types are the grant types served, for the metadata.
-func Types() []string {
-	out := make([]string, 0, len(tokenGrants))
-	for name := range tokenGrants {
-		out = append(out, name)
-	}
-	return out
+// Serve adds a grant_type of another package, for clients with a grant. It must not be called later than New's caller.
+func (s *Grants) Serve(name, grant string, answer Answer) {
+	s.served[name] = served{grant, ofPerson(func(_ *Grants, ctx context.Context, q *Request) (reply.Body, error) { return answer(ctx, q) })}
 }
+
+// Types are the grant types served, for the metadata.
+func (s *Grants) Types() []string { return slices.Collect(maps.Keys(s.served)) }
 
 // HandleToken serves POST /oauth/token (RFC 6749 3.2; token server document, "Token endpoint"). The order is: read the
 // request once, authenticate the client, check that it is allowed the grant, run the grant. Nothing is answered before
@@ -82,18 +89,22 @@ func (s *Grants) HandleToken(w http.ResponseWriter, r *http.Request) error {
 	if name == "" {
 		return oauth.InvalidRequest(nil, "grant_type is missing")
 	}
-	served, ok := tokenGrants[name]
+	served, ok := s.served[name]
 	if !ok {
 		return oauth.UnsupportedGrantType(nil)
 	}
 	if err := s.clients.May(c, registry.Permission{Grant: served.grant}); err != nil {
 		return err
 	}
-	answer, err := served.answer(s, r.Context(), &Request{client: c, form: f, from: s.deps.Origin(r), now: s.now()})
+	answer, err := served.answer(s, r.Context(), &Request{Client: c, Form: f, From: s.deps.Origin(r), Now: s.now()})
 	if err != nil {
 		return err
 	}
-	reply.Write(w, http.StatusOK, answer)
+	status := http.StatusOK
+	if other, ok := answer.(interface{ Status() int }); ok {
+		status = other.Status()
+	}
+	reply.Write(w, status, answer)
 	return nil
 }
 
@@ -108,9 +119,9 @@ func (s *Grants) respond(c *client.Client, i *token.Draft, now time.Time) *reply
 	return t
 }
 
-// narrowAudience returns the resources of a token: the requested ones, or all granted ones if none was requested. If
+// NarrowAudience returns the resources of a token: the requested ones, or all granted ones if none was requested. If
 // the authorization named resources, others are refused. (RFC 8707 2.2)
-func narrowAudience(asked, granted []string) ([]string, error) {
+func NarrowAudience(asked, granted []string) ([]string, error) {
 	if len(asked) == 0 {
 		return granted, nil
 	}

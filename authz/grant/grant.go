@@ -6,6 +6,7 @@ package grant
 import (
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"time"
 
@@ -66,11 +67,15 @@ type Grants struct {
 	tokens   *token.Ledger
 	visits   *visit.Visits
 	personal *personal.Passwords
+	served   map[string]served
 }
 
 // New returns the grants of an issuer.
 func New(issuer string, deps Deps) *Grants {
-	return &Grants{issuer: issuer, deps: deps, clients: deps.Clients, tokens: deps.Tokens, visits: deps.Visits, personal: deps.Personal}
+	return &Grants{
+		issuer: issuer, deps: deps, clients: deps.Clients, tokens: deps.Tokens, visits: deps.Visits, personal: deps.Personal,
+		served: maps.Clone(tokenGrants),
+	}
 }
 
 // update is Store.Update whose failures are 503: nobody knows what was written.

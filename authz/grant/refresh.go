@@ -125,15 +125,15 @@ type outcome struct {
 // grantRefresh rotates a refresh token. (RFC 6749 6; RFC 9700 4.14.2; docs/decisions.md#refresh) A lost answer or a
 // second tab gets the same successor again within the grace period; any other second use ends the grant.
 func (s *Grants) grantRefresh(ctx context.Context, q *Request) (*reply.Token, error) {
-	g := &rotation{Request: q, token: q.form.Get("refresh_token"), resources: q.client.OwnResources(q.form.All("resource"))}
+	g := &rotation{Request: q, token: q.Form.Get("refresh_token"), resources: q.Client.OwnResources(q.Form.All("resource"))}
 	if g.token == "" {
 		return nil, oauth.InvalidRequest(nil, "refresh_token is missing")
 	}
 	var err error
-	if g.asked, err = client.ParseScope(q.form.Get("scope")); err != nil {
+	if g.asked, err = client.ParseScope(q.Form.Get("scope")); err != nil {
 		return nil, oauth.InvalidScope(err, "scope is malformed")
 	}
-	if err := s.clients.May(q.client, registry.Permission{Resources: g.resources}); err != nil {
+	if err := s.clients.May(q.Client, registry.Permission{Resources: g.resources}); err != nil {
 		return nil, err
 	}
 	if !secret.IsToken(secret.RefreshToken, g.token) {
@@ -181,15 +181,15 @@ func refuseRefresh(v refreshVerdict) error {
 // judgeRefresh reads the token on behalf of the client that presents it, and the answer of an earlier rotation if that
 // is to be repeated.
 func (s *Grants) judgeRefresh(tx storage.Tx, g *rotation) (chain, outcome, error) {
-	ch, err := s.readChain(tx, g.key, g.now)
+	ch, err := s.readChain(tx, g.key, g.Now)
 	if err != nil {
 		return ch, outcome{}, err
 	}
-	if ch.verdict != refreshUnknown && ch.rec.ClientID != g.client.ID {
+	if ch.verdict != refreshUnknown && ch.rec.ClientID != g.Client.ID {
 		ch.verdict = refreshUnknown // RFC 6749 6: bound to the client it was issued to
 	}
 	out := outcome{verdict: ch.verdict}
-	if ch.verdict != refreshSpent || g.now.Sub(ch.rec.SpentAt) >= g.client.Lifetimes.RefreshGrace {
+	if ch.verdict != refreshSpent || g.Now.Sub(ch.rec.SpentAt) >= g.Client.Lifetimes.RefreshGrace {
 		return ch, out, nil
 	}
 	next, found, err := refreshes.Find(tx, ch.rec.Successor)
@@ -206,11 +206,11 @@ func (s *Grants) judgeRefresh(tx storage.Tx, g *rotation) (chain, outcome, error
 
 // prepareRotation makes the successor, the access token, the answer and the event of a reuse.
 func (s *Grants) prepareRotation(ctx context.Context, g *rotation, ch *chain) (*reply.Token, error) {
-	e, err := s.deps.Events.New(eventRefreshReused, g.from)
+	e, err := s.deps.Events.New(eventRefreshReused, g.From)
 	if err != nil {
 		return nil, oauth.ServerError(err)
 	}
-	e.PersonID, e.ClientID, e.SessionID, e.Actor = ch.grant.Subject, g.client.ID, ch.grant.SessionID, g.client.ID
+	e.PersonID, e.ClientID, e.SessionID, e.Actor = ch.grant.Subject, g.Client.ID, ch.grant.SessionID, g.Client.ID
 	if g.reuse = e; ch.verdict == refreshSpent {
 		return nil, nil //nolint:nilnil // a reuse has no answer
 	}
@@ -227,27 +227,27 @@ func (s *Grants) prepareRotation(ctx context.Context, g *rotation, ch *chain) (*
 	if s.clients.UsageLimit(scope) > 0 { // a limit that was set since
 		return nil, oauth.InvalidScope(nil, "a scope has a usage limit and is not given by a refresh token")
 	}
-	resources, err := narrowAudience(g.resources, ch.grant.Resources)
+	resources, err := NarrowAudience(g.resources, ch.grant.Resources)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.clients.May(g.client, registry.Permission{Grant: client.GrantRefreshToken, Scope: scope, Provider: ch.grant.Provider, Resources: resources}); err != nil {
+	if err := s.clients.May(g.Client, registry.Permission{Grant: client.GrantRefreshToken, Scope: scope, Provider: ch.grant.Provider, Resources: resources}); err != nil {
 		return nil, err
 	}
-	if g.access, err = s.tokens.DraftGrantAccess(g.client, ch.rec.GrantID, &ch.grant, scope, resources, eventAccessRefreshed, g.from, g.now); err != nil {
+	if g.access, err = s.tokens.DraftGrantAccess(g.Client, ch.rec.GrantID, &ch.grant, scope, resources, eventAccessRefreshed, g.From, g.Now); err != nil {
 		return nil, err
 	}
 	// RFC 6749 6: the new refresh token has the scope of the old one, not the narrower one asked for this access token.
-	if g.next, err = s.draftRefresh(ch.rec.GrantID, &ch.grant, ch.rec.Scope, g.client.Lifetimes, g.now); err != nil {
+	if g.next, err = s.draftRefresh(ch.rec.GrantID, &ch.grant, ch.rec.Scope, g.Client.Lifetimes, g.Now); err != nil {
 		return nil, err
 	}
-	answer := s.respond(g.client, g.access, g.now)
+	answer := s.respond(g.Client, g.access, g.Now)
 	answer.RefreshToken = g.next.token
 	if slices.Contains(scope, client.ScopeOpenID) {
 		// OpenID Connect Core 12.2: the auth_time of the sign-in, and no nonce.
 		answer.IDToken, err = s.tokens.SignIDToken(ctx, token.IDToken{
-			Client: g.client, SignIn: ch.grant.SignIn, Subject: ch.standing.Subject, Scope: scope, Asked: ch.grant.Claims.IDToken, Access: g.access.Token,
-		}, g.now)
+			Client: g.Client, SignIn: ch.grant.SignIn, Subject: ch.standing.Subject, Scope: scope, Asked: ch.grant.Claims.IDToken, Access: g.access.Token,
+		}, g.Now)
 		if err != nil {
 			return nil, err
 		}
@@ -279,7 +279,7 @@ func (g *rotation) open(out outcome) (*reply.Token, error) {
 	if err := json.Unmarshal(body, answer); err != nil {
 		return nil, oauth.ServerError(err)
 	}
-	answer.ExpiresIn = max(0, answer.ExpiresIn-reply.Seconds(g.now.Sub(out.spentAt)))
+	answer.ExpiresIn = max(0, answer.ExpiresIn-reply.Seconds(g.Now.Sub(out.spentAt)))
 	return answer, nil
 }
 
@@ -303,11 +303,11 @@ func (s *Grants) rotate(tx storage.Tx, g *rotation) (outcome, error) {
 		return out, nil
 	}
 	rec := ch.rec
-	rec.SpentAt, rec.Successor = g.now, g.next.key
+	rec.SpentAt, rec.Successor = g.Now, g.next.key
 	if err := refreshes.Put(tx, g.key, rec, rec.ExpiresAt.Add(token.CollectMargin)); err != nil {
 		return out, err
 	}
-	expires := g.now.Add(g.client.Lifetimes.RefreshGrace + token.CollectMargin)
+	expires := g.Now.Add(g.Client.Lifetimes.RefreshGrace + token.CollectMargin)
 	if err := answers.Put(tx, g.key, answerRecord{Sealed: g.sealed}, expires); err != nil {
 		return out, err
 	}

@@ -30,7 +30,7 @@ var errInvalidAccessToken = errors.New("the access token is unknown, expired, re
 // validateBearer tells a resource server what an access token says, and counts it as a use. (token server document,
 // "Custom token validation") It is deprecated there in favour of introspection.
 func (s *Grants) validateBearer(ctx context.Context, q *Request) (*reply.Validation, error) {
-	text := q.form.Get("token")
+	text := q.Form.Get("token")
 	if text == "" {
 		return nil, oauth.InvalidRequest(nil, "token is missing")
 	}
@@ -52,7 +52,7 @@ func (s *Grants) validateBearer(ctx context.Context, q *Request) (*reply.Validat
 		return nil, oauth.InvalidGrant(errInvalidAccessToken, "access token is invalid or expired")
 	}
 	v := &reply.Validation{
-		TokenType: token.TypeBearer, ClientID: in.ClientID, ExpiresIn: reply.Seconds(in.ExpiresAt.Sub(q.now)), Scope: strings.Join(in.Scope, " "),
+		TokenType: token.TypeBearer, ClientID: in.ClientID, ExpiresIn: reply.Seconds(in.ExpiresAt.Sub(q.Now)), Scope: strings.Join(in.Scope, " "),
 		UsageLimit: in.UsageLimit, UsageCount: in.UsageCount,
 	}
 	if in.App != nil {

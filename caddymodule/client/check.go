@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	checkGrant       = options.OneOf("authorization_code", "refresh_token", "client_credentials", "id_token", "implicit", "password", "validate_bearer")
+	checkGrant       = options.OneOf("authorization_code", "refresh_token", "client_credentials", "id_token", "implicit", "password", "validate_bearer", "device_code")
 	checkAuthMethod  = options.OneOf("basic", "post", "private_key_jwt")
 	checkConsent     = options.OneOf("on", "off", "always")
 	checkAlg         = options.OneOf("RS256", "ES256", "EdDSA")

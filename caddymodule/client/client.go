@@ -36,8 +36,9 @@ type Client struct {
 	// What the page after a sign-out loads in a frame; its scheme, host and port are those of a redirect URI. Default:
 	// none.
 	FrontchannelLogoutURI string `json:"frontchannel_logout_uri,omitempty"`
-	// What the client may do: authorization_code, refresh_token, client_credentials, id_token (which signs people in by
-	// an ID token alone), and the deprecated implicit, password and validate_bearer. Default: none.
+	// What the client may do: authorization_code, refresh_token, client_credentials, device_code (for devices without a
+	// browser), id_token (which signs people in by an ID token alone), and the deprecated implicit, password and
+	// validate_bearer. Default: none.
 	Grants []string `json:"grants,omitempty"`
 	// The scopes it may ask for. Default: none.
 	Scopes []string `json:"scopes,omitempty"`

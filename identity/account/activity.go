@@ -122,7 +122,7 @@ func activityIcon(kind string) string {
 	switch group, _, _ := strings.Cut(kind, "."); group {
 	case "login":
 		return "door"
-	case "session":
+	case "session", "device":
 		return "device"
 	case "consent", "token":
 		return "app"

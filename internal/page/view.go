@@ -1,6 +1,8 @@
 package page
 
 import (
+	"time"
+
 	"github.com/gatehouse-id/gatehouse/internal/login"
 )
 
@@ -85,6 +87,18 @@ type Consent struct {
 	Another                 string // same-origin link for somebody else. Empty: none
 	Owner                   string // host of the client's redirect URI
 	Scopes                  []ScopeLine
+}
+
+// Device is the data of device: a person decides about a device that waits. Its form sends csrf and decision: allow or
+// deny.
+type Device struct {
+	Action, CSRF string
+	Account      string // of the person who is asked
+	Another      string // same-origin link for somebody else. Empty: none
+	Code         string // that the device shows
+	Address      string // of the device
+	Time         time.Time
+	Scopes       []ScopeLine
 }
 
 // who is the account that a page is about, and the link for somebody else.

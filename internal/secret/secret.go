@@ -65,6 +65,7 @@ const (
 	SignInTicket Kind = "ghlt_" // of a sign-in by action token
 	MailLink     Kind = "ghml_" // of a link that a person receives by mail
 	AppPassword  Kind = "ghpw_" // that a person has made for a program
+	DeviceCode   Kind = "ghdc_" // of a device that waits for a person
 )
 
 const (

@@ -45,7 +45,7 @@ scopes openid profile email`,
 		},
 		{
 			Word: "grants", Arguments: "<grant>…", Default: "required", Example: "grants authorization_code refresh_token",
-			Text: "What the client may do: `authorization_code`, `refresh_token`, `client_credentials`, `id_token` (sign-in by an ID token alone), and the deprecated `implicit`, `password` and `validate_bearer`.",
+			Text: "What the client may do: `authorization_code`, `refresh_token`, `client_credentials`, `device_code` (televisions and programs without a browser, [device grant](decisions.md#device-grant)), `id_token` (sign-in by an ID token alone), and the deprecated `implicit`, `password` and `validate_bearer`.",
 		},
 		{Word: "scopes", Arguments: "<scope>…", Text: "The scopes that it can ask for.", Example: "scopes openid profile orders.read"},
 		{Word: "default_scopes", Arguments: "<scope>…", Default: "the only one of a client with one scope", Text: "The scopes that it gets when it asks for none. Each is among `scopes`.", Example: "default_scopes openid"},

@@ -1,0 +1,139 @@
+package device
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/reply"
+	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// realm begins each challenge of the endpoint.
+const realm = `Bearer realm="gatehouse"`
+
+// HandleApprove serves POST /oauth/device_authorization/approve?user_code=…: an application of the person approves a
+// device with an access token of the scope ApproveScope. (docs/decisions.md#device-grant) It replaces the pages, so it
+// stands for the same things: the level of the scopes, a provider of the client, and the same bound on entries.
+func (s *Service) HandleApprove(w http.ResponseWriter, r *http.Request) error {
+	result, err := s.approver(r)
+	if err != nil {
+		return err
+	}
+	query, err := oauth.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	typed := query.Get(userCodeParam)
+	if typed == "" {
+		return oauth.InvalidRequest(nil, "user_code is missing")
+	}
+	if err := s.deps.Clients.RefreshProviders(r.Context()); err != nil {
+		return err
+	}
+	key, rec, err := s.lookUp(r, typed, result.SessionID)
+	if err != nil {
+		return err
+	}
+	c, err := s.deps.Clients.Get(r.Context(), rec.ClientID)
+	if errors.Is(err, storage.ErrNotFound) {
+		return noDevice()
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.may(c, &rec, result.Provider); err != nil {
+		return err
+	}
+	if need := s.deps.Clients.ScopeLevel(rec.Scope); result.Level < need {
+		return &oauth.Error{
+			Status: http.StatusForbidden, Code: "insufficient_user_authentication", Description: "a scope needs a higher authentication level",
+			Challenge: realm + `, error="insufficient_user_authentication", acr_values="` + token.ACR(need) + `"`, // RFC 9470 3
+		}
+	}
+	err = s.settle(r.Context(), &answer{key: key, client: c, result: result, allow: true}, s.deps.Origin(r))
+	switch {
+	case errors.As(err, new(*login.Refusal)):
+		return inactive()
+	case errors.Is(err, errUnknown):
+		return noDevice()
+	case err != nil:
+		return err
+	}
+	reply.Headers(w.Header(), -1)
+	w.Header().Del("Content-Type")
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func noDevice() error {
+	return &oauth.Error{Status: http.StatusNotFound, Code: "not_found", Description: "no device waits with this code", Cause: errWrongCode}
+}
+
+func inactive() error {
+	return &oauth.Error{
+		Status: http.StatusUnauthorized, Code: "invalid_token", Description: "the access token is not valid",
+		Challenge: realm + `, error="invalid_token", error_description="the access token is not valid"`,
+	}
+}
+
+// approver returns the sign-in behind the access token of a request.
+func (s *Service) approver(r *http.Request) (*login.Result, error) {
+	headers := r.Header.Values("Authorization")
+	if len(headers) != 1 {
+		return nil, &oauth.Error{Status: http.StatusUnauthorized, Code: "invalid_token", Description: "an access token is required", Challenge: realm}
+	}
+	scheme, text, _ := strings.Cut(headers[0], " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return nil, &oauth.Error{Status: http.StatusUnauthorized, Code: "invalid_token", Description: "an access token is required", Challenge: realm}
+	}
+	in, err := s.deps.Tokens.Introspect(r.Context(), strings.TrimLeft(text, " "))
+	if err != nil {
+		return nil, oauth.StorageError(err)
+	}
+	if !in.Active {
+		return nil, inactive()
+	}
+	if in.Person == nil || in.SessionID == "" || !slices.Contains(in.Scope, ApproveScope) {
+		return nil, &oauth.Error{
+			Status: http.StatusForbidden, Code: "insufficient_scope", Description: "the access token lacks the scope " + ApproveScope,
+			Challenge: realm + `, error="insufficient_scope", scope="` + ApproveScope + `"`,
+		}
+	}
+	return &login.Result{
+		Subject: in.Person.ID, SessionID: in.SessionID, AuthTime: in.AuthTime, Level: in.Level, AMR: in.AMR, Provider: in.Provider, Details: in.Person.Details,
+	}, nil
+}
+
+// lookUp finds the request of a code that was sent, and counts that.
+func (s *Service) lookUp(r *http.Request, typed, session string) (key string, rec requestRecord, err error) {
+	now, hash, tried := s.now(), hashOf(readUserCode(typed)), s.entry(r, session)
+	var wait time.Duration
+	known := false
+	err = s.update(r.Context(), func(tx storage.Tx) (err error) {
+		known = false
+		if wait, err = tried.count(tx, now); err != nil || wait > 0 {
+			return err
+		}
+		key, rec, err = waiting(tx, hash, now)
+		if errors.Is(err, errUnknown) {
+			return nil // counted
+		}
+		known = err == nil
+		return err
+	})
+	switch {
+	case err != nil:
+		return "", rec, err
+	case wait > 0:
+		return "", rec, oauth.TooManyTries(nil, wait)
+	case !known:
+		return "", rec, noDevice()
+	}
+	return key, rec, nil
+}
