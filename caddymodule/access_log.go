@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/device"
 	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
 	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
 )
@@ -16,7 +17,7 @@ import (
 // secretParams are the query parameters whose values give access, or identify a person.
 var secretParams = []string{
 	"code", authz.SiteCodeParam, "id_token_hint", "id_token", "access_token", "refresh_token", "token", actiontoken.TicketParam,
-	"client_secret", "client_assertion", "assertion", "password", "code_verifier",
+	device.UserCodeParam, "client_secret", "client_assertion", "assertion", "password", "code_verifier",
 	"SAMLRequest", "SAMLResponse", "SAMLart",
 }
 

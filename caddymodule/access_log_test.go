@@ -37,6 +37,7 @@ func TestAccessLogHoldsNoSecret(t *testing.T) {
 		"health":               func(r *http.Request) { r.URL.Path, r.URL.RawQuery = "/healthz", "code="+canary },
 		"query-of-a-form":      func(r *http.Request) { r.URL.Path, r.URL.RawQuery = "/oauth/token", "client_secret="+canary },
 		"query-hard-to-decode": func(r *http.Request) { r.URL.Path, r.URL.RawQuery = "/oauth/logout", "id_token_hint="+canary+"&x=%zz" },
+		"code-of-a-device":     func(r *http.Request) { r.URL.Path, r.URL.RawQuery = "/device", "user_code="+canary },
 		"sign-out":             func(r *http.Request) { r.URL.Path, r.URL.RawQuery = "/saml/partner/slo", "SAMLRequest="+canary },
 		"artifact":             func(r *http.Request) { r.URL.Path, r.URL.RawQuery = "/saml/partner/acs", "SAMLart="+canary },
 	} {
@@ -60,7 +61,7 @@ func TestAccessLogHoldsNoSecret(t *testing.T) {
 			t.Errorf("a line says nothing of who sent the request: %s", line)
 		}
 	}
-	if n := strings.Count(string(log), "kept out of the access log"); n != 10 {
-		t.Errorf("%d lines take the place of 10 requests", n)
+	if n := strings.Count(string(log), "kept out of the access log"); n != 11 {
+		t.Errorf("%d lines take the place of 11 requests", n)
 	}
 }

@@ -23,7 +23,7 @@ func TestClientLibraries(t *testing.T) {
 			"openid-client", "shop",
 			[]string{"node", "node/openid-client.mjs"},
 			true,
-			"discovery code userinfo introspect refresh introspect_revoked refresh_revoked client_credentials logout_url",
+			"discovery code userinfo introspect refresh introspect_revoked refresh_revoked client_credentials device logout_url",
 		},
 		{"passport-openidconnect", "passport", []string{"node", "node/passport-openidconnect.mjs"}, false, "redirect callback replay"},
 		{"requests-oauthlib", "shop", []string{"/usr/bin/python3", "python/requests_oauthlib_driver.py"}, true, "code userinfo refresh client_credentials"},
@@ -74,6 +74,10 @@ func drive(t *testing.T, client string, consents bool, command []string) string 
 			if _, err := in.Write([]byte(b.location() + "\n")); err != nil {
 				t.Fatal(err)
 			}
+		case "device":
+			b.open(rest)
+			b.click("form[action='/device'] button")
+			b.click("button[value=allow]")
 		case "secret":
 			s.secret("token at "+command[1], rest)
 		case "ok":

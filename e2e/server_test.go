@@ -87,7 +87,7 @@ var config = template.Must(template.New("Caddyfile").Parse(`{
 			secret {env.TEST_SHOP_SECRET}
 			redirect_uris {{.S.Callback}}
 			post_logout_redirect_uris {{.S.Callback}}/bye
-			grants authorization_code refresh_token client_credentials
+			grants authorization_code refresh_token client_credentials device_code
 			scopes openid profile email {{.Scope}}
 			default_scopes {{.Scope}}
 		}

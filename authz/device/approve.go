@@ -29,7 +29,7 @@ func (s *Service) HandleApprove(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	typed := query.Get(userCodeParam)
+	typed := query.Get(UserCodeParam)
 	if typed == "" {
 		return oauth.InvalidRequest(nil, "user_code is missing")
 	}

@@ -99,7 +99,7 @@ func (s *Service) HandleBegin(w http.ResponseWriter, r *http.Request) error {
 	shown = showUserCode(shown)
 	reply.Write(w, http.StatusOK, begunReply{
 		DeviceCode: code, UserCode: shown, VerificationURI: s.issuer + EnterPath,
-		VerificationURIComplete: s.issuer + EnterPath + "?" + url.Values{userCodeParam: {shown}}.Encode(),
+		VerificationURIComplete: s.issuer + EnterPath + "?" + url.Values{UserCodeParam: {shown}}.Encode(),
 		ExpiresIn:               reply.Seconds(lifetime), Interval: firstInterval,
 	})
 	return nil

@@ -17,10 +17,10 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-const (
-	userCodeParam = "user_code"
-	flowParam     = "flow"
-)
+// UserCodeParam carries the code that a device shows.
+const UserCodeParam = "user_code"
+
+const flowParam = "flow"
 
 // HandleEnter serves GET and POST /device, where a person enters the code of a device. (RFC 8628 3.3) A code in the
 // address (verification_uri_complete) fills in the form and is not looked at before the person sends it.
@@ -32,9 +32,9 @@ func (s *Service) HandleEnter(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	code, back := showUserCode(readUserCode(query.Get(userCodeParam))), EnterPath
+	code, back := showUserCode(readUserCode(query.Get(UserCodeParam))), EnterPath
 	if code != "" {
-		back += "?" + url.Values{userCodeParam: {code}}.Encode()
+		back += "?" + url.Values{UserCodeParam: {code}}.Encode()
 	}
 	result, err := s.deps.Auth.Authenticate(w, r, login.Demand{MaxAge: freshness, Return: back})
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *Service) showForm(w http.ResponseWriter, r *http.Request, result *login
 	if err != nil {
 		return err
 	}
-	field := page.Field{Name: userCodeParam, Type: "code", InputMode: "text", Label: "device_code.label", Value: value, Required: true}
+	field := page.Field{Name: UserCodeParam, Type: "code", InputMode: "text", Label: "device_code.label", Value: value, Required: true}
 	view := page.View{Template: "form", Status: http.StatusOK}
 	switch {
 	case form.Wait > 0:
@@ -96,7 +96,7 @@ func (s *Service) enter(w http.ResponseWriter, r *http.Request) error {
 	if err := s.deps.Pages.CheckPost(r, browser, enterForm(current.Subject)); err != nil {
 		return s.refuseForm(w, r, err)
 	}
-	typed := r.PostForm.Get(userCodeParam)
+	typed := r.PostForm.Get(UserCodeParam)
 	if typed == "" {
 		return s.showForm(w, r, current, page.Form{Problem: "problem.code_missing"}, "")
 	}

@@ -50,6 +50,7 @@ let tokens = await step('code', async () => {
 	return remember(t);
 });
 if (!tokens) process.exit(1);
+const subject = tokens.claims().sub;
 
 await step('userinfo', async () => {
 	const info = await oidc.fetchUserInfo(client, tokens.access_token, tokens.claims().sub);
@@ -75,6 +76,12 @@ await step('refresh_revoked', async () => {
 });
 await step('client_credentials', async () => {
 	remember(await oidc.clientCredentialsGrant(client, { scope: env.SCOPE.split(' ').at(-1) }));
+});
+await step('device', async () => {
+	const begun = await oidc.initiateDeviceAuthorization(client, { scope: env.SCOPE });
+	console.log('device ' + begun.verification_uri_complete);
+	const t = remember(await oidc.pollDeviceAuthorizationGrant(client, begun));
+	expect(t.claims().sub === subject && t.refresh_token, 'tokens of the person who allowed it');
 });
 await step('logout_url', async () => {
 	expect(oidc.buildEndSessionUrl(client, { id_token_hint: tokens.id_token }).origin === new URL(env.ISSUER).origin, 'the end-session endpoint at the issuer');
