@@ -152,46 +152,50 @@ func TestAppPasswordSaysWhoseItIs(t *testing.T) {
 // resource server that does not name one of its sites does not learn that it is one.
 func TestAppPasswordOpensNoOtherDoor(t *testing.T) {
 	t.Parallel()
-	h := newAppPasswords(t)
-	text := mustMake(t, h, nil)
-	if res := h.Get("/oauth/userinfo", "Authorization", "Bearer "+text); res.Status != http.StatusUnauthorized {
-		t.Errorf("userinfo = %d, want 401", res.Status)
-	}
-	if res := h.Validate(text); res.Status == http.StatusOK {
-		t.Errorf("validate_bearer = %d %s, want a refusal", res.Status, res.Body)
-	}
-	h.Revoke("shop", text)
-	ask := func(as string) string {
-		return h.Do(http.MethodPost, "/oauth/api/v2/token/introspect", "token="+text,
-			append(authztest.Basic(as, authztest.Secret(as)), "Content-Type", "application/x-www-form-urlencoded")...).Body
-	}
-	for _, as := range []string{"ops", "narrow"} {
-		if got := ask(as); got != `{"active":false}` {
-			t.Errorf("introspection by %s = %s, want inactive", as, got)
+	t.Run("attack 366: an app password where only tokens are taken", func(t *testing.T) {
+		t.Parallel()
+		h := newAppPasswords(t)
+		text := mustMake(t, h, nil)
+		if res := h.Get("/oauth/userinfo", "Authorization", "Bearer "+text); res.Status != http.StatusUnauthorized {
+			t.Errorf("userinfo = %d, want 401", res.Status)
 		}
-	}
-	if len(usedEvents(t, h)) != 0 {
-		t.Error("a refused question counts as a use")
-	}
-	if got := ask("dav"); !strings.Contains(got, `"active":true`) || !strings.Contains(got, davSite) || !strings.Contains(got, "demo@example.com") {
-		t.Errorf("introspection by the resource server of the site = %s", got)
-	}
-	if got := usedEvents(t, h); len(got) != 1 || !strings.Contains(got[0], davSite) {
-		t.Errorf("events of uses = %q, want that of the resource server", got)
-	}
+		if res := h.Validate(text); res.Status == http.StatusOK {
+			t.Errorf("validate_bearer = %d %s, want a refusal", res.Status, res.Body)
+		}
+		h.Revoke("shop", text)
+		ask := func(as string) string {
+			return h.Do(http.MethodPost, "/oauth/api/v2/token/introspect", "token="+text,
+				append(authztest.Basic(as, authztest.Secret(as)), "Content-Type", "application/x-www-form-urlencoded")...).Body
+		}
+		for _, as := range []string{"ops", "narrow"} {
+			if got := ask(as); got != `{"active":false}` {
+				t.Errorf("introspection by %s = %s, want inactive", as, got)
+			}
+		}
+		if len(usedEvents(t, h)) != 0 {
+			t.Error("a refused question counts as a use")
+		}
+		if got := ask("dav"); !strings.Contains(got, `"active":true`) || !strings.Contains(got, davSite) || !strings.Contains(got, "demo@example.com") {
+			t.Errorf("introspection by the resource server of the site = %s", got)
+		}
+		if got := usedEvents(t, h); len(got) != 1 || !strings.Contains(got[0], davSite) {
+			t.Errorf("events of uses = %q, want that of the resource server", got)
+		}
+	})
 }
 
 // TestAppPasswordEnds: everything that ends what a person holds ends it at once.
 func TestAppPasswordEnds(t *testing.T) {
 	t.Parallel()
+	const expires = "attack 367: expired"
 	for name, end := range map[string]func(t *testing.T, h *authztest.Harness, text string){
-		"revoked by the person": func(t *testing.T, h *authztest.Harness, _ string) {
+		"attack 367: revoked by the person": func(t *testing.T, h *authztest.Harness, _ string) {
 			if err := h.Server().AppPasswords().Revoke(t.Context(), authztest.Demo, listed(t, h)[0].ID, authztest.Admin, done); err != nil {
 				t.Error(err)
 			}
 			wantEvent(t, h, authztest.Demo, "token.AppPasswordRevokedEvent", 1)
 		},
-		"revoked by the API": func(t *testing.T, h *authztest.Harness, _ string) {
+		"attack 367: revoked by the API": func(t *testing.T, h *authztest.Harness, _ string) {
 			items := heldItems(t, h, authztest.Demo+"/app_passwords")
 			if len(items) != 1 || items[0].Scope != "calendar" {
 				t.Fatalf("items = %+v", items)
@@ -199,25 +203,25 @@ func TestAppPasswordEnds(t *testing.T) {
 			wantStatus(t, "DELETE", asRegistrar(h, http.MethodDelete, authztest.Demo+"/app_passwords/"+items[0].ID), http.StatusNoContent)
 			wantEvent(t, h, authztest.Demo, "token.AppPasswordRevokedEvent", 1)
 		},
-		"found in a public place": func(t *testing.T, h *authztest.Harness, text string) {
+		"attack 367: found in a public place": func(t *testing.T, h *authztest.Harness, text string) {
 			if err := h.Server().RevokeToken(t.Context(), text, authztest.Admin); err != nil {
 				t.Error(err)
 			}
 			wantEvent(t, h, authztest.Demo, "token.AppPasswordRevokedEvent", 1)
 		},
-		"expired": func(_ *testing.T, h *authztest.Harness, _ string) { h.Clock.Advance(90 * 24 * time.Hour) },
-		"person blocked": func(_ *testing.T, h *authztest.Harness, _ string) {
+		expires: func(_ *testing.T, h *authztest.Harness, _ string) { h.Clock.Advance(90 * 24 * time.Hour) },
+		"attack 367: person blocked": func(_ *testing.T, h *authztest.Harness, _ string) {
 			h.People.Change(authztest.Demo, func(s *login.Subject) { s.Active = false })
 		},
-		"new password": func(_ *testing.T, h *authztest.Harness, _ string) {
+		"attack 367: new password": func(_ *testing.T, h *authztest.Harness, _ string) {
 			h.People.Change(authztest.Demo, func(s *login.Subject) { s.Epoch++ })
 		},
-		"everything revoked": func(t *testing.T, h *authztest.Harness, _ string) {
+		"attack 367: everything revoked": func(t *testing.T, h *authztest.Harness, _ string) {
 			if err := h.Server().RevokeEverything(t.Context(), authztest.Admin); err != nil {
 				t.Error(err)
 			}
 		},
-		"person removed": func(t *testing.T, h *authztest.Harness, _ string) {
+		"attack 367: person removed": func(t *testing.T, h *authztest.Harness, _ string) {
 			if err := h.Store.Update(t.Context(), func(tx storage.Tx) error { return h.Server().AppPasswords().Forget(tx, authztest.Demo) }); err != nil {
 				t.Error(err)
 			}
@@ -243,7 +247,7 @@ func TestAppPasswordEnds(t *testing.T) {
 			}
 			end(t, h, text)
 			switch {
-			case name == "expired":
+			case name == expires:
 				if basis.Until.After(h.Clock.Now()) {
 					t.Errorf("what is open stays open until %s", basis.Until)
 				}
@@ -266,37 +270,40 @@ func TestAppPasswordEnds(t *testing.T) {
 // TestAppPasswordIsChosenFromWhatIsOffered: a forged form gets no site or scope that the page does not offer.
 func TestAppPasswordIsChosenFromWhatIsOffered(t *testing.T) {
 	t.Parallel()
-	h := newAppPasswords(t)
-	for name, change := range map[string]func(*login.AppPasswordRequest){
-		"another site":          func(q *login.AppPasswordRequest) { q.Sites = []string{"https://evil.example.com"} },
-		"no site":               func(q *login.AppPasswordRequest) { q.Sites = nil },
-		"a site for a group":    func(q *login.AppPasswordRequest) { q.Sites = []string{davSite, codeSite} },
-		"a scope of no site":    func(q *login.AppPasswordRequest) { q.Scopes = []string{"orders.read"} },
-		"a scope above a level": func(q *login.AppPasswordRequest) { q.Scopes = []string{"secure.read"} },
-		"no such person":        func(q *login.AppPasswordRequest) { q.Person = "nobody" },
-	} {
-		if _, err := makeAppPassword(t, h, change); !errors.Is(err, login.ErrNotOffered) {
-			t.Errorf("%s: Make = %v, want ErrNotOffered", name, err)
+	t.Run("attack 368: sites, scopes and levels that are not offered", func(t *testing.T) {
+		t.Parallel()
+		h := newAppPasswords(t)
+		for name, change := range map[string]func(*login.AppPasswordRequest){
+			"another site":          func(q *login.AppPasswordRequest) { q.Sites = []string{"https://evil.example.com"} },
+			"no site":               func(q *login.AppPasswordRequest) { q.Sites = nil },
+			"a site for a group":    func(q *login.AppPasswordRequest) { q.Sites = []string{davSite, codeSite} },
+			"a scope of no site":    func(q *login.AppPasswordRequest) { q.Scopes = []string{"orders.read"} },
+			"a scope above a level": func(q *login.AppPasswordRequest) { q.Scopes = []string{"secure.read"} },
+			"no such person":        func(q *login.AppPasswordRequest) { q.Person = "nobody" },
+		} {
+			if _, err := makeAppPassword(t, h, change); !errors.Is(err, login.ErrNotOffered) {
+				t.Errorf("%s: Make = %v, want ErrNotOffered", name, err)
+			}
 		}
-	}
-	for name, change := range map[string]func(*login.AppPasswordRequest){
-		"no name": func(q *login.AppPasswordRequest) { q.Name = "" }, "for ever": func(q *login.AppPasswordRequest) { q.Life = 400 * 24 * time.Hour },
-		"no lifetime": func(q *login.AppPasswordRequest) { q.Life = 0 }, "a negative number of uses": func(q *login.AppPasswordRequest) { q.Limit = -1 },
-	} {
-		if _, err := makeAppPassword(t, h, change); err == nil {
-			t.Errorf("%s: Make = nil, want an error", name)
+		for name, change := range map[string]func(*login.AppPasswordRequest){
+			"no name": func(q *login.AppPasswordRequest) { q.Name = "" }, "for ever": func(q *login.AppPasswordRequest) { q.Life = 400 * 24 * time.Hour },
+			"no lifetime": func(q *login.AppPasswordRequest) { q.Life = 0 }, "a negative number of uses": func(q *login.AppPasswordRequest) { q.Limit = -1 },
+		} {
+			if _, err := makeAppPassword(t, h, change); err == nil {
+				t.Errorf("%s: Make = nil, want an error", name)
+			}
 		}
-	}
-	if list := listed(t, h); len(list) != 0 {
-		t.Errorf("made %+v", list)
-	}
-	mustMake(t, h, func(q *login.AppPasswordRequest) { q.Scopes, q.Level = []string{"secure.read"}, 2 })
-	for range 49 {
-		mustMake(t, h, nil)
-	}
-	if _, err := makeAppPassword(t, h, nil); !errors.Is(err, login.ErrTooManyAppPasswords) {
-		t.Errorf("the 51st: Make = %v, want ErrTooManyAppPasswords", err)
-	}
+		if list := listed(t, h); len(list) != 0 {
+			t.Errorf("made %+v", list)
+		}
+		mustMake(t, h, func(q *login.AppPasswordRequest) { q.Scopes, q.Level = []string{"secure.read"}, 2 })
+		for range 49 {
+			mustMake(t, h, nil)
+		}
+		if _, err := makeAppPassword(t, h, nil); !errors.Is(err, login.ErrTooManyAppPasswords) {
+			t.Errorf("the 51st: Make = %v, want ErrTooManyAppPasswords", err)
+		}
+	})
 }
 
 // TestUsesOfAnAppPasswordAreEvents: docs/decisions.md#uses-of-app-passwords.
@@ -361,25 +368,28 @@ func TestUseOfAnAppPasswordIsDurable(t *testing.T) {
 // TestAppPasswordWithALimit: however many ask at once, and each use has its event.
 func TestAppPasswordWithALimit(t *testing.T) {
 	t.Parallel()
-	h := newAppPasswords(t)
-	text := mustMake(t, h, func(q *login.AppPasswordRequest) { q.Limit = 3 })
-	var passed atomic.Int32
-	var all sync.WaitGroup
-	for range 12 {
-		all.Go(func() {
-			in, err := h.Server().UseAt(t.Context(), text, davSite, aProgram)
-			if err != nil {
-				t.Error(err)
-			} else if in.Active {
-				passed.Add(1)
-			}
-		})
-	}
-	all.Wait()
-	if n := passed.Load(); n != 3 || works(t, h, text) || len(usedEvents(t, h)) != 3 || len(listed(t, h)) != 0 {
-		t.Errorf("%d of 12 passed with a limit of 3; events %q", n, usedEvents(t, h))
-	}
-	if in, err := h.Server().Recheck(t.Context(), text); err != nil || !in.Active {
-		t.Errorf("Recheck = %+v, %v: the last request that was let in is cut", in, err)
-	}
+	t.Run("attack 369: three uses, by twelve at once", func(t *testing.T) {
+		t.Parallel()
+		h := newAppPasswords(t)
+		text := mustMake(t, h, func(q *login.AppPasswordRequest) { q.Limit = 3 })
+		var passed atomic.Int32
+		var all sync.WaitGroup
+		for range 12 {
+			all.Go(func() {
+				in, err := h.Server().UseAt(t.Context(), text, davSite, aProgram)
+				if err != nil {
+					t.Error(err)
+				} else if in.Active {
+					passed.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if n := passed.Load(); n != 3 || works(t, h, text) || len(usedEvents(t, h)) != 3 || len(listed(t, h)) != 0 {
+			t.Errorf("%d of 12 passed with a limit of 3; events %q", n, usedEvents(t, h))
+		}
+		if in, err := h.Server().Recheck(t.Context(), text); err != nil || !in.Active {
+			t.Errorf("Recheck = %+v, %v: the last request that was let in is cut", in, err)
+		}
+	})
 }

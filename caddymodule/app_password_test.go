@@ -117,26 +117,28 @@ func TestAppPasswordFromPageToProgram(t *testing.T) {
 // TestAccountPasswordByBasicCountsNothing: the password of an account opens nothing by Basic, and guesses there slow
 // nobody down.
 func TestAccountPasswordByBasicCountsNothing(t *testing.T) {
-	w := newWalk(t)
-	config := w.config
-	w.config = func() string {
-		return strings.Replace(config(), "login\n\t\tgroups staff", "login\n\t\tgroups staff\n\t\taccept app_passwords", 1)
-	}
-	w.reload()
-	for _, password := range []string{testPassword, "wrong"} {
-		for range 30 { // more than the attempts before the first wait
-			if res, body := w.ask(w.wiki+"/", "demo@example.com", password); res.StatusCode != http.StatusUnauthorized || len(res.Header.Values("WWW-Authenticate")) != 2 || strings.Contains(body, "header") {
-				t.Fatalf("Basic with a password = %d %q %s, want 401 that asks for Bearer and Basic", res.StatusCode, res.Header.Values("WWW-Authenticate"), body)
+	t.Run("attack 362: the password of the account by Basic, guessed again and again", func(t *testing.T) {
+		w := newWalk(t)
+		config := w.config
+		w.config = func() string {
+			return strings.Replace(config(), "login\n\t\tgroups staff", "login\n\t\tgroups staff\n\t\taccept app_passwords", 1)
+		}
+		w.reload()
+		for _, password := range []string{testPassword, "wrong"} {
+			for range 30 { // more than the attempts before the first wait
+				if res, body := w.ask(w.wiki+"/", "demo@example.com", password); res.StatusCode != http.StatusUnauthorized || len(res.Header.Values("WWW-Authenticate")) != 2 || strings.Contains(body, "header") {
+					t.Fatalf("Basic with a password = %d %q %s, want 401 that asks for Bearer and Basic", res.StatusCode, res.Header.Values("WWW-Authenticate"), body)
+				}
 			}
 		}
-	}
-	b := newBrowser(t)
-	if res, body := b.signIn(w.wiki + "/"); res.StatusCode != http.StatusOK || !strings.HasPrefix(res.Request.URL.String(), w.wiki) {
-		t.Errorf("afterwards the person cannot sign in: %d\n%s", res.StatusCode, body)
-	}
-	if _, body := b.open(w.issuer() + "/account/activity"); strings.Contains(body, "A sign-in failed") || strings.Contains(body, "paused") {
-		t.Errorf("the guesses are attempts of the person:\n%s", body)
-	}
+		b := newBrowser(t)
+		if res, body := b.signIn(w.wiki + "/"); res.StatusCode != http.StatusOK || !strings.HasPrefix(res.Request.URL.String(), w.wiki) {
+			t.Errorf("afterwards the person cannot sign in: %d\n%s", res.StatusCode, body)
+		}
+		if _, body := b.open(w.issuer() + "/account/activity"); strings.Contains(body, "A sign-in failed") || strings.Contains(body, "paused") {
+			t.Errorf("the guesses are attempts of the person:\n%s", body)
+		}
+	})
 }
 
 // TestAppPasswordsSwitchedOff: the word of the Caddyfile takes the page away and refuses those that exist.

@@ -15,7 +15,7 @@ import (
 func TestPeersPermission(t *testing.T) {
 	s := newServer(t)
 	s.mustLoad()
-	t.Run("peer 1: asking for permission at an address that does not answer such questions", func(t *testing.T) {
+	t.Run("peer 1: asking for permission without being a proxy that may", func(t *testing.T) {
 		for _, path := range []string{"/oauth/forward-auth", "/oauth/forward-auth?login", "/oauth/forward-auth?login&proxy=nginx", "/oauth/ext-authz", "/oauth/x", "/outpost.goauthentik.io/auth/nginx"} {
 			for _, header := range []string{"", "X-Original-URI", "X-Original-URL", "X-Forwarded-Uri"} {
 				r := s.request(http.MethodGet, s.issuer()+path, nil)

@@ -236,12 +236,12 @@ func TestGateways(t *testing.T) {
 				t.Parallel()
 				g.signsInAndOut(t, g.origin(name))
 			})
-			t.Run(name+" believes nobody who makes up an identity", func(t *testing.T) {
+			t.Run("peer 1,3: nobody who makes up an identity or an address is believed by "+name, func(t *testing.T) {
 				t.Parallel()
 				believesNobody(t, g.origin(name))
 			})
 		}
-		t.Run("no server to ask", func(t *testing.T) {
+		t.Run("attack 378: no server to ask", func(t *testing.T) {
 			t.Parallel()
 			dead := fmt.Sprintf("127.0.0.1:%d", freePorts(t, 1)[0])
 			for i, port := range freePorts(t, len(gatewayNames)) {
@@ -251,7 +251,7 @@ func TestGateways(t *testing.T) {
 				}
 			}
 		})
-		t.Run("another server answers 200", func(t *testing.T) {
+		t.Run("attack 378: another server answers 200", func(t *testing.T) {
 			t.Parallel()
 			for i, port := range freePorts(t, 2) { // other proxies cannot demand the decision
 				g.starts(t, gatewayNames[i], g.Echo, port)
@@ -261,7 +261,7 @@ func TestGateways(t *testing.T) {
 			}
 		})
 	})
-	t.Run("the store fails", g.storeFails)
+	t.Run("attack 378: the store fails", g.storeFails)
 }
 
 func (g *gateways) signsInAndOut(t *testing.T, origin string) {

@@ -238,38 +238,41 @@ func TestCheckReadsHeaderMap(t *testing.T) {
 // TestCheckRefusesWhatNoRequestIs: such a check is 400 without a question.
 func TestCheckRefusesWhatNoRequestIs(t *testing.T) {
 	t.Parallel()
-	f, s := &fake{decide: lets}, &Server{Address: "127.0.0.1:0"}
-	serve(t, s, f)
-	envoy := dial(t, s.at.String(), nil)
-	header := func(list ...*corev3.HeaderValue) func(*authv3.AttributeContext) {
-		return func(about *authv3.AttributeContext) { httpOf(about).HeaderMap = &corev3.HeaderMap{Headers: list} }
-	}
-	for name, change := range map[string]func(*authv3.AttributeContext){
-		"no request":             func(about *authv3.AttributeContext) { about.Request = nil },
-		"a query apart":          func(about *authv3.AttributeContext) { httpOf(about).Query = "y=1" },
-		"a fragment":             func(about *authv3.AttributeContext) { httpOf(about).Fragment = "x" },
-		"a misspelled extension": func(about *authv3.AttributeContext) { about.ContextExtensions = map[string]string{"polcy": "wiki"} },
-		"two spellings":          func(about *authv3.AttributeContext) { httpOf(about).Headers["Authorization"] = "Bearer u" },
-		"a name that is none":    header(&corev3.HeaderValue{Key: "a b", Value: "v"}),
-		"an empty name":          header(&corev3.HeaderValue{Value: "v"}),
-		"a line end":             header(&corev3.HeaderValue{Key: "a", RawValue: []byte("v\r\nremote-user: root")}),
-		"two values in one":      header(&corev3.HeaderValue{Key: "authorization", Value: "Bearer a", RawValue: []byte("Bearer b")}),
-	} {
-		res, err := envoy.Check(t.Context(), request(change))
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
+	t.Run("attack 371,374: checks that are about no request", func(t *testing.T) {
+		t.Parallel()
+		f, s := &fake{decide: lets}, &Server{Address: "127.0.0.1:0"}
+		serve(t, s, f)
+		envoy := dial(t, s.at.String(), nil)
+		header := func(list ...*corev3.HeaderValue) func(*authv3.AttributeContext) {
+			return func(about *authv3.AttributeContext) { httpOf(about).HeaderMap = &corev3.HeaderMap{Headers: list} }
 		}
-		if got := res.GetDeniedResponse().GetStatus().GetCode(); got != http.StatusBadRequest || res.GetStatus().GetCode() != int32(codes.InvalidArgument) || res.GetOkResponse() != nil {
-			t.Errorf("%s: %v, want 400", name, res)
+		for name, change := range map[string]func(*authv3.AttributeContext){
+			"no request":             func(about *authv3.AttributeContext) { about.Request = nil },
+			"a query apart":          func(about *authv3.AttributeContext) { httpOf(about).Query = "y=1" },
+			"a fragment":             func(about *authv3.AttributeContext) { httpOf(about).Fragment = "x" },
+			"a misspelled extension": func(about *authv3.AttributeContext) { about.ContextExtensions = map[string]string{"polcy": "wiki"} },
+			"two spellings":          func(about *authv3.AttributeContext) { httpOf(about).Headers["Authorization"] = "Bearer u" },
+			"a name that is none":    header(&corev3.HeaderValue{Key: "a b", Value: "v"}),
+			"an empty name":          header(&corev3.HeaderValue{Value: "v"}),
+			"a line end":             header(&corev3.HeaderValue{Key: "a", RawValue: []byte("v\r\nremote-user: root")}),
+			"two values in one":      header(&corev3.HeaderValue{Key: "authorization", Value: "Bearer a", RawValue: []byte("Bearer b")}),
+		} {
+			res, err := envoy.Check(t.Context(), request(change))
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			if got := res.GetDeniedResponse().GetStatus().GetCode(); got != http.StatusBadRequest || res.GetStatus().GetCode() != int32(codes.InvalidArgument) || res.GetOkResponse() != nil {
+				t.Errorf("%s: %v, want 400", name, res)
+			}
 		}
-	}
-	if asked := f.take(); len(asked) > 0 {
-		t.Errorf("asked %+v", asked)
-	}
-	if _, err := envoy.Check(t.Context(), &authv3.CheckRequest{}); err != nil {
-		t.Errorf("an empty check: %v", err)
-	}
+		if asked := f.take(); len(asked) > 0 {
+			t.Errorf("asked %+v", asked)
+		}
+		if _, err := envoy.Check(t.Context(), &authv3.CheckRequest{}); err != nil {
+			t.Errorf("an empty check: %v", err)
+		}
+	})
 }
 
 // TestCheckDenies: the client gets the answer of protect, with all of its headers.
@@ -322,29 +325,32 @@ func TestCheckDenies(t *testing.T) {
 // TestCheckInDoubtIsUnavailable: a request about which nothing can be decided is no OK, and no refusal.
 func TestCheckInDoubtIsUnavailable(t *testing.T) {
 	t.Parallel()
-	f, s := &fake{}, &Server{Address: "127.0.0.1:0"}
-	serve(t, s, f)
-	envoy := dial(t, s.at.String(), nil)
-	for name, tt := range map[string]struct {
-		decide func(forwardauth.Question) (forwardauth.Answer, error)
-		want   codes.Code
-	}{
-		"the store fails": {func(forwardauth.Question) (forwardauth.Answer, error) { return forwardauth.Answer{Status: 503}, nil }, codes.Unavailable},
-		"an error": {func(forwardauth.Question) (forwardauth.Answer, error) {
-			return forwardauth.Answer{}, errors.New("secret detail")
-		}, codes.Unavailable},
-		"an internal error": {func(forwardauth.Question) (forwardauth.Answer, error) { return forwardauth.Answer{Status: 500}, nil }, codes.Unavailable},
-		"a panic":           {func(forwardauth.Question) (forwardauth.Answer, error) { panic("fake") }, codes.Internal},
-	} {
-		f.decide = tt.decide
-		res, err := envoy.Check(t.Context(), request())
-		if got := grpcstatus.Code(err); got != tt.want || res != nil {
-			t.Errorf("%s: %v, %v, want %v", name, res, err, tt.want)
+	t.Run("attack 378: nothing can be decided", func(t *testing.T) {
+		t.Parallel()
+		f, s := &fake{}, &Server{Address: "127.0.0.1:0"}
+		serve(t, s, f)
+		envoy := dial(t, s.at.String(), nil)
+		for name, tt := range map[string]struct {
+			decide func(forwardauth.Question) (forwardauth.Answer, error)
+			want   codes.Code
+		}{
+			"the store fails": {func(forwardauth.Question) (forwardauth.Answer, error) { return forwardauth.Answer{Status: 503}, nil }, codes.Unavailable},
+			"an error": {func(forwardauth.Question) (forwardauth.Answer, error) {
+				return forwardauth.Answer{}, errors.New("secret detail")
+			}, codes.Unavailable},
+			"an internal error": {func(forwardauth.Question) (forwardauth.Answer, error) { return forwardauth.Answer{Status: 500}, nil }, codes.Unavailable},
+			"a panic":           {func(forwardauth.Question) (forwardauth.Answer, error) { panic("fake") }, codes.Internal},
+		} {
+			f.decide = tt.decide
+			res, err := envoy.Check(t.Context(), request())
+			if got := grpcstatus.Code(err); got != tt.want || res != nil {
+				t.Errorf("%s: %v, %v, want %v", name, res, err, tt.want)
+			}
+			if err != nil && strings.Contains(err.Error(), "secret") {
+				t.Errorf("%s: the client reads %v", name, err)
+			}
 		}
-		if err != nil && strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: the client reads %v", name, err)
-		}
-	}
+	})
 }
 
 // TestCheckBehindAnotherProxy: in front of Envoy stands a load balancer, whose address is not the client's.

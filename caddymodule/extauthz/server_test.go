@@ -109,22 +109,25 @@ func (a *authority) client(from *authority) credentials.TransportCredentials {
 // Envoy is told.
 func TestOnlyClientsWithACertificateAsk(t *testing.T) {
 	t.Parallel()
-	ours, other := newAuthority(t), newAuthority(t)
-	certificate, key := ours.issue("server")
-	f := &fake{decide: lets}
-	s := &Server{Address: "127.0.0.1:0", Certificate: certificate, Key: key, ClientCA: ours.file}
-	serve(t, s, f)
-	if _, err := dial(t, s.at.String(), ours.client(ours)).Check(t.Context(), request()); err != nil {
-		t.Errorf("Envoy with its certificate: %v", err)
-	}
-	f.take()
-	for name, creds := range map[string]credentials.TransportCredentials{
-		"without a certificate": ours.client(nil), "with a certificate of another authority": ours.client(other), "without TLS": nil,
-	} {
-		if _, err := dial(t, s.at.String(), creds).Check(t.Context(), request()); grpcstatus.Code(err) != codes.Unavailable || len(f.take()) > 0 {
-			t.Errorf("%s: %v", name, err)
+	t.Run("attack 373: a client without the certificate of Envoy", func(t *testing.T) {
+		t.Parallel()
+		ours, other := newAuthority(t), newAuthority(t)
+		certificate, key := ours.issue("server")
+		f := &fake{decide: lets}
+		s := &Server{Address: "127.0.0.1:0", Certificate: certificate, Key: key, ClientCA: ours.file}
+		serve(t, s, f)
+		if _, err := dial(t, s.at.String(), ours.client(ours)).Check(t.Context(), request()); err != nil {
+			t.Errorf("Envoy with its certificate: %v", err)
 		}
-	}
+		f.take()
+		for name, creds := range map[string]credentials.TransportCredentials{
+			"without a certificate": ours.client(nil), "with a certificate of another authority": ours.client(other), "without TLS": nil,
+		} {
+			if _, err := dial(t, s.at.String(), creds).Check(t.Context(), request()); grpcstatus.Code(err) != codes.Unavailable || len(f.take()) > 0 {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
 }
 
 // TestRenewedCertificateIsServed: certificates are replaced every few weeks, and nobody reloads for that.

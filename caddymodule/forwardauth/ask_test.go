@@ -112,7 +112,7 @@ func TestPersonBehindAnotherProxy(t *testing.T) {
 			t.Errorf("status = %d, want 403", a.Status)
 		}
 	})
-	t.Run("the page after a sign-out lets nobody in", func(t *testing.T) {
+	t.Run("attack 379: the page after a sign-out lets nobody in", func(t *testing.T) {
 		t.Parallel()
 		for _, target := range []string{"/.gatehouse/signed-out", "/.gatehouse/assets/", "/.gatehouse/x"} {
 			if a := ask(t, g, onWiki(target)); a.Status < http.StatusMultipleChoices {
@@ -184,48 +184,54 @@ func TestPolicyBehindAnotherProxy(t *testing.T) {
 
 func TestDoubtLetsNobodyIn(t *testing.T) {
 	t.Parallel()
-	i := newIssuer(t)
-	g := i.gates()
-	q := onWiki("/", "Cookie", i.session(wiki, ann()))
-	i.set(func() { i.doubt = errors.New("disk") })
-	if a := ask(t, g, q); a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" {
-		t.Errorf("status = %d, headers %v, want 503 with Retry-After", a.Status, a.Header)
-	}
-	i.set(func() { i.doubt, i.starting = nil, errors.New("starting") })
-	if a := ask(t, g, q); a.Status != http.StatusServiceUnavailable {
-		t.Errorf("status = %d, want 503", a.Status)
-	}
+	t.Run("attack 378: the store fails, and nothing runs yet", func(t *testing.T) {
+		t.Parallel()
+		i := newIssuer(t)
+		g := i.gates()
+		q := onWiki("/", "Cookie", i.session(wiki, ann()))
+		i.set(func() { i.doubt = errors.New("disk") })
+		if a := ask(t, g, q); a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" {
+			t.Errorf("status = %d, headers %v, want 503 with Retry-After", a.Status, a.Header)
+		}
+		i.set(func() { i.doubt, i.starting = nil, errors.New("starting") })
+		if a := ask(t, g, q); a.Status != http.StatusServiceUnavailable {
+			t.Errorf("status = %d, want 503", a.Status)
+		}
+	})
 }
 
 func TestQuestionThatNoRequestLedTo(t *testing.T) {
 	t.Parallel()
-	g := newIssuer(t).gates()
-	for name, change := range map[string]func(*Question){
-		"no method":                 func(q *Question) { q.Method = "" },
-		"two methods":               func(q *Question) { q.Method = "GET, POST" },
-		"no scheme":                 func(q *Question) { q.Scheme = "" },
-		"another scheme":            func(q *Question) { q.Scheme = "ftp" },
-		"no host":                   func(q *Question) { q.Host = "" },
-		"user in the host":          func(q *Question) { q.Host = "wiki.test@evil.test" },
-		"two hosts":                 func(q *Question) { q.Host = "wiki.test, evil.test" },
-		"no path":                   func(q *Question) { q.Target = "" },
-		"no slash":                  func(q *Question) { q.Target = "page" },
-		"a whole URL":               func(q *Question) { q.Target = wiki + "/" },
-		"a line feed":               func(q *Question) { q.Target = "/a\nb" },
-		"a broken escape":           func(q *Question) { q.Target = "/%zz" },
-		"unknown gate":              func(q *Question) { q.Gate = "none" },
-		"site of another":           func(q *Question) { q.Host = "other.test" },
-		"scheme of another":         func(q *Question) { q.Scheme = "http" },
-		"unknown parameter":         func(q *Question) { q.Narrow = url.Values{"public": {"/"}} },
-		"empty group":               func(q *Question) { q.Narrow = url.Values{"group": {""}} },
-		"two levels":                func(q *Question) { q.Narrow = url.Values{"level": {"1", "2"}} },
-		"a level that is no number": func(q *Question) { q.Narrow = url.Values{"level": {"x"}} },
-	} {
-		q := onWiki("/")
-		change(&q)
-		bad := new(Malformed)
-		if a, err := g.Ask(t.Context(), q); !errors.As(err, &bad) || a.Passed {
-			t.Errorf("%s: Ask = %d, %v, want a Malformed", name, a.Status, err)
+	t.Run("attack 371: questions that no request led to", func(t *testing.T) {
+		t.Parallel()
+		g := newIssuer(t).gates()
+		for name, change := range map[string]func(*Question){
+			"no method":                 func(q *Question) { q.Method = "" },
+			"two methods":               func(q *Question) { q.Method = "GET, POST" },
+			"no scheme":                 func(q *Question) { q.Scheme = "" },
+			"another scheme":            func(q *Question) { q.Scheme = "ftp" },
+			"no host":                   func(q *Question) { q.Host = "" },
+			"user in the host":          func(q *Question) { q.Host = "wiki.test@evil.test" },
+			"two hosts":                 func(q *Question) { q.Host = "wiki.test, evil.test" },
+			"no path":                   func(q *Question) { q.Target = "" },
+			"no slash":                  func(q *Question) { q.Target = "page" },
+			"a whole URL":               func(q *Question) { q.Target = wiki + "/" },
+			"a line feed":               func(q *Question) { q.Target = "/a\nb" },
+			"a broken escape":           func(q *Question) { q.Target = "/%zz" },
+			"unknown gate":              func(q *Question) { q.Gate = "none" },
+			"site of another":           func(q *Question) { q.Host = "other.test" },
+			"scheme of another":         func(q *Question) { q.Scheme = "http" },
+			"unknown parameter":         func(q *Question) { q.Narrow = url.Values{"public": {"/"}} },
+			"empty group":               func(q *Question) { q.Narrow = url.Values{"group": {""}} },
+			"two levels":                func(q *Question) { q.Narrow = url.Values{"level": {"1", "2"}} },
+			"a level that is no number": func(q *Question) { q.Narrow = url.Values{"level": {"x"}} },
+		} {
+			q := onWiki("/")
+			change(&q)
+			bad := new(Malformed)
+			if a, err := g.Ask(t.Context(), q); !errors.As(err, &bad) || a.Passed {
+				t.Errorf("%s: Ask = %d, %v, want a Malformed", name, a.Status, err)
+			}
 		}
-	}
+	})
 }

@@ -216,31 +216,34 @@ func TestCache(t *testing.T) {
 // TestRevokedWhileAsked: a request that comes after a revocation is not answered by a question from before.
 func TestRevokedWhileAsked(t *testing.T) {
 	t.Parallel()
-	l := open(t)
-	arrived, release := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	l.change(func() {
-		l.answer = func(w http.ResponseWriter, _ *http.Request) {
-			first := false
-			once.Do(func() { first = true })
-			if !first {
-				write(w, map[string]any{"active": false}) // revoked
-				return
+	t.Run("attack 383: a token that is revoked meanwhile", func(t *testing.T) {
+		t.Parallel()
+		l := open(t)
+		arrived, release := make(chan struct{}), make(chan struct{})
+		var once sync.Once
+		l.change(func() {
+			l.answer = func(w http.ResponseWriter, _ *http.Request) {
+				first := false
+				once.Do(func() { first = true })
+				if !first {
+					write(w, map[string]any{"active": false}) // revoked
+					return
+				}
+				close(arrived)
+				<-release
+				write(w, active())
 			}
-			close(arrived)
-			<-release
-			write(w, active())
+		})
+		var wg sync.WaitGroup
+		wg.Go(func() { l.accepted("before", "token") })
+		<-arrived
+		for range 10 {
+			wg.Go(func() { l.refused("after", "token") })
 		}
+		wg.Go(func() { close(release) })
+		wg.Wait()
+		l.refused("later", "token")
 	})
-	var wg sync.WaitGroup
-	wg.Go(func() { l.accepted("before", "token") })
-	<-arrived
-	for range 10 {
-		wg.Go(func() { l.refused("after", "token") })
-	}
-	wg.Go(func() { close(release) })
-	wg.Wait()
-	l.refused("later", "token")
 }
 
 // TestUsageLimit: the server counts each question as a use, so answers are neither shared nor kept, and looking again

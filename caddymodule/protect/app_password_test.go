@@ -63,12 +63,12 @@ func TestAppPasswords(t *testing.T) {
 			}
 		}
 	})
-	g.attack(t, "an app password leaves no trace on public paths, at sites that accept none, or in the log", func(t *testing.T) {
+	g.attack(t, "attack 364: an app password leaves no trace on public paths, at sites that accept none, or in the log", func(t *testing.T) {
 		none(t, g.passed(t, g.withPassword(t, "dav.localhost", "/public/x", basicHeader("x", both))), "Authorization")
 		none(t, g.passed(t, g.withPassword(t, "public.test", "/public/x", basicHeader("x", both))), "Authorization")
 		none(t, g.passed(t, g.withPassword(t, "public.test", "/public/x", bearer(both))), "Authorization")
 	})
-	g.attack(t, "the app password of one site is refused at another, and where none are accepted", func(t *testing.T) {
+	g.attack(t, "attack 361: the app password of one site is refused at another, and where none are accepted", func(t *testing.T) {
 		other := g.appPassword(t, "code.localhost")
 		for _, a := range []answer{
 			g.withPassword(t, "dav.localhost", "/", basicHeader("x", other)), g.withPassword(t, "dav.localhost", "/", bearer(other)), g.withPassword(t, "open.test", "/", bearer(both)),
@@ -82,7 +82,7 @@ func TestAppPasswords(t *testing.T) {
 			t.Errorf("refused requests count as uses: %q", got)
 		}
 	})
-	g.attack(t, "the password of the account, an access token or nonsense by Basic is not even looked up", func(t *testing.T) {
+	g.attack(t, "attack 362: the password of the account, an access token or nonsense by Basic is not even looked up", func(t *testing.T) {
 		for _, authorization := range []string{
 			basicHeader("demo@example.com", "correct horse battery staple"), basicHeader("demo@example.com", g.user), basicHeader("x", both+"x"), basicHeader(both, ""),
 			"Authorization: Basic", "Authorization: Basic ?", "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(both)), "Authorization: Basic " + strings.Repeat("QQ", 5000),
@@ -101,7 +101,7 @@ func TestAppPasswords(t *testing.T) {
 			g.refused(t, g.withPassword(t, "dav.localhost", "/", authorization[0], authorization[1]), http.StatusBadRequest)
 		}
 	})
-	g.attack(t, "another site gets nothing by the Basic password that a browser has remembered", func(t *testing.T) {
+	g.attack(t, "attack 363: another site gets nothing by the Basic password that a browser has remembered", func(t *testing.T) {
 		for _, header := range []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site", "Sec-Fetch-Site: ", "Origin: https://evil.example", "Origin: null"} {
 			a := g.withPassword(t, "dav.localhost", "/", basicHeader("x", both), header)
 			g.refused(t, a, http.StatusUnauthorized)
@@ -144,7 +144,7 @@ func TestAppPasswords(t *testing.T) {
 		}
 		g.take()
 	})
-	g.attack(t, "a revoked app password is refused with the next request", func(t *testing.T) {
+	g.attack(t, "attack 367: a revoked app password is refused with the next request", func(t *testing.T) {
 		text := g.appPassword(t, "dav.localhost")
 		g.passed(t, g.withPassword(t, "dav.localhost", "/", basicHeader("x", text)))
 		g.fake.set(func() { delete(g.fake.tokens, text) })
