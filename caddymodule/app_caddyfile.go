@@ -132,10 +132,7 @@ func (a *App) readStorage(d *caddyfile.Dispenser) error {
 	name := d.Val()
 	id := storageNamespace + "." + name
 	if _, err := caddy.GetModule(id); err != nil {
-		if name == "postgres" {
-			return d.Errf("storage %s %w: use badger", name, options.ErrNotSupported)
-		}
-		return d.Errf("storage: module %s is not built in: use badger", id)
+		return d.Errf("storage: module %s is not built in: use badger or postgres", id)
 	}
 	mod, err := caddyfile.UnmarshalModule(d, id)
 	if err != nil {

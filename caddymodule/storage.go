@@ -14,6 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/command"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
+	_ "github.com/gatehouse-id/gatehouse/caddymodule/postgres" // a storage module
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests need and this machine lacks: a C compiler (the race detector needs one), Chromium, Node.js
-# with npm, Python's requests-oauthlib, Django, Authlib and PyJWT, nginx with set_misc, HAProxy, PHP with SimpleSAMLphp, and the npm
-# packages of e2e/node. It installs on Debian and Ubuntu; on other systems it names the missing packages. It needs root or
+# with npm, Python's requests-oauthlib, Django, Authlib and PyJWT, nginx with set_misc, HAProxy, PostgreSQL,
+# PgBouncer, PHP with SimpleSAMLphp, and the npm packages of e2e/node. It installs on Debian and Ubuntu; on other systems it names the missing packages. It needs root or
 # sudo only to install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -22,6 +22,8 @@ have openssl || missing+=(openssl)
 have nginx || [[ -x /usr/sbin/nginx ]] || missing+=(nginx-light)
 [[ -e /usr/lib/nginx/modules/ngx_http_set_misc_module.so ]] || missing+=(libnginx-mod-http-set-misc)
 have haproxy || [[ -x /usr/sbin/haproxy ]] || missing+=(haproxy)
+compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || missing+=(postgresql)
+have pgbouncer || [[ -x /usr/sbin/pgbouncer ]] || missing+=(pgbouncer)
 have php || missing+=(php-cli)
 [[ $(php -m 2>/dev/null) == *mbstring*xml* ]] || missing+=(php-xml php-mbstring)
 
@@ -36,7 +38,7 @@ if ((${#missing[@]})); then
 	((${#sudo[@]} == 0)) || have sudo || { echo "install: neither root nor sudo: please install ${missing[*]}" >&2; exit 1; }
 	echo "install: ${missing[*]}"
 	update
-	# RUNLEVEL keeps nginx and HAProxy from being started as services.
+	# RUNLEVEL keeps nginx, HAProxy, PostgreSQL and PgBouncer from being started as services.
 	"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq -y --no-install-recommends install "${missing[@]}" >/dev/null
 fi
 

@@ -27,6 +27,7 @@ var dependencies = map[string]string{
 	"github.com/go-webauthn/webauthn":               "passkeys",
 	"github.com/google/go-cmp":                      "differences in tests",
 	"github.com/google/uuid":                        "identifiers",
+	"github.com/jackc/pgx/v5":                       "the PostgreSQL protocol",
 	"github.com/nyaruka/phonenumbers":               "phone numbers",
 	"github.com/pquerna/otp":                        "one-time passwords",
 	"github.com/prometheus/client_golang":           "metrics",

@@ -48,7 +48,7 @@ var mayImport = map[string][]string{
 	"identity/notify":           {"identity", "storage", "internal"},
 	"idp":                       {"internal/secret", "internal/login", "internal/loopback", "internal/pace", "internal/strictjson", "internal/breaker", "internal/signature"},
 	"storage":                   {},
-	"storage/badgerstore":       {"storage", "storage/transfer"},
+	"storage/badgerstore":       {"storage", "storage/engine", "storage/transfer"},
 	"storage/transfer":          {"storage"},
 	"storage/storagetest":       {"storage"},
 	"internal":                  {"storage", "internal"},
@@ -68,6 +68,10 @@ var mayImport = map[string][]string{
 	"caddymodule/command/admin":  {"caddymodule/explain", "caddymodule/protect", "caddymodule/internal", "caddymodule/client", "authz", "identity", "storage", "internal"},
 	"caddymodule/command/doctor": {"internal/cookie"},
 
+	"caddymodule/postgres": {"caddymodule/internal", "storage", "storage/pgstore", "internal"},
+	"storage/engine":       {"storage"},
+	"storage/pgstore":      {"storage", "storage/engine", "storage/transfer"},
+
 	"internal/answers/modeltest": {"authz", "identity", "storage", "internal"}, // it asks everybody
 }
 
@@ -75,6 +79,7 @@ var mayImport = map[string][]string{
 var drivers = []struct{ library, dir, why string }{
 	{"github.com/caddyserver/", "caddymodule", "Caddy lives in caddymodule, protocol rules elsewhere"},
 	{"github.com/dgraph-io/", "storage/badgerstore", "a driver stays in its backend"},
+	{"github.com/jackc/", "storage/pgstore", "a driver stays in its backend"},
 	{"github.com/crewjam/saml", "idp/saml", "a protocol library stays in its provider"},
 	{"github.com/chromedp/", "e2e", "what only tests need stays out of our go.mod"},
 }
@@ -159,7 +164,7 @@ func allowedFor(dir string) (allowed []string, rule string) {
 	}
 	allowed = mayImport[rule]
 	if rule == "caddymodule" {
-		allowed = append(slices.Clone(allowed), "storage/badgerstore")
+		allowed = append(slices.Clone(allowed), "storage/badgerstore", "storage/pgstore")
 	}
 	return allowed, rule
 }

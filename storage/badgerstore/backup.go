@@ -14,6 +14,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/engine"
 	"github.com/gatehouse-id/gatehouse/storage/transfer"
 )
 
@@ -60,8 +61,8 @@ func (t *tx) scanStored() iter.Seq2[storage.Record, error] {
 		for it.Rewind(); it.Valid(); it.Next() {
 			rec := storage.Record{Key: slices.Clone(it.Item().Key()[1:])}
 			err := it.Item().Value(func(v []byte) error {
-				if len(v) < recordHead {
-					return checkRecord(rec.Key, v)
+				if len(v) < engine.RecordHead {
+					return engine.CheckRecord(rec.Key, v)
 				}
 				rec.Value = slices.Clone(v)
 				return nil
@@ -178,7 +179,7 @@ func (s *Store) batch(in *transfer.Reader) (batch []storage.Record, last bool, e
 			return nil, false, err
 		}
 		batch = append(batch, rec)
-		total += len(rec.Key) + recordHead + len(rec.Value) + perEntry
+		total += len(rec.Key) + engine.RecordHead + len(rec.Value) + engine.PerEntry
 	}
 	return batch, false, nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/engine"
 )
 
 func backupOf(t *testing.T, s *Store) []byte {
@@ -101,7 +102,7 @@ func TestRestoreIsAllOrNothing(t *testing.T) {
 
 // unordered is a stream that starts like a backup and repeats a key.
 func unordered() []byte {
-	rec := encodeRecord([]byte("k"), nil, time.Time{})
+	rec := engine.EncodeRecord([]byte("k"), nil, time.Time{})
 	b := []byte("gatehouse backup 1\n")
 	for range 2 {
 		b = append(append(append(b, 'r', 1, byte(len(rec))), 'k'), rec...)

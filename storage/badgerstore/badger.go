@@ -10,6 +10,8 @@ import (
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
 	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/storage/engine"
 )
 
 const maxSeq = math.MaxUint64
@@ -62,31 +64,28 @@ func openBadger(o badger.Options) (db *badger.DB, err error) {
 }
 
 // stage hands one write to a Badger transaction.
-func (s *Store) stage(txn *badger.Txn, e *entry) error {
-	key := make([]byte, 0, 1+len(e.key))
-	key = append(append(key, recordSpace), e.key...)
-	if e.stored == nil {
+func (s *Store) stage(txn *badger.Txn, e *engine.Entry) error {
+	key := make([]byte, 0, 1+len(e.Key))
+	key = append(append(key, recordSpace), e.Key...)
+	if e.Stored == nil {
 		return txn.Delete(key)
 	}
-	b := badger.NewEntry(key, e.stored)
+	b := badger.NewEntry(key, e.Stored)
 	if s.opt.collects {
-		b.ExpiresAt = timeToLive(e.stored, ttlMargin)
+		b.ExpiresAt = timeToLive(e.Stored, ttlMargin)
 	}
 	return txn.SetEntry(b)
 }
 
 func encodeCounter(seq uint64) []byte {
-	b := make([]byte, recordHead+8)
-	binary.BigEndian.PutUint64(b[recordHead:], seq)
-	binary.BigEndian.PutUint64(b, recordSum(counterKey, b))
-	return b
+	return engine.EncodeRecord(counterKey, binary.BigEndian.AppendUint64(nil, seq), time.Time{})
 }
 
 func decodeCounter(b []byte) (uint64, error) {
-	if err := checkRecord(counterKey, b); err != nil || len(b) != recordHead+8 {
+	if err := engine.CheckRecord(counterKey, b); err != nil || len(b) != engine.RecordHead+8 {
 		return 0, lost("the commit counter is damaged")
 	}
-	return binary.BigEndian.Uint64(b[recordHead:]), nil
+	return binary.BigEndian.Uint64(b[engine.RecordHead:]), nil
 }
 
 // lost is the error for a directory with missing data.

@@ -1,6 +1,10 @@
 package badgerstore
 
-import "time"
+import (
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/storage/engine"
+)
 
 // recentSize bounds a generation of recent, in bytes.
 const recentSize = 2 << 20
@@ -15,14 +19,14 @@ const perRecent = 128
 // There are two generations. What is asked for moves to the young one; when that is full the old one is dropped. Only
 // the writer's goroutine uses it.
 type recent struct {
-	young, old map[string]*entry
+	young, old map[string]*engine.Entry
 	size       int // of the young generation
 }
 
-func newRecent() *recent { return &recent{young: map[string]*entry{}} }
+func newRecent() *recent { return &recent{young: map[string]*engine.Entry{}} }
 
 // get returns the record of key, which is deleted if it has no stored value, or nil if Badger must be asked.
-func (r *recent) get(key []byte) *entry {
+func (r *recent) get(key []byte) *engine.Entry {
 	e := r.young[string(key)]
 	if e == nil {
 		if e = r.old[string(key)]; e == nil {
@@ -31,22 +35,22 @@ func (r *recent) get(key []byte) *entry {
 		r.put(e)
 	}
 	// Badger collects what has expired without telling anybody.
-	if e.stored != nil && expired(e.stored, time.Now()) {
+	if e.Stored != nil && engine.Expired(e.Stored, time.Now()) {
 		return nil
 	}
 	return e
 }
 
 // put keeps what a read has found, or a commit has written.
-func (r *recent) put(e *entry) {
+func (r *recent) put(e *engine.Entry) {
 	if r.size > recentSize {
-		r.young, r.old, r.size = make(map[string]*entry, len(r.young)), r.young, 0
+		r.young, r.old, r.size = make(map[string]*engine.Entry, len(r.young)), r.young, 0
 	}
-	if was := r.young[e.key]; was != nil {
-		r.size -= was.held()
+	if was := r.young[e.Key]; was != nil {
+		r.size -= heldBy(was)
 	}
-	r.young[e.key] = e
-	r.size += e.held()
+	r.young[e.Key] = e
+	r.size += heldBy(e)
 }
 
-func (e *entry) held() int { return len(e.key) + len(e.stored) + perRecent }
+func heldBy(e *engine.Entry) int { return len(e.Key) + len(e.Stored) + perRecent }

@@ -7,27 +7,28 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/engine"
 )
 
 func TestRecentIsBoundedAndKeepsWhatIsAskedFor(t *testing.T) {
 	t.Parallel()
 	r := newRecent()
-	r.put(&entry{key: "asked for", stored: encodeRecord([]byte("asked for"), []byte("1"), time.Time{})})
-	r.put(&entry{key: "deleted"})
-	if e := r.get([]byte("deleted")); e == nil || e.stored != nil {
+	r.put(&engine.Entry{Key: "asked for", Stored: engine.EncodeRecord([]byte("asked for"), []byte("1"), time.Time{})})
+	r.put(&engine.Entry{Key: "deleted"})
+	if e := r.get([]byte("deleted")); e == nil || e.Stored != nil {
 		t.Errorf("deleted: get = %v, want that it is known to be gone", e)
 	}
 	for i := range 100_000 {
 		key := strconv.Itoa(i)
-		r.put(&entry{key: key, stored: make([]byte, 300)})
+		r.put(&engine.Entry{Key: key, Stored: make([]byte, 300)})
 		if r.get([]byte("asked for")) == nil {
 			t.Fatalf("after %d others it is dropped, though it is asked for again and again", i)
 		}
 	}
 	held := 0
-	for _, m := range []map[string]*entry{r.young, r.old} {
+	for _, m := range []map[string]*engine.Entry{r.young, r.old} {
 		for _, e := range m {
-			held += e.held()
+			held += heldBy(e)
 		}
 	}
 	if held > 2*recentSize+2*(300+perRecent) || held < recentSize {
@@ -42,7 +43,7 @@ func TestRecentForgetsWhatHasExpired(t *testing.T) {
 	t.Parallel()
 	r, now := newRecent(), time.Now()
 	for key, expires := range map[string]time.Time{"gone": now.Add(-time.Millisecond), "here": now.Add(time.Hour), "always": {}} {
-		r.put(&entry{key: key, stored: encodeRecord([]byte(key), nil, expires)})
+		r.put(&engine.Entry{Key: key, Stored: engine.EncodeRecord([]byte(key), nil, expires)})
 		if known := r.get([]byte(key)) != nil; known != (key != "gone") {
 			t.Errorf("%s: known = %t", key, known)
 		}

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/engine"
 )
 
 // mustOpen opens a store of dir; o may be given.
@@ -223,11 +224,11 @@ func TestBrokenRecordIsCorrupt(t *testing.T) {
 	for _, k := range []string{"a", "b", "c"} {
 		mustPut(t, s, k, "value of "+k)
 	}
-	good := encodeRecord([]byte("a"), []byte("value of a"), time.Time{})
+	good := engine.EncodeRecord([]byte("a"), []byte("value of a"), time.Time{})
 	flipped := bytes.Clone(good)
 	flipped[len(flipped)-1] ^= 1
 	for name, stored := range map[string][]byte{
-		"flipped": flipped, "short": good[:10], "empty": {}, "under another key": encodeRecord([]byte("b"), []byte("x"), time.Time{}),
+		"flipped": flipped, "short": good[:10], "empty": {}, "under another key": engine.EncodeRecord([]byte("b"), []byte("x"), time.Time{}),
 	} {
 		s.writer.known = newRecent() // as after a start
 		txn := s.db.NewTransactionAt(s.writer.seq, true)

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/engine"
 )
 
 // sweepBatch is how many records one transaction of a sweep removes: few enough not to delay other writers.
@@ -85,7 +86,7 @@ func (s *Store) sweep(ctx context.Context) (seen, removed int, err error) {
 				return err
 			}
 			seen++
-			if !expired(rec.Value, now) {
+			if !engine.Expired(rec.Value, now) {
 				continue
 			}
 			if due = append(due, rec.Key); len(due) == sweepBatch {
@@ -119,7 +120,7 @@ func (s *Store) removeExpired(ctx context.Context, keys [][]byte, now time.Time)
 			if err != nil {
 				return err
 			}
-			if !expired(stored, now) {
+			if !engine.Expired(stored, now) {
 				continue // written again since, with a later expiry
 			}
 			if err := t.Delete(key); err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/engine"
 )
 
 func TestTimeToLive(t *testing.T) {
@@ -25,11 +26,11 @@ func TestTimeToLive(t *testing.T) {
 		"far away":    {time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), uint64(time.Date(9999, 12, 31, 1, 0, 1, 0, time.UTC).Unix())},
 		"long before": {time.Date(1, 1, 1, 0, 0, 1, 0, time.UTC), 1},
 	} {
-		stored := encodeRecord([]byte("k"), nil, tc.expires)
+		stored := engine.EncodeRecord([]byte("k"), nil, tc.expires)
 		if got := timeToLive(stored, time.Hour); got != tc.want {
 			t.Errorf("%s: timeToLive = %d, want %d", name, got, tc.want)
 		}
-		if got, want := expired(stored, at), !tc.expires.IsZero() && tc.expires.Before(at); got != want {
+		if got, want := engine.Expired(stored, at), !tc.expires.IsZero() && tc.expires.Before(at); got != want {
 			t.Errorf("%s: expired = %t, want %t", name, got, want)
 		}
 	}

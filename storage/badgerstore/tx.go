@@ -12,6 +12,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/engine"
 )
 
 var errEnded = unavailable("the transaction has ended")
@@ -22,8 +23,8 @@ type tx struct {
 	ctx   context.Context // of a view, so a long scan ends with its caller
 	seq   uint64          // the snapshot
 	base  *badger.Txn     // reads the snapshot; nil until something is read
-	batch *overlay        // what earlier closures of the batch wrote; nil in a view
-	own   *overlay        // what this closure wrote; nil in a view
+	batch *engine.Overlay // what earlier closures of the batch wrote; nil in a view
+	own   *engine.Overlay // what this closure wrote; nil in a view
 	known *recent         // what closures read and wrote before; nil in a view
 	fail  error           // a write that was refused: nothing of the closure is kept
 	ended bool
@@ -59,7 +60,7 @@ func (t *tx) Get(key []byte) ([]byte, error) {
 	if shared {
 		stored = slices.Clone(stored)
 	}
-	return stored[recordHead:], nil
+	return stored[engine.RecordHead:], nil
 }
 
 // GetMany implements storage.Tx.
@@ -80,15 +81,15 @@ func (t *tx) stored(key []byte) (stored []byte, shared bool, err error) {
 	if t.ended {
 		return nil, false, errEnded
 	}
-	for _, o := range [...]*overlay{t.own, t.batch} {
+	for _, o := range [...]*engine.Overlay{t.own, t.batch} {
 		if o == nil {
 			continue
 		}
-		if e, ok := o.get(key); ok {
-			if e.stored == nil {
+		if e, ok := o.Get(key); ok {
+			if e.Stored == nil {
 				return nil, false, storage.ErrNotFound
 			}
-			return e.stored, true, nil
+			return e.Stored, true, nil
 		}
 	}
 	if len(key) > storage.MaxKey {
@@ -96,10 +97,10 @@ func (t *tx) stored(key []byte) (stored []byte, shared bool, err error) {
 	}
 	if t.known != nil {
 		if e := t.known.get(key); e != nil {
-			if e.stored == nil {
+			if e.Stored == nil {
 				return nil, false, storage.ErrNotFound
 			}
-			return e.stored, true, nil
+			return e.Stored, true, nil
 		}
 	}
 	t.key = append(append(t.key[:0], recordSpace), key...)
@@ -112,13 +113,13 @@ func (t *tx) stored(key []byte) (stored []byte, shared bool, err error) {
 	}
 	err = item.Value(func(v []byte) error {
 		stored = v // a copy for this item alone
-		return checkRecord(key, v)
+		return engine.CheckRecord(key, v)
 	})
 	if err != nil {
 		return nil, false, readError(err)
 	}
 	if t.known != nil {
-		t.known.put(&entry{key: string(key), stored: stored})
+		t.known.put(&engine.Entry{Key: string(key), Stored: stored})
 		return stored, true, nil
 	}
 	return stored, false, nil
@@ -151,7 +152,7 @@ func (t *tx) Put(key, value []byte, expires time.Time) error {
 	if len(value) > storage.MaxValue {
 		return t.refuse(fmt.Errorf("%w: a value of %d bytes", storage.ErrTooLarge, len(value)))
 	}
-	return t.write(key, func() []byte { return encodeRecord(key, value, expires) })
+	return t.write(key, func() []byte { return engine.EncodeRecord(key, value, expires) })
 }
 
 // Delete implements storage.Tx.
@@ -170,9 +171,9 @@ func (t *tx) write(key []byte, stored func() []byte) error {
 	case t.fail != nil:
 		return t.fail // nothing will be kept, so nothing more is collected
 	}
-	t.own.put(&entry{key: string(key), stored: stored()})
-	if t.own.size > t.store.maxSize || len(t.own.m) > t.store.maxCount {
-		return t.refuse(fmt.Errorf("%w: a transaction of %d records and %d bytes", storage.ErrTooLarge, len(t.own.m), t.own.size))
+	t.own.Put(&engine.Entry{Key: string(key), Stored: stored()})
+	if t.own.Size() > t.store.maxSize || t.own.Len() > t.store.maxCount {
+		return t.refuse(fmt.Errorf("%w: a transaction of %d records and %d bytes", storage.ErrTooLarge, t.own.Len(), t.own.Size()))
 	}
 	return nil
 }
@@ -197,11 +198,11 @@ func (t *tx) Scan(r storage.Range) iter.Seq2[storage.Record, error] {
 			yield(storage.Record{}, errEnded)
 			return
 		}
-		b := boundsOf(r)
-		if b.empty() {
+		b := engine.BoundsOf(r)
+		if b.Empty() {
 			return
 		}
-		s := scan{tx: t, bounds: b, descending: r.Descending, pending: layered(t.batch.within(b), t.own.within(b))}
+		s := scan{tx: t, Bounds: b, descending: r.Descending, pending: engine.Layered(t.batch.Within(b), t.own.Within(b))}
 		if r.Descending {
 			slices.Reverse(s.pending)
 		}
@@ -226,9 +227,9 @@ func (t *tx) Scan(r storage.Range) iter.Seq2[storage.Record, error] {
 // scan merges the writes that are not in Badger yet with an iterator over the snapshot.
 type scan struct {
 	*tx
-	bounds
+	engine.Bounds
 	descending bool
-	pending    []*entry // entries of the range, in the direction of the scan
+	pending    []*engine.Entry // entries of the range, in the direction of the scan
 	it         *badger.Iterator
 	broken     error // there is no iterator
 }
@@ -257,10 +258,10 @@ func (s *scan) open(prefix []byte) {
 	s.iters = append(s.iters, s.it)
 	switch {
 	case !s.descending:
-		s.it.Seek(append([]byte{recordSpace}, s.low...))
-	case s.bounded:
-		s.it.Seek(append([]byte{recordSpace}, s.high...))
-		if s.it.Valid() && string(s.it.Item().Key()[1:]) == s.high {
+		s.it.Seek(append([]byte{recordSpace}, s.Low...))
+	case s.Bounded:
+		s.it.Seek(append([]byte{recordSpace}, s.High...))
+		if s.it.Valid() && string(s.it.Item().Key()[1:]) == s.High {
 			s.it.Next()
 		}
 	default:
@@ -288,14 +289,14 @@ func (s *scan) next() (rec storage.Record, ok bool, err error) {
 		var item *badger.Item
 		if s.it.Valid() {
 			item = s.it.Item()
-			if !s.has(string(item.Key()[1:])) {
+			if !s.Has(string(item.Key()[1:])) {
 				item = nil
 			}
 		}
 		if len(s.pending) > 0 {
 			e, before, same := s.pending[0], true, false
 			if item != nil {
-				c := strings.Compare(e.key, string(item.Key()[1:]))
+				c := strings.Compare(e.Key, string(item.Key()[1:]))
 				same = c == 0
 				before = same || (c < 0) != s.descending
 			}
@@ -304,10 +305,10 @@ func (s *scan) next() (rec storage.Record, ok bool, err error) {
 				if same {
 					s.it.Next()
 				}
-				if e.stored == nil {
+				if e.Stored == nil {
 					continue
 				}
-				return storage.Record{Key: []byte(e.key), Value: slices.Clone(e.stored[recordHead:]), Expires: expires(e.stored)}, true, nil
+				return storage.Record{Key: []byte(e.Key), Value: slices.Clone(e.Stored[engine.RecordHead:]), Expires: engine.Expires(e.Stored)}, true, nil
 			}
 		}
 		if item == nil {
@@ -315,10 +316,10 @@ func (s *scan) next() (rec storage.Record, ok bool, err error) {
 		}
 		rec.Key = slices.Clone(item.Key()[1:])
 		err = item.Value(func(v []byte) error {
-			if err := checkRecord(rec.Key, v); err != nil {
+			if err := engine.CheckRecord(rec.Key, v); err != nil {
 				return err
 			}
-			rec.Value, rec.Expires = slices.Clone(v[recordHead:]), expires(v)
+			rec.Value, rec.Expires = slices.Clone(v[engine.RecordHead:]), engine.Expires(v)
 			return nil
 		})
 		if err != nil {
@@ -327,34 +328,6 @@ func (s *scan) next() (rec storage.Record, ok bool, err error) {
 		s.it.Next()
 		return rec, true, nil
 	}
-}
-
-// boundsOf returns the keys that a range spans.
-func boundsOf(r storage.Range) bounds {
-	b := bounds{low: string(r.Prefix)}
-	b.high, b.bounded = successor(r.Prefix)
-	switch after := string(r.After); {
-	case r.After == nil:
-	case r.Descending:
-		if !b.bounded || after < b.high {
-			b.high, b.bounded = after, true
-		}
-	default:
-		b.low = max(b.low, after+"\x00")
-	}
-	return b
-}
-
-// successor returns the first key after all keys with this prefix; ok is false if no key follows.
-func successor(prefix []byte) (key string, ok bool) {
-	p := slices.Clone(prefix)
-	for i := len(p) - 1; i >= 0; i-- {
-		if p[i] < 0xff {
-			p[i]++
-			return string(p[:i+1]), true
-		}
-	}
-	return "", false
 }
 
 // readError drops Badger's own text, which would quote the key.

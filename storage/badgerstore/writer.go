@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/engine"
 )
 
 // maxWaiting bounds the closures that wait for the disk: more would only take up memory.
@@ -105,14 +106,14 @@ type writer struct {
 	ran   []*request // run, waiting for their batch to be written
 	spare []*request // memory for the next queue
 	seq   uint64     // the last commit that was written, durable or not
-	batch *overlay
-	own   *overlay
+	batch *engine.Overlay
+	own   *engine.Overlay
 	known *recent
 }
 
 func newWriter(s *Store, seq uint64) *writer {
 	return &writer{
-		store: s, settler: newSettler(s), seq: seq, batch: newOverlay(), own: newOverlay(), known: newRecent(),
+		store: s, settler: newSettler(s), seq: seq, batch: engine.NewOverlay(), own: engine.NewOverlay(), known: newRecent(),
 		wake: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
 }
@@ -246,7 +247,7 @@ func (w *writer) run(r *request) {
 	if !w.call(r, t) {
 		return
 	}
-	if w.batch.size+w.own.size > w.store.maxSize || len(w.batch.m)+len(w.own.m) > w.store.maxCount {
+	if w.batch.Size()+w.own.Size() > w.store.maxSize || w.batch.Len()+w.own.Len() > w.store.maxCount {
 		// The batch is full. The closure has seen it, and nothing can come between, so the closure opens the next
 		// batch.
 		self := w.ran[len(w.ran)-1]
@@ -255,14 +256,14 @@ func (w *writer) run(r *request) {
 		w.ran = append(w.ran, self)
 		if err := w.store.writable(); err != nil {
 			self.err = err
-			w.own.reset()
+			w.own.Reset()
 			return
 		}
 	}
-	for _, e := range w.own.m {
-		w.batch.put(e)
+	for e := range w.own.All() {
+		w.batch.Put(e)
 	}
-	w.own.reset()
+	w.own.Reset()
 }
 
 // call runs the closure and tells whether to keep its writes. Its bookkeeping is deferred, because the closure may
@@ -284,7 +285,7 @@ func (w *writer) call(r *request, t *tx) (keep bool) {
 		}
 		t.end()
 		if !keep {
-			w.own.reset()
+			w.own.Reset()
 		}
 		r.state = ran
 		r.mu.Unlock()
@@ -303,14 +304,14 @@ func (w *writer) call(r *request, t *tx) (keep bool) {
 func (w *writer) commit() {
 	p := pendingBatch{ran: w.ran}
 	w.ran = make([]*request, 0, len(w.ran))
-	if len(w.batch.m) > 0 {
-		p.begun, p.records = time.Now(), len(w.batch.m)
+	if w.batch.Len() > 0 {
+		p.begun, p.records = time.Now(), w.batch.Len()
 		if p.err = w.store.faulty(); p.err == nil {
 			if err := w.write(&p); err != nil {
 				p.err = w.store.poison(err)
 			}
 		}
-		w.batch.reset()
+		w.batch.Reset()
 	}
 	w.settler.settle(p)
 }
@@ -320,20 +321,20 @@ func (w *writer) write(p *pendingBatch) error {
 	s, seq := w.store, w.seq+1
 	txn := s.db.NewTransactionAt(w.seq, true)
 	defer txn.Discard()
-	for _, e := range w.batch.m {
+	for e := range w.batch.All() {
 		if err := s.stage(txn, e); err != nil {
 			return err
 		}
-		s.marks.Wrote(e.key, seq) // before the settler makes the batch visible
+		s.marks.Wrote(e.Key, seq) // before the settler makes the batch visible
 	}
 	if err := txn.SetEntry(badger.NewEntry(counterKey, encodeCounter(seq))); err != nil {
 		return err
 	}
-	if err := s.wal.commit(w.batch.size, len(w.batch.m)+1, func() error { return s.commit(txn, seq) }); err != nil {
+	if err := s.wal.commit(w.batch.Size(), w.batch.Len()+1, func() error { return s.commit(txn, seq) }); err != nil {
 		return err
 	}
 	w.seq, p.seq = seq, seq
-	for _, e := range w.batch.m {
+	for e := range w.batch.All() {
 		w.known.put(e)
 	}
 	if err := s.present(); err != nil {

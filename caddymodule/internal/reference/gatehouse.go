@@ -13,8 +13,8 @@ var Gatehouse = Block{
 		},
 		{
 			Word: "storage", Arguments: "<module> …", Default: "`badger` in Caddy's data directory",
-			Text:   "Where everything is kept that changes while the server runs. One process at a time can use a store.",
-			Blocks: []*Block{&Badger},
+			Text:   "Where everything is kept that changes while the server runs.",
+			Blocks: []*Block{&Badger, &Postgres},
 		},
 		{
 			Word: "encryption_key", Arguments: "<key> [<older key>…]", Default: "a key that is made once and kept beside the storage directory (`<directory>.key`, mode 0600)",
@@ -52,12 +52,29 @@ var Gatehouse = Block{
 // Badger is the storage engine in a directory.
 var Badger = Block{
 	Head: "storage badger [<directory>]", Open: "storage badger /var/lib/gatehouse", Bare: true,
-	Text: "Records in a directory of this machine, which is created with mode 0700. A write is durable once it is answered. " +
+	Text: "Records in a directory of this machine, which is created with mode 0700. A write is durable once it is answered. One process at a time can use it. " +
 		"Default of the directory: `gatehouse` in Caddy's data directory.",
 	Options: []Option{{
 		Word: "min_free", Arguments: "<size>", Default: "`128MiB`", Example: "min_free 512MiB",
 		Text: "The free space below which nothing is written and requests that write are answered 503, because a full disk would end the process. Half as much again is set aside in a file of the directory.",
 	}},
+}
+
+// Postgres is the storage engine on a database.
+var Postgres = Block{
+	Head: "storage postgres <url>", Open: "storage postgres {env.DATABASE_URL}", Bare: true,
+	Text: "Records in a PostgreSQL database, version 13 or later. Its tables are made at the first start. A write is durable once it is answered. " +
+		"The URL is of the form `postgres://USER:PASSWORD@HOST:5432/DATABASE?sslmode=verify-full&sslrootcert=FILE`; several hosts are separated by commas, and the one that takes writes is used. " +
+		"`encryption_key` is required with this storage. [postgres.md](postgres.md) says what the database must be like.",
+	Options: []Option{
+		{Word: "schema", Arguments: "<name>", Default: "the first of the user's search path", Example: "schema gatehouse", Text: "The schema of the tables. It is made if it is missing."},
+		{Word: "cluster", Arguments: "<name>", Default: "`gatehouse`", Example: "cluster production", Text: "The name that is written into the database at its first start. A database of another name is refused, so that a wrong URL does no harm."},
+		{Word: "pool", Arguments: "<number>", Default: "`16`", Example: "pool 32", Text: "How many connections read at the same time. One more writes."},
+		{
+			Word: "durability", Arguments: "on|local", Default: "`on`", Example: "durability local",
+			Text: "What a write waits for. `on`: the disk of the server and each standby that it names as synchronous. `local`: the disk of the server alone; a standby that is promoted can then lack what was answered.",
+		},
+	},
 }
 
 // Scope describes a scope.

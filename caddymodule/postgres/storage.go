@@ -1,0 +1,161 @@
+// Package postgres is the storage module of a PostgreSQL database: what the Caddyfile says of it. How records are kept
+// there does not belong here.
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"strconv"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
+	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/pgstore"
+)
+
+func init() {
+	caddy.RegisterModule(Storage{})
+}
+
+// Storage keeps the records in a PostgreSQL database. A write is durable once it has returned.
+type Storage struct {
+	// Where the database is: postgres://user:password@host:5432/database?sslmode=verify-full. Several hosts are separated
+	// by commas; the one that takes writes is used. A placeholder such as {env.DATABASE_URL} keeps the password out of
+	// the configuration.
+	URL string `json:"url,omitempty"`
+	// The schema of the tables. Default: the first of the user's search path.
+	Schema string `json:"schema,omitempty"`
+	// The name that the database was made with. A database of another name is refused. Default: gatehouse.
+	Cluster string `json:"cluster,omitempty"`
+	// How many connections read at the same time; one more writes. Default: 16.
+	Pool string `json:"pool,omitempty"`
+	// What a write waits for: on, the disk and each standby that the server names as synchronous; local, the disk of
+	// the server alone. Default: on.
+	Durability string `json:"durability,omitempty"`
+
+	opt   pgstore.Options
+	place string
+}
+
+// CaddyModule implements caddy.Module.
+func (Storage) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "gatehouse.storage.postgres", New: func() caddy.Module { return new(Storage) }}
+}
+
+const name = "storage postgres"
+
+// UnmarshalCaddyfile reads
+//
+//	storage postgres <url> {
+//		schema     <name>
+//		cluster    <name>
+//		pool       <number>
+//		durability on|local
+//	}
+func (s *Storage) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next()
+	if !d.NextArg() {
+		return d.Errf("%s: the URL of the database is missing: add for example `%s {env.DATABASE_URL}`", name, name)
+	}
+	s.URL = d.Val()
+	if d.NextArg() {
+		return d.Errf("%s: there is more after the URL: other options stand in a block", name) // it may be a part of the password
+	}
+	if err := options.Check(d, name, s.URL, checkURL); err != nil {
+		return err
+	}
+	return options.ReadBlock(d, name, &reference.Postgres, options.Subdirectives{
+		"schema": options.Value(&s.Schema, checkName), "cluster": options.Value(&s.Cluster, checkName),
+		"pool": options.Value(&s.Pool, checkPool), "durability": options.Value(&s.Durability, checkDurability),
+	})
+}
+
+func checkURL(v string) error {
+	_, err := pgstore.Options{URL: v}.Place()
+	return err
+}
+
+// maxName is what a database keeps of a name.
+const maxName = 63
+
+func checkName(v string) error {
+	if v == "" || len(v) > maxName {
+		return fmt.Errorf("%q is empty or longer than %d bytes", v, maxName)
+	}
+	return nil
+}
+
+// maxPool is more than a server has connections for one user.
+const maxPool = 1000
+
+func checkPool(v string) error {
+	if n, err := strconv.Atoi(v); err != nil || n < 2 || n > maxPool {
+		return fmt.Errorf("%q is not a number from 2 to %d", v, maxPool)
+	}
+	return nil
+}
+
+func checkDurability(v string) error {
+	if v != "on" && v != "local" {
+		return fmt.Errorf("%q: use on or local", v)
+	}
+	return nil
+}
+
+// Provision resolves the options; it opens nothing.
+func (s *Storage) Provision(caddy.Context) error {
+	r := options.NewResolver(caddy.NewReplacer())
+	s.opt = pgstore.Options{
+		URL: r.Plain("url", s.URL, checkURL), Schema: r.Plain("schema", s.Schema, checkName), Cluster: r.Plain("cluster", s.Cluster, checkName),
+		Durability: r.Plain("durability", s.Durability, checkDurability),
+	}
+	if v, ok := r.Text("pool", s.Pool, checkPool); ok {
+		s.opt.Pool, _ = strconv.Atoi(v)
+	}
+	if s.URL == "" {
+		r.Fail("url: it is missing: write for example {env.DATABASE_URL}")
+	}
+	if err := r.Err(); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	place, err := s.opt.Place()
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	s.place = place
+	return nil
+}
+
+// Place is where the database is, without user and password.
+func (s *Storage) Place() string { return s.place }
+
+// seed makes the mark of a URL mean nothing outside of this process.
+var seed = maphash.MakeSeed()
+
+// Options are the options besides the place. A URL with another password has another mark.
+func (s *Storage) Options() string {
+	return fmt.Sprintf("pool %d, durability %q, cluster %q, url %x", s.opt.Pool, s.opt.Durability, s.opt.Cluster, maphash.String(seed, s.opt.URL))
+}
+
+// Open opens the store. The caller closes it.
+func (s *Storage) Open(ctx context.Context, log *zap.Logger) (storage.Store, error) {
+	o := s.opt
+	o.Log = log
+	return pgstore.Open(ctx, o)
+}
+
+// Restore fills an empty database from a backup.
+func (s *Storage) Restore(ctx context.Context, r io.Reader, after func(storage.Tx) error) error {
+	return pgstore.Restore(ctx, s.opt, r, after)
+}
+
+var (
+	_ caddy.Provisioner     = (*Storage)(nil)
+	_ caddyfile.Unmarshaler = (*Storage)(nil)
+)

@@ -1,0 +1,59 @@
+package pgstore
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// refused tells whether the server has said that a transaction is not committed.
+func refused(err error) bool {
+	var e *pgconn.PgError
+	if !errors.As(err, &e) {
+		return false
+	}
+	// A session that ends says so in a message of its own, perhaps after the commit. 40003: the server does not know.
+	return e.SeverityUnlocalized == "ERROR" && e.Code != "40003"
+}
+
+// failed returns what an error in the midst of a transaction means. It is errAgain if the transaction can run again.
+func (s *Store) failed(c *session, err error) error {
+	var e *pgconn.PgError
+	if !errors.As(err, &e) {
+		s.pool.reset(c.era) // the server may have restarted: the other sessions are lost too
+		s.log.Debug("a connection to the database was lost", zap.Error(safe(err)))
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return unavailable("the database does not answer")
+		}
+		return errAgain
+	}
+	switch {
+	case e.Code == "40001", e.Code == "40P01", strings.Contains(e.Message, "restart transaction"):
+		return errAgain
+	case e.Code == "53100":
+		return fmt.Errorf("%w: the disk of the database is full", storage.ErrFull)
+	case e.Code == "25006":
+		s.pool.reset(c.era)
+		return unavailable("the database is read-only: it is a standby, or was told so")
+	case e.SeverityUnlocalized == "FATAL", e.SeverityUnlocalized == "PANIC":
+		s.pool.reset(c.era)
+		return errAgain
+	}
+	s.log.Error("the database refuses a statement", zap.Error(safe(err)))
+	return fmt.Errorf("%w: the database refuses a statement (%w)", storage.ErrUnavailable, safe(err))
+}
+
+// safe drops what the text of an error could tell of the data or of passwords.
+func safe(err error) error {
+	var e *pgconn.PgError
+	if errors.As(err, &e) {
+		return fmt.Errorf("SQLSTATE %s", e.Code)
+	}
+	return err
+}

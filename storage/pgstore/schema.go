@@ -1,0 +1,245 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	// format is the number of the form of our tables.
+	format = 1
+	// oldest is the oldest version of PostgreSQL that is taken.
+	oldest = 13
+)
+
+// server is what a server says of itself.
+type server struct {
+	version                                          string
+	number                                           int
+	encoding, readOnly, fsync, pages, standbys, sums string
+	postgres                                         bool
+}
+
+const factsText = "SELECT version(), current_setting('server_version_num'), current_setting('server_encoding'), " +
+	"current_setting('transaction_read_only'), current_setting('fsync', true), current_setting('full_page_writes', true), " +
+	"current_setting('synchronous_standby_names', true), current_setting('data_checksums', true)"
+
+// refusal is why a database is refused.
+func refusal(format string, args ...any) error { return &fault{nil, fmt.Sprintf(format, args...)} }
+
+// prepare looks at the server and the tables, and makes them where there are none. It refuses before it writes.
+func (s *Store) prepare(ctx context.Context) error {
+	c, err := s.pool.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	facts, err := factsOf(c)
+	if err != nil {
+		return err
+	}
+	if err := facts.judge(); err != nil {
+		return err
+	}
+	s.tellOf(facts)
+	s.sql.begins(facts.postgres, s.opt.Durability)
+	for try := 1; ; try++ {
+		there, err := s.examine(c)
+		if err == nil && there {
+			return s.rehearse(c)
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.create(c); err != nil {
+			if try == maxTries || !raced(err) {
+				return s.refusedTo("make its tables", err)
+			}
+			if err := s.pause(ctx, try); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func factsOf(c *session) (server, error) {
+	r, err := c.run(statement{sql: factsText})
+	if err != nil {
+		return server{}, &fault{unavailable("the database cannot be asked"), "the server does not say what it is (" + safe(err).Error() + "): is this PostgreSQL?"}
+	}
+	row := r[0].Rows[0]
+	f := server{
+		version: string(row[0]), encoding: string(row[2]), readOnly: string(row[3]), fsync: string(row[4]), pages: string(row[5]), standbys: string(row[6]), sums: string(row[7]),
+	}
+	f.number, _ = strconv.Atoi(string(row[1]))
+	f.postgres = !strings.Contains(f.version, "Cockroach")
+	return f, nil
+}
+
+// judge refuses a server on which a promise could not be kept.
+func (f server) judge() error {
+	switch {
+	case f.number < oldest*10_000:
+		return refusal("the database is %s: it must be PostgreSQL %d or later", f.version, oldest)
+	case f.encoding != "UTF8":
+		return refusal("the encoding of the database is %s: make another one with `createdb --encoding=UTF8 --template=template0 …`", f.encoding)
+	case f.readOnly != "off":
+		return refusal("the database is read-only: name the primary, or several hosts with target_session_attrs=read-write, or switch default_transaction_read_only off")
+	case f.fsync == "off":
+		return refusal("the database has fsync = off: when its machine fails it loses what was answered. Set fsync = on in postgresql.conf")
+	case f.pages == "off":
+		return refusal("the database has full_page_writes = off: when its machine fails it can be damaged. Set full_page_writes = on in postgresql.conf")
+	}
+	return nil
+}
+
+// tellOf says in the log what durability rests on.
+func (s *Store) tellOf(f server) {
+	s.log.Info("storage is a database", zap.String("server", f.version), zap.String("durability", s.opt.Durability),
+		zap.String("synchronous_standbys", f.standbys), zap.String("data_checksums", f.sums))
+	if f.standbys != "" && s.opt.Durability == "local" {
+		s.log.Warn("durability is local: what was answered can be lost when a standby is promoted")
+	}
+}
+
+// columns of our tables, with their types.
+var (
+	recordColumns = []column{{"k", typeBytea}, {"v", typeBytea}, {"x", typeTime}, {"c", typeBytea}}
+	metaColumns   = []column{{"name", typeText}, {"value", typeText}}
+)
+
+type column struct {
+	name string
+	kind uint32
+}
+
+// examine tells whether our tables are there, and refuses those of others.
+func (s *Store) examine(c *session) (there bool, err error) {
+	records, err := s.columnsOf(c, s.sql.table, recordColumns)
+	if err != nil {
+		return false, err
+	}
+	meta, err := s.columnsOf(c, s.sql.meta, metaColumns)
+	if err != nil {
+		return false, err
+	}
+	if !records && !meta {
+		return false, nil
+	}
+	if records != meta {
+		return false, s.foreign("one of the tables gatehouse_kv and gatehouse_meta is missing")
+	}
+	r, err := c.run(statement{sql: "SELECT name, value FROM " + s.sql.meta})
+	if err != nil {
+		return false, s.refusedTo("read its tables", err)
+	}
+	facts := map[string]string{}
+	for _, row := range r[0].Rows {
+		facts[string(row[0])] = string(row[1])
+	}
+	number, err := strconv.Atoi(facts["format"])
+	switch {
+	case err != nil || number < 1 || facts["cluster"] == "":
+		return false, s.foreign("gatehouse_meta does not say what it is")
+	case number > format:
+		return false, refusal("the tables are of a newer version of Gatehouse (format %d, this one knows %d): start that version", number, format)
+	case facts["cluster"] != s.opt.Cluster:
+		return false, refusal("the database is that of the cluster %q, this node is of %q: correct the URL, or `cluster`, or give each cluster a `schema` of its own", facts["cluster"], s.opt.Cluster)
+	}
+	return true, nil
+}
+
+func (s *Store) foreign(why string) error {
+	return refusal("the database has tables of somebody else under our names (%s): use another database, or another `schema`", why)
+}
+
+// columnsOf tells whether a table is there, and refuses one with other columns.
+func (s *Store) columnsOf(c *session, table string, want []column) (bool, error) {
+	fields, err := c.describe("SELECT * FROM " + table)
+	switch sqlState(err) {
+	case "42P01", "3F000": // no such table, no such schema
+		return false, nil
+	}
+	if err != nil {
+		return false, s.refusedTo("read the table "+table, err)
+	}
+	for i, f := range fields {
+		if i >= len(want) || f.Name != want[i].name || f.DataTypeOID != want[i].kind {
+			return false, s.foreign(table + " has other columns")
+		}
+	}
+	if len(fields) != len(want) {
+		return false, s.foreign(table + " has other columns")
+	}
+	return true, nil
+}
+
+// create makes the tables in one transaction.
+func (s *Store) create(c *session) error {
+	list := []statement{{sql: "BEGIN"}}
+	if s.opt.Schema != "" {
+		list = append(list, statement{sql: "CREATE SCHEMA IF NOT EXISTS " + quoted(s.opt.Schema)})
+	}
+	list = append(list,
+		statement{sql: "CREATE TABLE " + s.sql.table + " (k bytea PRIMARY KEY, v bytea NOT NULL, x timestamptz, c bytea) WITH (fillfactor = 80)"},
+		statement{sql: "CREATE INDEX gatehouse_kv_x ON " + s.sql.table + " (x) WHERE x IS NOT NULL"},
+		statement{sql: "CREATE TABLE " + s.sql.meta + " (name text PRIMARY KEY, value text NOT NULL)"},
+		statement{
+			sql: "INSERT INTO " + s.sql.meta + " (name, value) VALUES ('format', $1), ('cluster', $2)", types: []uint32{typeText, typeText},
+			params: [][]byte{[]byte(strconv.Itoa(format)), []byte(s.opt.Cluster)},
+		},
+		statement{sql: "COMMIT"})
+	_, err := c.run(list...)
+	if err != nil && !c.conn.IsClosed() {
+		_, _ = c.run(statement{sql: "ROLLBACK"})
+	}
+	return err
+}
+
+// raced tells whether another node has made the tables at the same time.
+func raced(err error) bool {
+	switch sqlState(err) {
+	case "23505", "42P06", "42P07", "42710", "40001", "40P01", "XX000":
+		return true
+	}
+	return false
+}
+
+// rehearse writes nothing in every way that the store will, so that missing rights are found now.
+func (s *Store) rehearse(c *session) error {
+	none := statement{s.sql.putText, []uint32{typeBytes, typeBytes, typeTimes, typeBytes}, [][]byte{
+		arrayOf(typeBytea, nil), arrayOf(typeBytea, nil), arrayOf(typeTime, nil), arrayOf(typeBytea, nil),
+	}}
+	list := append(s.sql.beginUpdate[:len(s.sql.beginUpdate):len(s.sql.beginUpdate)], s.sql.get(nil), none, s.sql.remove(nil), statement{sql: "ROLLBACK"})
+	if _, err := c.run(list...); err != nil {
+		if sqlState(err) == "42P10" {
+			return s.foreign("gatehouse_kv has no primary key")
+		}
+		return s.refusedTo("write to its tables", err)
+	}
+	return nil
+}
+
+// refusedTo returns in words why the server did not do something.
+func (s *Store) refusedTo(what string, err error) error {
+	var e *pgconn.PgError
+	switch {
+	case !errors.As(err, &e):
+		return &fault{unavailable("the connection was lost"), "the connection to the database was lost"}
+	case e.Code == "42501":
+		return refusal("this user may not %s (%s): let it own the database (ALTER DATABASE … OWNER TO …), or GRANT it CREATE and USAGE on the schema and ALL on the tables", what, e.Message)
+	case e.Code == "53100":
+		return &fault{storage.ErrFull, "the disk of the database is full: make room there"}
+	case e.Code == "25006":
+		return refusal("the database is read-only: name the primary")
+	}
+	return fmt.Errorf("the database does not let us %s (SQLSTATE %s: %s)", what, e.Code, e.Message)
+}

@@ -1,0 +1,91 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// sweepBatch is how many records one statement of a sweep removes: few enough not to delay writers.
+const sweepBatch = 256
+
+func (s *Store) startSweeps() {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.stopSweeps = cancel
+	if s.opt.SweepEvery < 0 {
+		return
+	}
+	s.sweeps.Go(func() {
+		tick := time.NewTicker(s.opt.SweepEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if _, err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
+				s.log.Warn("expired records were not collected", zap.Error(err))
+			}
+		}
+	})
+}
+
+// Sweep removes the records whose expiry has passed and returns their number. It runs by itself every
+// Options.SweepEvery, on each node.
+func (s *Store) Sweep(ctx context.Context) (int, error) {
+	if err := s.enter(); err != nil {
+		return 0, err
+	}
+	defer s.leave()
+	removed, again := 0, 0
+	for {
+		n, err := s.sweep(ctx)
+		removed += n
+		switch {
+		case errors.Is(err, errAgain) && again < maxTries:
+			again++
+			err = s.pause(ctx, again)
+		case err == nil && n < sweepBatch:
+			return removed, nil
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return removed, err
+		}
+	}
+}
+
+// sweep removes one batch. It is no serializable transaction and need not be one: of a record it looks at the expiry
+// alone, in the same statement that locks and removes it.
+func (s *Store) sweep(ctx context.Context) (int, error) {
+	c, err := s.pool.get(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer s.pool.put(c)
+	results, err := c.run(s.sql.sweep(s.opt.Now))
+	if err != nil {
+		return 0, s.failed(c, err)
+	}
+	n := int(results[0].CommandTag.RowsAffected())
+	s.stats.collected.Add(uint64(n)) //nolint:gosec // a count
+	return n, nil
+}
+
+func (q *texts) sweep(now func() time.Time) statement {
+	const limit = " ORDER BY x LIMIT %d)"
+	if now == nil {
+		return statement{sql: q.sweepText + "now()" + fmt.Sprintf(limit, sweepBatch)}
+	}
+	return statement{
+		q.sweepText + "$1" + fmt.Sprintf(limit, sweepBatch),
+		[]uint32{typeTime},
+		[][]byte{int8Of(now().UnixMicro() - epoch2000)},
+	}
+}

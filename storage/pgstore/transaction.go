@@ -1,0 +1,225 @@
+package pgstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// transaction is one transaction of the database. It begins together with its first statement, so that it costs no
+// round trip of its own.
+type transaction struct {
+	store   *Store
+	begin   []statement
+	open    func() (*session, error)
+	session *session // nil: nothing was sent yet
+	err     error    // it has failed: nothing that was read or written in it counts
+
+	known  map[string][]byte // what was read, as stored; nil: there is no record
+	weight int               // bytes of known
+
+	// A view that reads once needs no transaction. The second time it begins one, and reads again what it has read: if
+	// that is different now, the view is run again.
+	alone bool
+	first [][]byte // keys that were read without a transaction
+}
+
+// maxKnown bounds what a transaction remembers, in bytes.
+const maxKnown = 8 << 20
+
+// errAgain says that nothing of a transaction counts and that it can run again.
+var errAgain = unavailable("the transaction has to run again")
+
+// run sends statements of the transaction in one round trip.
+func (t *transaction) run(list ...statement) ([]*pgconn.Result, error) {
+	if t.err != nil {
+		return nil, t.err
+	}
+	var before []statement
+	if t.session == nil {
+		c, err := t.open()
+		if err != nil {
+			t.err = err
+			return nil, err
+		}
+		t.session = c
+		before = t.begin
+	}
+	results, err := t.session.run(append(before[:len(before):len(before)], list...)...)
+	if err != nil {
+		t.err = t.store.failed(t.session, err)
+		return nil, t.err
+	}
+	return results[len(before):], nil
+}
+
+// read returns records as they are stored, nil for those that are not there.
+func (t *transaction) read(keys [][]byte) ([][]byte, error) {
+	if t.err != nil {
+		return nil, t.err
+	}
+	var ask [][]byte
+	for _, k := range keys {
+		if _, ok := t.known[string(k)]; !ok && len(k) <= storage.MaxKey {
+			ask = append(ask, k)
+		}
+	}
+	if len(ask) > 0 {
+		if err := t.fetch(ask); err != nil {
+			return nil, err
+		}
+	}
+	out := make([][]byte, len(keys))
+	for i, k := range keys {
+		out[i] = t.known[string(k)]
+	}
+	if t.weight > maxKnown {
+		clear(t.known)
+		t.weight = 0
+	}
+	return out, nil
+}
+
+// fetch asks the database for records and remembers them.
+func (t *transaction) fetch(ask [][]byte) error {
+	if t.alone && t.session == nil {
+		return t.fetchAlone(ask)
+	}
+	if err := t.settle(); err != nil {
+		return err
+	}
+	results, err := t.run(t.store.sql.get(ask))
+	if err != nil {
+		return err
+	}
+	got, err := recordsOf(results[0])
+	if err != nil {
+		return err
+	}
+	t.remember(ask, got)
+	return nil
+}
+
+// fetchAlone reads outside of a transaction: one statement is a snapshot of its own.
+func (t *transaction) fetchAlone(ask [][]byte) error {
+	begin := t.begin
+	t.begin = nil
+	results, err := t.run(t.store.sql.get(ask))
+	t.begin = begin
+	if err != nil {
+		return err
+	}
+	got, err := recordsOf(results[0])
+	if err != nil {
+		return err
+	}
+	t.remember(ask, got)
+	t.first = ask
+	return nil
+}
+
+// settle begins the transaction of a view that has read something without one.
+func (t *transaction) settle() error {
+	t.alone = false
+	if t.first == nil {
+		return nil
+	}
+	first := t.first
+	t.first = nil
+	list := append(t.begin[:len(t.begin):len(t.begin)], t.store.sql.get(first))
+	results, err := t.run(list...)
+	if err != nil {
+		return err
+	}
+	now, err := recordsOf(results[len(list)-1])
+	if err != nil {
+		return err
+	}
+	for _, k := range first {
+		if before, ok := t.known[string(k)]; ok && !(bytes.Equal(before, now[string(k)]) && (before == nil) == (now[string(k)] == nil)) {
+			t.err = errAgain
+			return t.err
+		}
+	}
+	return nil
+}
+
+func (t *transaction) remember(asked [][]byte, got map[string][]byte) {
+	if t.known == nil {
+		t.known = make(map[string][]byte, len(asked))
+	}
+	for _, k := range asked {
+		v := got[string(k)]
+		t.known[string(k)] = v
+		t.weight += len(k) + len(v)
+	}
+}
+
+// recordsOf reads rows of the columns k, v, x and c.
+func recordsOf(r *pgconn.Result) (map[string][]byte, error) {
+	out := make(map[string][]byte, len(r.Rows))
+	for _, row := range r.Rows {
+		stored, err := storedOf(row[0], row[1], row[2], row[3])
+		if err != nil {
+			return nil, err
+		}
+		out[string(row[0])] = stored
+	}
+	return out, nil
+}
+
+// leave gives the session of a view back. A transaction is ended behind the caller's back, who need not wait for it.
+func (t *transaction) leave() {
+	c, p := t.session, t.store.pool
+	if c == nil {
+		return
+	}
+	if c.conn.IsClosed() || c.usable() {
+		p.put(c)
+		return
+	}
+	t.store.leaving.Go(func() {
+		if _, err := c.run(statement{sql: "ROLLBACK"}); err != nil {
+			c.close()
+		}
+		p.put(c)
+	})
+}
+
+// view runs a function on a snapshot until it was one and the same from beginning to end.
+func (s *Store) view(ctx context.Context, fn func(*tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	for try := 1; ; try++ {
+		again, err := s.viewOnce(ctx, try, fn)
+		if !again {
+			return err
+		}
+		if try == maxTries {
+			return unavailable("what a view reads changed under it each time")
+		}
+		if err := s.pause(ctx, try); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *Store) viewOnce(ctx context.Context, try int, fn func(*tx) error) (again bool, err error) {
+	base := &transaction{store: s, begin: s.sql.beginView, alone: try == 1, open: func() (*session, error) { return s.pool.get(ctx) }}
+	t := &tx{store: s, ctx: ctx, base: base}
+	defer func() {
+		t.end()
+		base.leave()
+	}()
+	err = fn(t)
+	return errors.Is(base.err, errAgain), err
+}
