@@ -1,6 +1,7 @@
 package pgstore_test
 
 import (
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -18,8 +19,9 @@ const tables = "CREATE TABLE gatehouse_kv (k bytea PRIMARY KEY, v bytea NOT NULL
 // and nothing was written.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	server.Exec(t, pgtest.Database, "CREATE ROLE guest LOGIN PASSWORD 'gu@est'; CREATE ROLE stranger NOLOGIN PASSWORD 'gu@est'")
-	guest := func(db string) string { return pgtest.URLAt(server.Address(), "guest", "gu@est", db) }
+	role := fmt.Sprintf("guest%d", schemas.Add(1))
+	server.Exec(t, pgtest.Database, "CREATE ROLE "+role+" LOGIN PASSWORD 'gu@est'")
+	guest := func(db string) string { return pgtest.URLAt(server.Address(), role, "gu@est", db) }
 	for name, tc := range map[string]struct {
 		make  string // after CREATE DATABASE
 		setup string // in the database
@@ -33,7 +35,7 @@ func TestRefusals(t *testing.T) {
 		"an unknown user":   {url: func(db string) string { return pgtest.URLAt(server.Address(), "nobody", "wr@ng", db) }, want: []string{"user or password"}},
 		"no such database":  {url: func(string) string { return server.URL("nothing") }, want: []string{"no such database", "createdb"}},
 		"no rights":         {url: guest, want: []string{"may not make its tables", "GRANT"}},
-		"rights to read":    {setup: tables + "GRANT SELECT ON gatehouse_kv, gatehouse_meta TO guest", url: guest, want: []string{"may not write to its tables", "GRANT"}},
+		"rights to read":    {setup: tables + "GRANT SELECT ON gatehouse_kv, gatehouse_meta TO " + role, url: guest, want: []string{"may not write to its tables", "GRANT"}},
 		"another encoding":  {make: " ENCODING 'SQL_ASCII' TEMPLATE template0", want: []string{"SQL_ASCII", "--encoding=UTF8"}},
 		"read-only":         {setup: "ALTER DATABASE %s SET default_transaction_read_only = on", want: []string{"read-only", "primary"}},
 		"a newer version":   {setup: tables + "UPDATE gatehouse_meta SET value = '2' WHERE name = 'format'", want: []string{"newer version", "format 2"}},
@@ -53,7 +55,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			db := "refuse_" + strings.ReplaceAll(strings.ToLower(strings.ReplaceAll(name, "'", "")), " ", "_")
+			db := role + "_" + strings.ReplaceAll(strings.ToLower(strings.ReplaceAll(name, "'", "")), " ", "_")
 			db = strings.ReplaceAll(db, "-", "_")
 			server.Exec(t, "postgres", "CREATE DATABASE "+db+tc.make)
 			if tc.setup != "" {

@@ -43,6 +43,9 @@ func (s *Store) prepare(ctx context.Context) error {
 	}
 	defer c.close()
 	facts, err := factsOf(c)
+	if errors.Is(err, errAgain) {
+		facts, err = factsOf(c)
+	}
 	if err != nil {
 		return err
 	}
@@ -52,26 +55,41 @@ func (s *Store) prepare(ctx context.Context) error {
 	s.tellOf(facts)
 	s.sql.begins(facts.postgres, s.opt.Durability)
 	for try := 1; ; try++ {
-		there, err := s.examine(c)
-		if err == nil && there {
-			return s.rehearse(c)
-		}
-		if err != nil {
+		err := s.settle(c)
+		if !errors.Is(err, errAgain) || try == maxTries {
 			return err
 		}
-		if err := s.create(c); err != nil {
-			if try == maxTries || !raced(err) {
-				return s.refusedTo("make its tables", err)
-			}
-			if err := s.pause(ctx, try); err != nil {
-				return err
-			}
+		if err := s.pause(ctx, try); err != nil {
+			return err
 		}
 	}
 }
 
+// settle makes the tables, or finds them in order. It is errAgain when another node is at it too.
+func (s *Store) settle(c *session) error {
+	there, err := s.examine(c)
+	if err != nil {
+		return err
+	}
+	if !there {
+		if err := s.create(c); raced(err) {
+			return errAgain
+		} else if err != nil {
+			return s.refusedTo("make its tables", err)
+		}
+		if _, err := s.examine(c); err != nil {
+			return err
+		}
+	}
+	return s.rehearse(c)
+}
+
 func factsOf(c *session) (server, error) {
 	r, err := c.run(statement{sql: factsText})
+	switch sqlState(err) {
+	case "40001", "40P01":
+		return server{}, errAgain
+	}
 	if err != nil {
 		return server{}, &fault{unavailable("the database cannot be asked"), "the server does not say what it is (" + safe(err).Error() + "): is this PostgreSQL?"}
 	}
@@ -220,6 +238,9 @@ func (s *Store) rehearse(c *session) error {
 	}}
 	list := append(s.sql.beginUpdate[:len(s.sql.beginUpdate):len(s.sql.beginUpdate)], s.sql.get(nil), none, s.sql.remove(nil), statement{sql: "ROLLBACK"})
 	if _, err := c.run(list...); err != nil {
+		if !c.conn.IsClosed() {
+			_, _ = c.run(statement{sql: "ROLLBACK"})
+		}
 		if sqlState(err) == "42P10" {
 			return s.foreign("gatehouse_kv has no primary key")
 		}
@@ -236,6 +257,8 @@ func (s *Store) refusedTo(what string, err error) error {
 		return &fault{unavailable("the connection was lost"), "the connection to the database was lost"}
 	case e.Code == "42501":
 		return refusal("this user may not %s (%s): let it own the database (ALTER DATABASE … OWNER TO …), or GRANT it CREATE and USAGE on the schema and ALL on the tables", what, e.Message)
+	case e.Code == "40001", e.Code == "40P01":
+		return errAgain
 	case e.Code == "53100":
 		return &fault{storage.ErrFull, "the disk of the database is full: make room there"}
 	case e.Code == "25006":

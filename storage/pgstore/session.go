@@ -56,6 +56,11 @@ func (c *session) run(list ...statement) ([]*pgconn.Result, error) {
 		return nil, err
 	}
 	results, err := c.conn.ExecBatch(context.Background(), batch).ReadAll()
+	for _, r := range results {
+		if r.Err != nil {
+			return nil, r.Err // err may be what came of it, such as that the connection is closed by now
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -79,6 +84,16 @@ func (c *session) describe(sql string) ([]pgconn.FieldDescription, error) {
 
 // usable tells whether the session can begin another transaction.
 func (c *session) usable() bool { return !c.conn.IsClosed() && c.conn.TxStatus() == 'I' }
+
+// rollBack ends the transaction, and tells whether the session can begin another one.
+func (c *session) rollBack() bool {
+	if !c.conn.IsClosed() && c.conn.TxStatus() != 'I' {
+		if _, err := c.run(statement{sql: "ROLLBACK"}); err != nil {
+			return false
+		}
+	}
+	return c.usable()
+}
 
 func (c *session) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)

@@ -153,11 +153,13 @@ func (s *Store) Check(ctx context.Context) error {
 	defer s.leave()
 	for try := 1; ; try++ {
 		err := s.ask(ctx)
-		if try == 2 || !errors.Is(err, errAgain) {
+		if try == 3 || !errors.Is(err, errAgain) {
 			return err
 		}
 	}
 }
+
+const readOnlyText = "SELECT current_setting('transaction_read_only')"
 
 // ask asks the server whether it takes writes.
 func (s *Store) ask(ctx context.Context) error {
@@ -166,7 +168,7 @@ func (s *Store) ask(ctx context.Context) error {
 		return err
 	}
 	defer s.pool.put(c)
-	results, err := c.run(statement{sql: "SELECT current_setting('transaction_read_only')"})
+	results, err := c.run(statement{sql: readOnlyText})
 	if err != nil {
 		return s.failed(c, err)
 	}

@@ -183,9 +183,7 @@ func (t *transaction) leave() {
 		return
 	}
 	t.store.leaving.Go(func() {
-		if _, err := c.run(statement{sql: "ROLLBACK"}); err != nil {
-			c.close()
-		}
+		c.rollBack()
 		p.put(c)
 	})
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -282,11 +281,14 @@ func (w *writer) open() (*session, error) {
 	return c, err
 }
 
+// drop ends the transaction, and the session if it is of no more use.
 func (w *writer) drop() {
-	if w.session != nil {
-		w.session.close()
-		w.session = nil
+	c := w.session
+	if c == nil || !w.store.pool.outdated(c) && c.rollBack() {
+		return
 	}
+	c.close()
+	w.session = nil
 }
 
 // errUnknown is the answer to those whose transaction may be durable or not.
@@ -310,9 +312,10 @@ func (w *writer) commit(base *transaction, all *engine.Overlay) error {
 	list = append(append(list, w.store.sql.write(entries)...), statement{sql: "COMMIT"})
 	c := base.session
 	c.warned.Store(false)
+	closed := c.conn.IsClosed() // otherwise something may have been sent: pgconn.SafeToRetry is no help with a batch
 	results, err := c.run(list...)
 	switch {
-	case err != nil && (refused(err) || len(entries) == 0 || pgconn.SafeToRetry(err)):
+	case err != nil && (refused(err) || len(entries) == 0 || closed):
 		err = w.store.failed(c, err)
 	case err != nil:
 		w.store.log.Error("the outcome of a commit is unknown", zap.Error(safe(err)))
