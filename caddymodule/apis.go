@@ -29,7 +29,8 @@ func (i *instance) openAPIs(a *App) error {
 	if err != nil {
 		return err
 	}
-	i.apis = append(i.apis, doc, config.NewAPI(i.config, i.gate, i.pages.ReloadExtension))
+	settings := config.NewAPI(i.config, i.gate, i.pages.ReloadExtension)
+	i.apis = append(i.apis, doc, settings, newExplainer(i.gate, settings.On, a.Instance))
 	served, err := api.New(api.Deps{
 		Store: i.core.Store, Gate: i.gate, Units: i.config.Units, Subject: i.identity.Person.Get, Identity: i.identity, CredentialsKey: a.credentials, MaxLevel: i.authz.MaxLevelOf, Origin: a.Origin,
 	})

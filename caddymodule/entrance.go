@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"context"
 	"errors"
+	"net/url"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
@@ -69,6 +70,9 @@ func (a *App) explain(ctx context.Context, q explain.Request, c protect.Caller) 
 	if inst := a.running.Load(); inst != nil {
 		c.Policies = inst.policies
 	}
+	if q.Gate != "" {
+		return a.askGate(ctx, q, c)
+	}
 	found, err := a.ctx.AppIfConfigured("http")
 	app, ok := found.(*caddyhttp.App)
 	if err != nil || !ok {
@@ -78,7 +82,29 @@ func (a *App) explain(ctx context.Context, q explain.Request, c protect.Caller) 
 	if err != nil {
 		return nil, err
 	}
-	return routes.Ask(ctx, q, c)
+	answer, err := routes.Ask(ctx, q, c)
+	if errors.Is(err, explain.ErrNoSite) {
+		if other, gateErr := a.askGate(ctx, q, c); other != nil || gateErr != nil {
+			return other, gateErr
+		}
+	}
+	return answer, err
+}
+
+// askGate tells what the gate of a site says that another proxy serves. nil: there is no such gate.
+func (a *App) askGate(ctx context.Context, q explain.Request, c protect.Caller) (*explain.Answer, error) {
+	u, err := url.Parse(q.URL)
+	if err != nil {
+		return nil, explain.BadRequest{Err: err}
+	}
+	called, p, err := a.ForwardAuth.Decider(q.Gate, u.Scheme, u.Host)
+	if err != nil {
+		return nil, explain.BadRequest{Err: err}
+	}
+	if p == nil {
+		return nil, nil
+	}
+	return explain.AskGate(ctx, explain.Gate{Name: called, Protect: p}, q, c)
 }
 
 // written returns a client as the configuration says it, or nil.

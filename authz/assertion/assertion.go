@@ -1,5 +1,5 @@
-// Package assertion signs what an upstream can verify about a request: that it passed the gate, as whom, and that the
-// statement was made for this very request. Whether a request passes does not belong here.
+// Package assertion signs what an upstream can verify about a request: that it passed the gate, who made it, and that
+// the statement was made for this very request. Whether a request passes does not belong here.
 // (docs/assertion.md; docs/decisions.md#signed-assertions)
 package assertion
 

@@ -27,7 +27,8 @@ one decides and where it is written, what was known of the caller, which headers
 what the client would see. Nothing is sent to the upstream and nothing is stored. Without --person, --client and
 --token the caller is a stranger. A person counts as signed in in a browser, as in the strongest of their
 sessions, or just now without one. --ref asks the request of a refusal again, without its query and
-headers, and says what it would get now.`,
+headers, and says what it would get now. For a site that another proxy serves, the forward_auth of its address
+decides, or the one that --gate names.`,
 		Example: "  caddy gatehouse explain --person ada --url https://wiki.example.com/admin --method POST",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -65,6 +66,7 @@ headers, and says what it would get now.`,
 	f.IntVar(&in.Level, "level", 0, "The level of the sign-in, 1 to 4")
 	f.StringVar(&in.Age, "age", "", "How long ago the sign-in was, such as 2h")
 	f.StringVar(&in.At, "at", "", "The time of the request, such as 2026-11-22T18:30:00+01:00. Default: now")
+	f.StringVar(&in.Gate, "gate", "", "The forward_auth or policy that another proxy asks for. Default: the forward_auth of the address")
 	f.StringVar(&in.Ref, "ref", "", "The reference of a refusal")
 	completeFlag(cmd, "person", completeAnyPerson)
 	completeFlag(cmd, "client", completeClients)
@@ -73,8 +75,8 @@ headers, and says what it would get now.`,
 
 // verdicts are what the verdicts of a rehearsal mean.
 var verdicts = map[protect.Verdict]string{
-	protect.Open: "it passes without anybody being asked", protect.Allow: "it passes", protect.SignIn: "it needs a sign-in, or a valid token",
-	protect.StepUp: "it needs a stronger sign-in", protect.Again: "it needs a more recent sign-in", protect.Deny: "it is refused", protect.Invalid: "it is refused, whoever sends it",
+	protect.Open: "it passes without a sign-in", protect.Allow: "it passes", protect.SignIn: "it needs a sign-in, or a valid token",
+	protect.StepUp: "it needs a stronger sign-in", protect.Again: "it needs a more recent sign-in", protect.Deny: "it is refused", protect.Invalid: "it is refused for everybody",
 }
 
 // answerLines is an answer as text.
@@ -83,6 +85,7 @@ func answerLines(request string, a *explain.Answer) []string {
 	f.add("verdict", "%s: %s", a.Verdict, verdicts[a.Verdict])
 	f.add("request", "%s", request)
 	f.add("caller", "%s", callerText(a.Caller))
+	f.add("gate", "%s", a.Gate)
 	lines := f.lines()
 	for i := range a.Steps {
 		lines = append(lines, stepLines(&a.Steps[i])...)

@@ -32,6 +32,7 @@ type Request struct {
 	Method  string      `json:"method,omitempty"` // Default: GET
 	IP      string      `json:"ip,omitempty"`     // Default: 192.0.2.1, which belongs to no machine
 	Headers http.Header `json:"headers,omitempty"`
+	Gate    string      `json:"gate,omitempty"` // a forward_auth or policy that another proxy names. Default: that of the URL
 }
 
 // Nobody is the address of a request that names none. (RFC 5737)
@@ -42,6 +43,8 @@ type Answer struct {
 	Verdict protect.Verdict `json:"verdict"`
 	// Steps are the protects on the way, of which the last one decides.
 	Steps []protect.Rehearsal `json:"steps"`
+	// Gate is the forward_auth or policy that decides, for a site that another proxy serves.
+	Gate string `json:"gate,omitempty"`
 	// Handler would serve the request after that. Empty: none, or it does not get there.
 	Handler string `json:"handler,omitempty"`
 	Caller  *Facts `json:"caller,omitempty"`
@@ -95,12 +98,17 @@ type journey struct {
 }
 
 // BadRequest is an error of what is asked, whose text is for the one who asks.
-type BadRequest struct{ error }
+type BadRequest struct{ Err error }
+
+func (e BadRequest) Error() string { return e.Err.Error() }
 
 // Unwrap returns the error itself.
-func (e BadRequest) Unwrap() error { return e.error }
+func (e BadRequest) Unwrap() error { return e.Err }
 
 func badf(format string, args ...any) error { return BadRequest{fmt.Errorf(format, args...)} }
+
+// ErrNoSite is the error of a request that no site serves.
+var ErrNoSite = errors.New("no site of the configuration answers")
 
 // Ask tells what a request gets.
 func (s *Routes) Ask(ctx context.Context, q Request, c protect.Caller) (*Answer, error) {
@@ -129,12 +137,12 @@ func (s *Routes) Ask(ctx context.Context, q Request, c protect.Caller) (*Answer,
 			}
 		}
 	}
-	return nil, badf("no site of the configuration answers %s", q.URL)
+	return nil, BadRequest{fmt.Errorf("%w %s", ErrNoSite, q.URL)}
 }
 
 // ask sends a request through the routes of one server.
 func (s *server) ask(r *http.Request, c protect.Caller) (*Answer, error) {
-	j := &journey{caller: c}
+	j := &journey{caller: c, steps: []protect.Rehearsal{}}
 	r = r.Clone(context.WithValue(r.Context(), journeyKey{}, j))
 	w := &paper{header: http.Header{}}
 	r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, s.Server)
@@ -178,7 +186,7 @@ func (q Request) build(ctx context.Context, c protect.Caller) (r *http.Request, 
 		method = http.MethodGet
 	}
 	if !httpguts.ValidHeaderFieldName(method) {
-		return nil, "", badf("method: %q is none", q.Method)
+		return nil, "", badf("method: %q is not an HTTP method", q.Method)
 	}
 	ip := q.IP
 	if ip == "" {
@@ -244,4 +252,34 @@ func (p *paper) Write(b []byte) (int, error) {
 		return len(b), nil
 	}
 	return p.body.Write(b)
+}
+
+// Gate is what decides for a site that another proxy serves.
+type Gate struct {
+	Name string // of its forward_auth or policy
+	*protect.Protect
+}
+
+// AskGate tells what a gate says of a request that another proxy asks about.
+func AskGate(ctx context.Context, g Gate, q Request, c protect.Caller) (*Answer, error) {
+	r, _, err := q.build(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	end := caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		return wall{"the other proxy"}.ServeHTTP(w, r, nil)
+	})
+	s := server{Server: new(caddyhttp.Server), chain: caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		return gate{g.Protect}.ServeHTTP(w, r, end)
+	})}
+	a, err := s.ask(r, c)
+	if err != nil {
+		return nil, err
+	}
+	a.Gate = g.Name
+	a.Notes = append(a.Notes, fmt.Sprintf("no site here serves %s: another proxy does, and asks %s about each request", r.Host, g.Name))
+	if a.Status >= http.StatusMultipleChoices && a.Status < http.StatusBadRequest {
+		a.Notes = append(a.Notes, fmt.Sprintf("a proxy with the profile nginx gets 401 in place of %d, and makes the redirect itself", a.Status))
+	}
+	return a, nil
 }

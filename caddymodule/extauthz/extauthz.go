@@ -107,7 +107,7 @@ func (s *Server) consistent() error {
 	case s.ClientCA != "" && s.Certificate == "":
 		return errors.New("client_ca needs tls")
 	case !loopback && s.Certificate == "":
-		return fmt.Errorf("without tls it can listen on a loopback address only, such as 127.0.0.1:9191, and %s is none", s.Address)
+		return fmt.Errorf("without tls it can listen on a loopback address only, such as 127.0.0.1:9191, not on %s", s.Address)
 	case !loopback && s.ClientCA == "":
 		return fmt.Errorf("client_ca is missing: on %s, which is no loopback address, only clients with a certificate may ask", s.Address)
 	}

@@ -252,7 +252,7 @@ func TestCheckRefusesWhatNoRequestIs(t *testing.T) {
 			"a fragment":             func(about *authv3.AttributeContext) { httpOf(about).Fragment = "x" },
 			"a misspelled extension": func(about *authv3.AttributeContext) { about.ContextExtensions = map[string]string{"polcy": "wiki"} },
 			"two spellings":          func(about *authv3.AttributeContext) { httpOf(about).Headers["Authorization"] = "Bearer u" },
-			"a name that is none":    header(&corev3.HeaderValue{Key: "a b", Value: "v"}),
+			"an invalid name":        header(&corev3.HeaderValue{Key: "a b", Value: "v"}),
 			"an empty name":          header(&corev3.HeaderValue{Value: "v"}),
 			"a line end":             header(&corev3.HeaderValue{Key: "a", RawValue: []byte("v\r\nremote-user: root")}),
 			"two values in one":      header(&corev3.HeaderValue{Key: "authorization", Value: "Bearer a", RawValue: []byte("Bearer b")}),

@@ -168,6 +168,28 @@ func (g *Gates) find(name, origin string) (*Gate, error) {
 	return gate, nil
 }
 
+// Decider returns what decides about the requests of a site that another proxy serves, and what it is called. name is
+// the one that the proxy asks for. "": the forward_auth that has the origin, or else nil.
+func (g *Gates) Decider(name, scheme, host string) (called string, p *protect.Protect, err error) {
+	origin := scheme + "://" + withoutDefaultPort(scheme, strings.ToLower(host))
+	if name == "" && g.byOrigin[origin] == nil {
+		return "", nil, nil
+	}
+	gate, err := g.find(name, origin)
+	if err != nil {
+		return "", nil, err
+	}
+	if g.policies[name] == gate {
+		return "policy " + name, &gate.Protect, nil
+	}
+	for known, one := range g.Named {
+		if one == gate {
+			name = known
+		}
+	}
+	return "forward_auth " + name, &gate.Protect, nil
+}
+
 // further returns what decides in addition, by the parameters scope, group, level and audience. nil: nothing does.
 func (g *Gate) further(narrow url.Values) (*protect.Protect, error) {
 	if len(narrow) == 0 {

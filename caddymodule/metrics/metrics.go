@@ -273,7 +273,7 @@ func (m *Metrics) CountRequest(path string, status int) {
 		endpoint = "scim"
 	case strings.HasPrefix(path, "/saml/"), strings.HasPrefix(path, "/oidc/"), strings.HasPrefix(path, "/sign-in/provider"):
 		endpoint = "provider"
-	case strings.HasPrefix(path, "/api/config"), strings.HasPrefix(path, "/api/v2/"), strings.HasPrefix(path, "/v2/config/"):
+	case strings.HasPrefix(path, "/api/config"), strings.HasPrefix(path, "/api/v2/"), path == "/api/v1/explain", strings.HasPrefix(path, "/v2/config/"):
 		endpoint = "configuration"
 	default:
 		endpoint = "other"

@@ -57,7 +57,7 @@ func (p *Protect) assertable() error {
 	return nil
 }
 
-// assert signs for the upstream that this request has passed, as whom and for which site. (docs/assertion.md)
+// assert signs for the upstream that this request has passed, who made it and for which site. (docs/assertion.md)
 func (p *Protect) assert(g *passage, who *token.Introspection) *refusal {
 	if p.Assertion == "" {
 		return nil

@@ -71,8 +71,8 @@ type Protect struct {
 	// The headers that carry the identity to the upstream. Default: Remote-User username, Remote-Name name,
 	// Remote-Email email, Remote-Groups groups. These four are deleted from requests in any case.
 	Headers []IdentityHeader `json:"headers,omitempty"`
-	// The header that carries the signed assertion to the upstream: that the request passed, as whom, and for which site.
-	// It needs origins or sites. Default: none is sent. Remote-Assertion is deleted from requests in any case.
+	// The header that carries the signed assertion to the upstream: that the request passed, who made it, and for which
+	// site. It needs origins or sites. Default: none is sent. Remote-Assertion is deleted from requests in any case.
 	Assertion string `json:"assertion,omitempty"`
 	// Public paths: /healthz, or /assets/* for all below. Where there are any, a request whose path is not canonical is
 	// refused. Default: none.

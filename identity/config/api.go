@@ -85,6 +85,9 @@ func (a *API) on(ctx context.Context, off int) error {
 	return nil
 }
 
+// On refuses a request while the API is switched off, for what belongs to it and is served elsewhere.
+func (a *API) On(r *http.Request) error { return a.on(r.Context(), http.StatusConflict) }
+
 // find returns the path that matches a URL, and the values of its names. Of several paths it returns the one with the
 // most fixed segments. Each segment is unescaped by itself.
 func (a *API) find(u *url.URL) (found *apiPath, values map[string]string) {

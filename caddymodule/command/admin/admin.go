@@ -91,7 +91,7 @@ func adminHandler(call adminCall) http.HandlerFunc {
 		answer, err := call(inst, w, r)
 		switch {
 		case err != nil:
-			status, text := adminRefusal(err)
+			status, text := Refused(err)
 			if status >= http.StatusInternalServerError {
 				inst.Log.Error("admin request failed", zap.String("path", r.URL.Path), zap.Int("status", status), zap.Error(err))
 			}
@@ -134,8 +134,9 @@ func (e badRequest) Unwrap() error { return e.error }
 
 func badRequestf(format string, args ...any) error { return badRequest{fmt.Errorf(format, args...)} }
 
-// adminRefusal returns the status and the text of the answer. The text of an unknown error stays inside.
-func adminRefusal(err error) (status int, text string) {
+// Refused returns the status and the text of the answer to an error of an operation. The text of an unknown error stays
+// inside.
+func Refused(err error) (status int, text string) {
 	is := func(of ...error) bool {
 		return slices.ContainsFunc(of, func(e error) bool { return errors.Is(err, e) })
 	}

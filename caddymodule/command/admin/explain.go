@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/explain"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
+	"github.com/gatehouse-id/gatehouse/identity/access"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -29,6 +31,7 @@ type ExplainRequest struct {
 	Level   int         `json:"level,omitempty"`  // of the sign-in. Default: that of the strongest session, or 1
 	Age     string      `json:"age,omitempty"`    // of the sign-in. Default: that of the same session, or 0s
 	At      string      `json:"at,omitempty"`     // RFC 3339. Default: now
+	Gate    string      `json:"gate,omitempty"`   // a forward_auth or policy, for a site that another proxy serves. Default: that of the URL
 	Ref     string      `json:"ref,omitempty"`    // of a refusal, whose request is asked again
 }
 
@@ -41,29 +44,71 @@ type ExplainAnswer struct {
 }
 
 func adminExplain(i *Instance, r *http.Request, in ExplainRequest) (any, error) {
-	out := ExplainAnswer{}
+	out, err := i.AnswerExplain(r, in)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// AnswerExplain tells what a request gets. For the status of an error see Refused.
+func (i *Instance) AnswerExplain(r *http.Request, in ExplainRequest) (out ExplainAnswer, err error) {
 	if in.Ref != "" {
 		if err := i.again(r, &in, &out); err != nil {
-			return nil, err
+			return out, err
 		}
 	}
 	who, notes, err := i.callerOf(r, &in)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
-	q := explain.Request{URL: in.URL, Method: in.Method, IP: in.IP, Headers: in.Headers}
+	who.Granted = i.grantedBy(who.Now)
+	q := explain.Request{URL: in.URL, Method: in.Method, IP: in.IP, Headers: in.Headers, Gate: in.Gate}
 	if out.Answer, err = i.Explain(r.Context(), q, who); err != nil && out.Refused != nil { // which scheme it had is not kept
 		q.URL = "http://" + out.Refused.Site + out.Refused.Path
 		out.Answer, err = i.Explain(r.Context(), q, who)
 	}
 	if err != nil {
-		return nil, err
+		return out, err
+	}
+	if notes, err = i.grantNotes(r, notes, out.Answer); err != nil {
+		return out, err
 	}
 	if out.URL, out.Method = q.URL, q.Method; out.Method == "" {
 		out.Method = http.MethodGet
 	}
 	out.Notes = append(notes, out.Notes...)
 	return out, nil
+}
+
+// grantedBy tells whether an operator has granted a person access to a site for a time. It counts no use.
+func (i *Instance) grantedBy(now time.Time) func(ctx context.Context, personID, site string) (bool, error) {
+	return func(ctx context.Context, personID, site string) (bool, error) {
+		found, err := i.Access.Find(ctx, personID, site)
+		if errors.Is(err, access.ErrNone) {
+			return false, nil
+		}
+		return found.State == access.Granted && found.Ends.After(now), err
+	}
+}
+
+// grantNotes adds what the grants are that have let a request pass.
+func (i *Instance) grantNotes(r *http.Request, notes []string, a *explain.Answer) ([]string, error) {
+	for _, step := range a.Steps {
+		if step.Granted == "" || a.Caller == nil {
+			continue
+		}
+		found, err := i.Access.Find(r.Context(), a.Caller.PersonID, step.Granted)
+		if err != nil {
+			return nil, err
+		}
+		note := fmt.Sprintf("%s has granted %s access to %s until %s", found.By, found.Username, found.Site, found.Ends.UTC().Format(time.RFC3339))
+		if found.Uses > 0 {
+			note += fmt.Sprintf(", %d of %d uses are left", found.Uses-found.Used, found.Uses)
+		}
+		notes = append(notes, note)
+	}
+	return notes, nil
 }
 
 // again takes the request of a refusal.
@@ -80,7 +125,7 @@ func (i *Instance) again(r *http.Request, in *ExplainRequest, out *ExplainAnswer
 		return err
 	}
 	if f.Where != refusal.Site {
-		return badRequestf("the refusal %s was none of a site: caddy gatehouse why %s says what it was", ref, ref)
+		return badRequestf("the refusal %s was not by a site: caddy gatehouse why %s says what it was", ref, ref)
 	}
 	out.Refused = &WhyAnswer{Sentence: f.Sentence(), Mend: f.Reason.Mend(), Refusal: f}
 	in.URL, in.Method, in.Person, in.Level = "https://"+f.Site+f.Path, f.Method, f.PersonID, f.Level

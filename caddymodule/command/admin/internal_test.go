@@ -79,7 +79,7 @@ func TestAdminRefusal(t *testing.T) {
 		"a bad parameter":            {badRequestf("limit is not between 1 and %d", 5), http.StatusBadRequest, "limit is not between 1 and 5"},
 		"a long body":                {badRequest{&http.MaxBytesError{Limit: 5}}, http.StatusRequestEntityTooLarge, "5 bytes"},
 	} {
-		status, text := adminRefusal(c.err)
+		status, text := Refused(c.err)
 		if status != c.status || !strings.Contains(text, c.text) || strings.Contains(text, "vlog") {
 			t.Errorf("%s: %d %q, want %d with %q and nothing of the inside", name, status, text, c.status, c.text)
 		}

@@ -134,7 +134,7 @@ func TestBadProxies(t *testing.T) {
 		verdict string
 		probes  []string // some of those that must have it
 	}{
-		"lets everything in":            {Failed, []string{"nobody is signed in", "a token that is none", "the method DELETE"}},
+		"lets everything in":            {Failed, []string{"nobody is signed in", "an invalid token", "the method DELETE"}},
 		"lets OPTIONS in":               {Failed, []string{"the method OPTIONS"}},
 		"lets cookies in":               {Failed, []string{"malformed cookies"}},
 		"believes X-Original-URI":       {Failed, []string{"X-Original-URI of a public page"}},

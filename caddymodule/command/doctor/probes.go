@@ -57,7 +57,7 @@ func (e *examination) probes() []probe {
 	}
 	list := []probe{
 		nobody, valid,
-		get("a token that is none", aboutGate, "Authorization: Bearer nonsense"),
+		get("an invalid token", aboutGate, "Authorization: Bearer nonsense"),
 		get("identity headers and nobody signed in", aboutIdentity, e.madeUp(asWritten)...),
 		get("malformed cookies", aboutGate, "Cookie: "+e.cookies()),
 		get("the user agent of a health check", aboutGate, "User-Agent: kube-probe/1.30 GoogleHC/1.0 ELB-HealthChecker/2.0"),

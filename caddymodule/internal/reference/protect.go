@@ -25,7 +25,7 @@ var Protect = Block{
 		},
 		{
 			Word: "assertion", Arguments: "[<header>]", Default: "none; with the option alone `Remote-Assertion`, which is deleted from requests in any case", Example: "login\nassertion",
-			Text: "A header with a signed token by which the upstream can verify that this very request passed, as whom and for which site: see [assertion.md](assertion.md). " +
+			Text: "A header with a signed token by which the upstream can verify that this very request passed, who made it, and for which site: see [assertion.md](assertion.md). " +
 				"The site needs an address with a host. Requests that need no credential have no assertion.",
 		},
 		{
