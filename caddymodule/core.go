@@ -43,6 +43,7 @@ var (
 // openStore is a store that configurations share.
 type openStore struct {
 	storage.Store
+	node    *cluster.Node
 	options string
 	metrics *metrics.Metrics
 	pace    *beginPace
@@ -62,10 +63,13 @@ type reopener interface {
 	OnReopen(tell func(failure error))
 }
 
-func newOpenStore(store storage.Store, options string, log *zap.Logger) *openStore {
-	keeper := event.NewKeeper(store, nil, log.Named("events"))
+// sealsEvents is the role of the node that seals and collects the events of a store.
+const sealsEvents = "events"
+
+func newOpenStore(store storage.Store, node *cluster.Node, options string, log *zap.Logger) *openStore {
+	keeper := event.NewKeeper(node.Fenced(sealsEvents), nil, log.Named("events"))
 	o := &openStore{
-		Store: store, options: options, metrics: metrics.New(store, keeper), pace: newBeginPace(time.Now), keeper: keeper, log: log, stopped: make(chan struct{}),
+		Store: store, node: node, options: options, metrics: metrics.New(store, keeper), pace: newBeginPace(time.Now), keeper: keeper, log: log, stopped: make(chan struct{}),
 	}
 	if r, ok := store.(reopener); ok {
 		r.OnReopen(o.reopened)
@@ -77,11 +81,15 @@ func newOpenStore(store storage.Store, options string, log *zap.Logger) *openSto
 	o.stop = stop
 	go func() {
 		defer close(o.stopped)
-		var workers sync.WaitGroup
-		workers.Go(func() { o.keeper.Run(work) })
+		joined, leave := context.WithCancel(context.Background())
+		var node, workers sync.WaitGroup
+		node.Go(func() { o.node.Run(joined) })
+		workers.Go(func() { o.node.Lead(work, sealsEvents, o.keeper.Run) })
 		workers.Go(func() { o.refused.Run(work) })
 		workers.Go(func() { o.decided.Run(work) })
 		workers.Wait()
+		leave()
+		node.Wait()
 	}()
 	return o
 }
@@ -142,10 +150,11 @@ func openCore(ctx context.Context, s Storage, keys [][]byte, cost secret.HashCos
 		if err != nil {
 			return nil, err
 		}
-		if err := usable(ctx, store); err != nil {
+		node, err := join(ctx, store, log)
+		if err != nil {
 			return nil, errors.Join(fmt.Errorf("storage %s: %w", s.Place(), err), store.Close())
 		}
-		return newOpenStore(store, s.Options(), log), nil
+		return newOpenStore(store, node, s.Options(), log), nil
 	})
 	if err != nil {
 		return nil, err
@@ -162,16 +171,16 @@ func openCore(ctx context.Context, s Storage, keys [][]byte, cost secret.HashCos
 	return c, nil
 }
 
-// usable refuses a store with a part of a copy, and one of a newer version.
-func usable(ctx context.Context, store storage.Store) error {
+// join makes this process a node of the store. It refuses a store with a part of a copy, and one of a newer version.
+func join(ctx context.Context, store storage.Store, log *zap.Logger) (*cluster.Node, error) {
 	if err := store.View(ctx, transfer.Complete); err != nil {
-		return err
+		return nil, err
 	}
-	_, err := cluster.Identify(ctx, store, time.Now, rand.Reader)
-	if errors.Is(err, storage.ErrFull) { // it is read all the same
-		return nil
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
 	}
-	return err
+	return cluster.Join(ctx, store, cluster.Options{Host: host, Version: metrics.Version(), Log: log.Named("cluster")})
 }
 
 func (c *core) openVault(ctx context.Context, sealing [][]byte, cost secret.HashCost, log *zap.Logger) error {

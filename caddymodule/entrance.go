@@ -46,7 +46,7 @@ func (a *App) Instance(ctx context.Context) (*admin.Instance, error) {
 	out := &admin.Instance{
 		Scopes: scopes,
 		Sites:  a.guardedSites(), PlaceOf: a.Places.Of, Written: a.written, Reseal: inst.reseal, Explain: a.explain,
-		Issuer: inst.issuer.String(), Authz: inst.authz, Identity: inst.identity, Access: inst.access, Config: inst.config, Store: inst.core.Store, Place: inst.core.place, Refusals: inst.core.refused, Decisions: inst.core.decided,
+		Issuer: inst.issuer.String(), Authz: inst.authz, Identity: inst.identity, Access: inst.access, Config: inst.config, Store: inst.core.Store, Place: inst.core.place, Refusals: inst.core.refused, Decisions: inst.core.decided, Node: inst.core.node,
 		Check: inst.health, Findings: func(ctx context.Context) ([]finding.Finding, error) { return inst.findings(ctx, a) },
 		Providers: inst.providers.Check, Log: inst.log, Leave: inst.leave,
 	}

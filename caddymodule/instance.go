@@ -156,6 +156,9 @@ func (i *instance) drained(most time.Duration) {
 
 // check tells whether the instance can serve and write.
 func (i *instance) check(ctx context.Context) error {
+	if err := i.core.node.Check(); err != nil {
+		return err
+	}
 	if c, ok := i.core.Store.(storage.Checker); ok {
 		return c.Check(ctx)
 	}

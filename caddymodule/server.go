@@ -21,6 +21,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/slowbody"
 	"github.com/gatehouse-id/gatehouse/caddymodule/metrics"
+	"github.com/gatehouse-id/gatehouse/internal/cluster"
 	"github.com/gatehouse-id/gatehouse/internal/pace"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
@@ -250,6 +251,8 @@ func reason(err error) string {
 		return "starting"
 	case errors.Is(err, errStopped):
 		return "stopping"
+	case errors.Is(err, cluster.ErrClock):
+		return "clock: it differs too much from that of the storage"
 	case errors.Is(err, storage.ErrFull):
 		return "storage: too little free space"
 	case errors.Is(err, storage.ErrCorrupt):

@@ -108,6 +108,12 @@ type Checker interface {
 	Check(ctx context.Context) error
 }
 
+// Shared is a Store that several processes can use at the same time.
+type Shared interface {
+	// Clock returns the time of the store, which is the same for all processes.
+	Clock(ctx context.Context) (time.Time, error)
+}
+
 // IsFailure tells whether err means "we cannot tell" or "not now" rather than a verdict: any error except ErrNotFound,
 // ErrExists and ErrTooLarge.
 func IsFailure(err error) bool {

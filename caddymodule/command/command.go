@@ -48,7 +48,7 @@ func addCommands(root *cobra.Command) {
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	root.AddCommand(
 		initCommand(), checkCommand(), doctorCommand(), whyCommand(), explainCommand(), policyCommands(), secretCommand(), versionCommand(), personCommands(), groupCommands(), clientCommands(), tokenCommands(),
-		sessionCommands(), accessCommands(), providerCommands(), mailCommands(), keyCommands(), eventCommands(), configCommands(), backupCommand(), restoreCommand(), storageCommands(),
+		sessionCommands(), accessCommands(), providerCommands(), mailCommands(), keyCommands(), eventCommands(), configCommands(), backupCommand(), restoreCommand(), storageCommands(), nodesCommand(),
 	)
 	jsonErrors(root)
 }

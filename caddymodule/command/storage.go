@@ -140,8 +140,14 @@ func copyRecords(ctx context.Context, cmd *cobra.Command, c *transfer.Copy) (*tr
 	return c.Run(ctx)
 }
 
+// openModule opens a storage that no server uses.
 func openModule(ctx context.Context, s storageModule) (storage.Store, error) {
 	store, err := s.Open(ctx, zap.NewNop())
+	if err == nil {
+		if err = cluster.Unused(ctx, store); err != nil {
+			err = errors.Join(err, store.Close())
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("storage %s: %w", s.Place(), err)
 	}

@@ -1,5 +1,3 @@
-// Package cluster is about the processes that share one storage: what tells their storage from another. What they
-// store does not belong here, nor how an engine keeps it.
 package cluster
 
 import (
@@ -28,8 +26,8 @@ func Readable(tx storage.Tx) error {
 	return err
 }
 
-// Identify returns the id of a storage, and gives it one if it has none. It returns ErrNewer without writing anything.
-func Identify(ctx context.Context, s storage.Store, now func() time.Time, rand io.Reader) (id string, err error) {
+// identify returns the id of a storage, and gives it one if it has none. It returns ErrNewer without writing anything.
+func identify(ctx context.Context, s storage.Store, now func() time.Time, rand io.Reader) (id string, err error) {
 	err = s.View(ctx, func(tx storage.Tx) error {
 		rec, _, err := identities.Find(tx, identityKey)
 		id = rec.ID

@@ -7,7 +7,12 @@ import (
 )
 
 // Every stored record of the package.
-var identities = storage.NewTable[identityRecord]("cluster_identity") // identityKey
+var (
+	identities = storage.NewTable[identityRecord]("cluster_identity") // identityKey
+	nodes      = storage.NewTable[nodeRecord]("cluster_node")         // id of the node
+	terms      = storage.NewTable[termRecord]("cluster_lease")        // role
+	ends       = storage.NewTable[endRecord]("cluster_lease_end")     // role; apart from its term, which each write reads
+)
 
 const identityKey = "store"
 
@@ -17,4 +22,31 @@ type identityRecord struct {
 	MadeAt time.Time `cbor:"2,keyasint"`
 	// Format is what a program must be able to read. It grows when an older program would misread a record.
 	Format int `cbor:"3,keyasint,omitempty"`
+}
+
+// nodeRecord is a process that uses the storage. Each node writes its own alone.
+type nodeRecord struct {
+	Host    string    `cbor:"1,keyasint"`
+	Version string    `cbor:"2,keyasint,omitempty"`
+	Started time.Time `cbor:"3,keyasint"`
+	// Seen is by the clock of the storage.
+	Seen time.Time `cbor:"4,keyasint"`
+	// Ahead is how far the clock of the node was ahead of that of the storage, in microseconds.
+	Ahead int64 `cbor:"5,keyasint,omitempty"`
+	// Lag is how long the storage took to write this record before, in microseconds.
+	Lag   int64    `cbor:"6,keyasint,omitempty"`
+	Roles []string `cbor:"7,keyasint,omitempty"`
+}
+
+// termRecord says which node has a role. Number grows with each change, so that a node that was paused knows that its
+// term is over.
+type termRecord struct {
+	Node   string `cbor:"1,keyasint"`
+	Number uint64 `cbor:"2,keyasint"`
+}
+
+// endRecord says until when a term lasts, by the clock of the storage.
+type endRecord struct {
+	Number uint64    `cbor:"1,keyasint"`
+	Until  time.Time `cbor:"2,keyasint"`
 }

@@ -18,6 +18,9 @@ import (
 // ErrRefused is returned or wrapped by a send function when a retry would be useless: the item is dropped.
 var ErrRefused = errors.New("outbox: refused for good")
 
+// errLate says that an item was not tried, because the claim on it is over.
+var errLate = errors.New("outbox: the claim is over")
+
 // Record is a stored item.
 type Record[T any] struct {
 	Value   T         `cbor:"v"`
@@ -188,11 +191,21 @@ func (q *Queue[T]) Round(ctx context.Context, most int, send func(ctx context.Co
 	var wg sync.WaitGroup
 	results := make([]error, len(due))
 	for i, c := range due {
-		wg.Go(func() { results[i] = send(ctx, c.id, c.rec.Value) })
+		wg.Go(func() {
+			// A worker that was paused meanwhile has lost its claim: another one may have sent the item.
+			if until, _ := q.parse(c.key); !q.now().Before(until) {
+				results[i] = errLate
+				return
+			}
+			results[i] = send(ctx, c.id, c.rec.Value)
+		})
 	}
 	wg.Wait()
 	var done []string
 	for i, c := range due {
+		if errors.Is(results[i], errLate) {
+			continue // the next look decides
+		}
 		if q.Tried != nil {
 			q.Tried(results[i])
 		}

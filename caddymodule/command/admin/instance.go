@@ -15,6 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/access"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/internal/cluster"
 	"github.com/gatehouse-id/gatehouse/internal/decision"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -35,6 +36,7 @@ type Instance struct {
 	Free      uint64   // bytes of free space there; 0: unknown
 	Refusals  *refusal.Recorder
 	Decisions *decision.Recorder
+	Node      *cluster.Node // this process
 	Log       *zap.Logger
 
 	// Check tells whether it can serve and write. reason is the part of the error that is safe to show to anyone.

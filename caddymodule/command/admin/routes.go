@@ -45,6 +45,7 @@ func (AdminAPI) Routes() []caddy.AdminRoute {
 		"POST /gatehouse/tokens/introspect":         reading(adminIntrospect),
 		"POST /gatehouse/tokens/revoke":             reading(adminRevokeToken),
 		"GET /gatehouse/backup":                     adminBackup,
+		"GET /gatehouse/nodes":                      adminListNodes,
 		"GET /gatehouse/config":                     adminExportConfig,
 		"POST /gatehouse/config/import":             adminImportConfig,
 		"POST /gatehouse/config/diff":               adminDiffConfig,

@@ -1,0 +1,96 @@
+package caddymodule_test
+
+import (
+	"context"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/internal/cluster"
+)
+
+// TestNodes: operators see who uses a storage, and a server whose clock is wrong says so.
+func TestNodes(t *testing.T) {
+	s := newServer(t)
+	s.mustLoad()
+	if out := s.run("", "nodes"); !strings.Contains(out, "this one") || !strings.Contains(out, "1 server") || !strings.Contains(out, "events") {
+		t.Errorf("nodes of a storage of its own = %s", out)
+	}
+	s.stop()
+
+	dir := filepath.Join(t.TempDir(), "table")
+	s.storage, s.key = "storage table "+dir, "encryption_key AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
+	tableClocks.Store(dir, 6*time.Second)
+	if err := s.load(); err == nil || !strings.Contains(err.Error(), "the clock of this machine differs too much") || !strings.Contains(err.Error(), "behind") {
+		t.Errorf("load with a wrong clock = %v", err)
+	}
+	s.stop()
+	tableClocks.Delete(dir)
+	s.mustLoad()
+	found, ok := tables.Load(dir)
+	if !ok {
+		t.Fatal("the storage was never opened")
+	}
+	table := found.(*tableStore)
+	other, err := cluster.Join(t.Context(), table, cluster.Options{Host: "elsewhere", Version: "v9"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		other.Run(ctx)
+	}()
+	eventually(t, "one server seals the events", func() bool { return strings.Contains(s.run("", "nodes"), "events") })
+	list := decode[[]cluster.Info](t, s.run("", "nodes", "--json"))
+	if len(list) != 2 || !list[0].This || !list[0].Alive || list[1].Host != "elsewhere" || list[1].Version != "v9" || len(list[1].Roles) != 0 {
+		t.Errorf("nodes = %+v, want this one and the other one", list)
+	}
+	stop()
+	<-left
+	if list := decode[[]cluster.Info](t, s.run("", "nodes", "--json")); len(list) != 1 {
+		t.Errorf("nodes after the other one has ended = %+v", list)
+	}
+
+	table.ahead.Store(int64(-6 * time.Second))
+	eventually(t, "a wrong clock is noticed", func() bool {
+		resp, body := s.get("/healthz")
+		return resp.StatusCode == http.StatusServiceUnavailable && strings.Contains(body, "clock: it differs too much from that of the storage")
+	})
+	table.ahead.Store(0)
+	eventually(t, "a clock that was set is noticed", func() bool {
+		resp, _ := s.get("/healthz")
+		return resp.StatusCode == http.StatusOK
+	})
+	s.stop()
+	if out, err := run(t, "", "storage", "copy", dir, filepath.Join(t.TempDir(), "to")); err != nil {
+		t.Errorf("storage copy after the end = %s, %v", out, err)
+	}
+}
+
+// TestCopyOfAStorageInUse: a server that shares the storage is noticed.
+func TestCopyOfAStorageInUse(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "table")
+	s := newServer(t)
+	s.storage, s.key = "storage table "+dir, "encryption_key AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
+	s.mustLoad()
+	found, ok := tables.Load(dir)
+	if !ok {
+		t.Fatal("the storage was never opened")
+	}
+	if _, err := cluster.Join(t.Context(), found.(*tableStore), cluster.Options{Host: "elsewhere"}); err != nil { // and is killed
+		t.Fatal(err)
+	}
+	s.stop()
+	to := filepath.Join(t.TempDir(), "to")
+	if out, err := run(t, "", "storage", "copy", "table:"+dir, to); err == nil || !strings.Contains(err.Error(), "a server on elsewhere uses this storage") {
+		t.Errorf("storage copy = %s, %v, want that it is in use", out, err)
+	}
+	tableClocks.Store(dir, time.Minute)
+	if out, err := run(t, "", "storage", "copy", "table:"+dir, to); err != nil {
+		t.Errorf("storage copy a minute later = %s, %v", out, err)
+	}
+}

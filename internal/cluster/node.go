@@ -1,0 +1,301 @@
+// Package cluster is about the processes that share one storage, its nodes: which there are, which of them does what
+// the storage needs once, and what tells their storage from another. What they store does not belong here, nor how an
+// engine keeps it.
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	beatEvery = 2 * time.Second
+	// termLasts is how long a role stays with a node that is not heard of.
+	termLasts = 10 * time.Second
+	// alive is how long a node counts as running after it was seen.
+	alive = 15 * time.Second
+	// nodeKept is how long a node that ended without a word is listed.
+	nodeKept = 24 * time.Hour
+
+	// clockWarn and clockMost are how far the clocks of a node and its storage may differ. Tokens end by the clock of the
+	// node that looks at them.
+	clockWarn = time.Second
+	clockMost = 5 * time.Second
+)
+
+// ErrClock says that the clock of this machine differs from that of the storage.
+var ErrClock = errors.New("the clock of this machine differs too much from that of the storage: keep both by NTP")
+
+// Options of a node. Each can be left out.
+type Options struct {
+	Host, Version string
+	Now           func() time.Time
+	Random        io.Reader
+	Log           *zap.Logger
+}
+
+// Node is this process, as one of those that use a storage. If the storage belongs to one process alone, the node has
+// every role at once and writes nothing.
+type Node struct {
+	Options
+	id      string
+	store   storage.Store
+	shared  storage.Shared // nil: no other process can use the storage
+	started time.Time
+	wake    chan struct{} // a role was asked for
+
+	mu    sync.Mutex // guards what follows
+	ahead time.Duration
+	lag   time.Duration
+	roles map[string]*role
+}
+
+// Join makes this process a node. It refuses a storage that a newer version has written, and a clock that differs too
+// much. Call Run.
+func Join(ctx context.Context, s storage.Store, o Options) (*Node, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Random == nil {
+		o.Random = rand.Reader
+	}
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	var b [8]byte
+	if _, err := io.ReadFull(o.Random, b[:]); err != nil {
+		return nil, err
+	}
+	n := &Node{Options: o, id: hex.EncodeToString(b[:]), store: s, started: o.Now(), wake: make(chan struct{}, 1), roles: map[string]*role{}}
+	if n.shared, _ = s.(storage.Shared); n.shared != nil {
+		if _, err := n.compare(ctx); err != nil {
+			return nil, err
+		}
+		if err := n.Check(); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := identify(ctx, s, o.Now, o.Random); err != nil && !errors.Is(err, storage.ErrFull) { // it is read all the same
+		return nil, err
+	}
+	if n.shared == nil {
+		return n, nil
+	}
+	return n, n.beat(ctx)
+}
+
+// Check returns ErrClock if the clock of this machine is wrong.
+func (n *Node) Check() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ahead.Abs() > clockMost {
+		return fmt.Errorf("%w (it is %s)", ErrClock, ahead(n.ahead))
+	}
+	return nil
+}
+
+func ahead(d time.Duration) string {
+	if d < 0 {
+		return (-d).Round(time.Millisecond).String() + " behind"
+	}
+	return d.Round(time.Millisecond).String() + " ahead"
+}
+
+// Run keeps the roles of the node until ctx ends, and then leaves. It ends after all that Lead has started.
+func (n *Node) Run(ctx context.Context) {
+	if n.shared == nil {
+		<-ctx.Done()
+		return
+	}
+	tick := time.NewTicker(beatEvery)
+	defer tick.Stop()
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+			defer cancel()
+			if err := n.leave(last); err != nil {
+				n.Log.Warn("the other nodes were not told that this one ends", zap.Error(err))
+			}
+			return
+		case <-n.wake:
+		case <-tick.C:
+		}
+		err := n.beat(ctx)
+		if err != nil && ctx.Err() == nil && !failing {
+			n.Log.Error("this node is not heard of by the others; trying again", zap.Error(err))
+		}
+		failing = err != nil
+	}
+}
+
+// beat tells the others that this node runs, prolongs its terms, and takes roles that nobody has.
+func (n *Node) beat(ctx context.Context) error {
+	begun := n.Now()
+	at, err := n.compare(ctx)
+	if err != nil {
+		n.expire()
+		return err
+	}
+	asked := n.Now()
+	n.mu.Lock()
+	rec := nodeRecord{
+		Host: n.Host, Version: n.Version, Started: n.started, Seen: at, Ahead: n.ahead.Microseconds(), Lag: n.lag.Microseconds(),
+	}
+	wanted := slices.Sorted(maps.Keys(n.roles))
+	n.mu.Unlock()
+	var have map[string]uint64
+	err = n.store.Update(ctx, func(tx storage.Tx) error {
+		have = map[string]uint64{}
+		mine := rec
+		for _, role := range wanted {
+			number, err := n.take(tx, role, at)
+			if err != nil {
+				return err
+			}
+			if number > 0 {
+				have[role], mine.Roles = number, append(mine.Roles, role)
+			}
+		}
+		return nodes.Put(tx, n.id, mine, at.Add(nodeKept))
+	})
+	if err != nil {
+		n.expire()
+		return err
+	}
+	n.mu.Lock()
+	n.lag = n.Now().Sub(asked)
+	n.mu.Unlock()
+	n.hold(have, begun.Add(termLasts))
+	return nil
+}
+
+// compare compares the clocks and returns the time of the storage.
+func (n *Node) compare(ctx context.Context) (at time.Time, err error) {
+	before := n.Now()
+	if at, err = n.shared.Clock(ctx); err != nil {
+		return at, err
+	}
+	is := before.Add(n.Now().Sub(before) / 2).Sub(at)
+	n.mu.Lock()
+	was := n.ahead
+	n.ahead = is
+	n.mu.Unlock()
+	if is.Abs() > clockWarn && was.Abs() <= clockWarn {
+		n.Log.Warn("the clock of this machine differs from that of the storage: keep both by NTP", zap.Duration("ahead", is))
+	}
+	return at, nil
+}
+
+// leave gives up all roles and takes the node off the list.
+func (n *Node) leave(ctx context.Context) error {
+	n.mu.Lock()
+	held := map[string]uint64{}
+	for name, r := range n.roles {
+		if r.number > 0 {
+			held[name] = r.number
+		}
+	}
+	n.mu.Unlock()
+	n.hold(nil, time.Time{})
+	return n.store.Update(ctx, func(tx storage.Tx) error {
+		for name, number := range held {
+			if err := drop(tx, name, number); err != nil {
+				return err
+			}
+		}
+		return nodes.Delete(tx, n.id)
+	})
+}
+
+// Info is a node as operators see it.
+type Info struct {
+	ID      string    `json:"id"`
+	Host    string    `json:"host"`
+	Version string    `json:"version,omitempty"`
+	Started time.Time `json:"started"`
+	Seen    time.Time `json:"seen"`
+	// Alive says that it was seen a moment ago.
+	Alive bool `json:"alive"`
+	// This is the node that answers.
+	This bool `json:"this,omitempty"`
+	// Ahead is how many milliseconds its clock is ahead of that of the storage.
+	Ahead int64 `json:"clock_ahead_ms"`
+	// Lag is how many milliseconds it took to write to the storage.
+	Lag   int64    `json:"lag_ms"`
+	Roles []string `json:"roles"`
+}
+
+// List returns the nodes of the storage, those that run first.
+func (n *Node) List(ctx context.Context) ([]Info, error) {
+	if n.shared == nil {
+		now := n.Now()
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return []Info{{
+			ID: n.id, Host: n.Host, Version: n.Version, Started: n.started, Seen: now, Alive: true, This: true, Roles: slices.Sorted(maps.Keys(n.roles)),
+		}}, nil
+	}
+	list, err := listNodes(ctx, n.store, n.shared)
+	for i := range list {
+		list[i].This = list[i].ID == n.id
+	}
+	return list, err
+}
+
+func listNodes(ctx context.Context, s storage.Store, clock storage.Shared) (list []Info, err error) {
+	at, err := clock.Clock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.View(ctx, func(tx storage.Tx) error {
+		list = []Info{}
+		for e, err := range nodes.Scan(tx, storage.Range{}) {
+			if err != nil {
+				return err
+			}
+			rec := e.Value
+			list = append(list, Info{
+				ID: e.Key, Host: rec.Host, Version: rec.Version, Started: rec.Started, Seen: rec.Seen, Alive: at.Sub(rec.Seen) < alive,
+				Ahead: rec.Ahead / 1000, Lag: rec.Lag / 1000, Roles: append([]string{}, rec.Roles...),
+			})
+		}
+		return nil
+	})
+	slices.SortStableFunc(list, func(a, b Info) int {
+		if a.Alive != b.Alive {
+			if a.Alive {
+				return -1
+			}
+			return 1
+		}
+		return a.Started.Compare(b.Started)
+	})
+	return list, err
+}
+
+// Unused returns an error if a node uses the storage. Of a storage that belongs to one process, its engine knows.
+func Unused(ctx context.Context, s storage.Store) error {
+	clock, ok := s.(storage.Shared)
+	if !ok {
+		return nil
+	}
+	list, err := listNodes(ctx, s, clock)
+	if err == nil && len(list) > 0 && list[0].Alive {
+		return fmt.Errorf("a server on %s uses this storage, or did so %s ago: stop it, and wait %s if it was killed", list[0].Host, alive, alive)
+	}
+	return err
+}

@@ -1,0 +1,408 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/internal/cluster"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// clock is a clock that tests set.
+type clock struct {
+	mu sync.Mutex // guards at
+	at time.Time
+}
+
+func newClock() *clock { return &clock{at: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)} }
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
+// database is a store that several nodes share.
+type database struct {
+	storage.Store
+
+	clock *clock
+	cut   atomic.Bool // nothing reaches it
+}
+
+var errCut = errors.New("the network is down")
+
+func (d *database) Clock(context.Context) (time.Time, error) {
+	if d.cut.Load() {
+		return time.Time{}, errCut
+	}
+	return d.clock.now(), nil
+}
+
+func (d *database) Update(ctx context.Context, fn func(storage.Tx) error) error {
+	if d.cut.Load() {
+		return errCut
+	}
+	return d.Store.Update(ctx, fn)
+}
+
+// machine is a node, its way to the database, and its clock.
+type machine struct {
+	*cluster.Node
+
+	way   *database
+	clock *clock
+}
+
+func join(t *testing.T, db *database, host string) *machine {
+	t.Helper()
+	m := &machine{way: &database{Store: db.Store, clock: db.clock}, clock: db.clock}
+	n, err := cluster.Join(t.Context(), m.way, cluster.Options{Host: host, Version: "v1", Now: m.clock.now})
+	if err != nil {
+		t.Fatalf("Join = %v", err)
+	}
+	m.Node = n
+	return m
+}
+
+func (m *machine) beat(t *testing.T) {
+	t.Helper()
+	if err := m.Beat(t.Context()); err != nil {
+		t.Errorf("Beat = %v", err)
+	}
+}
+
+// worker is the work of a role on one machine. begun and ended say when.
+type worker struct{ begun, ended chan struct{} }
+
+func lead(t *testing.T, m *machine, role string) *worker {
+	t.Helper()
+	w := &worker{begun: make(chan struct{}), ended: make(chan struct{})}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	t.Cleanup(func() {
+		stop()
+		<-done
+	})
+	go func() {
+		defer close(done)
+		m.Lead(ctx, role, func(term context.Context) {
+			select {
+			case w.begun <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+			<-term.Done()
+			select {
+			case w.ended <- struct{}{}:
+			case <-ctx.Done():
+			}
+		})
+	}()
+	asked(t, m, role)
+	return w
+}
+
+// asked waits until a machine wants a role, which Lead asks for in its goroutine.
+func asked(t *testing.T, m *machine, role string) {
+	t.Helper()
+	for !m.Wants(role) {
+		if t.Context().Err() != nil {
+			t.Fatal("the role was not asked for")
+		}
+		runtime.Gosched()
+	}
+}
+
+func (w *worker) idle(t *testing.T, who string) {
+	t.Helper()
+	select {
+	case <-w.begun:
+		t.Errorf("%s works too", who)
+	default:
+	}
+}
+
+var marks = storage.NewTable[string]("cluster_test_mark")
+
+func mark(m *machine, role, key string) error {
+	return m.Fenced(role).Update(context.Background(), func(tx storage.Tx) error { return marks.Put(tx, key, m.Host, time.Time{}) })
+}
+
+func marked(t *testing.T, s storage.Store) string {
+	t.Helper()
+	var list []string
+	err := s.View(t.Context(), func(tx storage.Tx) error {
+		list = nil
+		for e, err := range marks.Scan(tx, storage.Range{}) {
+			if err != nil {
+				return err
+			}
+			list = append(list, e.Key+" by "+e.Value)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(list, ", ")
+}
+
+// TestPausedNode: one node of two works. One that was paused and comes back after its term writes nothing.
+func TestPausedNode(t *testing.T) {
+	t.Parallel()
+	db := &database{Store: memory(t), clock: newClock()}
+	a, b := join(t, db, "a"), join(t, db, "b")
+	atA, atB := lead(t, a, "work"), lead(t, b, "work")
+	if err := mark(a, "work", "0 before its term"); !errors.Is(err, cluster.ErrOver) {
+		t.Errorf("Update before the term = %v, want %v", err, cluster.ErrOver)
+	}
+	a.beat(t)
+	<-atA.begun
+	for range 10 {
+		b.beat(t)
+		db.clock.pass(5 * time.Second)
+		a.beat(t)
+	}
+	atB.idle(t, "b")
+	if err := errors.Join(mark(a, "work", "1"), mark(a, "work", "2")); err != nil {
+		t.Errorf("Update in the term = %v", err)
+	}
+	if err := mark(b, "work", "3"); !errors.Is(err, cluster.ErrOver) {
+		t.Errorf("Update of the node without the role = %v, want %v", err, cluster.ErrOver)
+	}
+
+	db.clock.pass(9 * time.Second) // a is paused
+	b.beat(t)
+	atB.idle(t, "b, before the term of a is over,")
+	db.clock.pass(2 * time.Second)
+	b.beat(t)
+	<-atB.begun
+	if err := mark(a, "work", "4"); !errors.Is(err, cluster.ErrOver) { // it has not noticed
+		t.Errorf("Update of a node that was paused = %v, want %v", err, cluster.ErrOver)
+	}
+	if err := mark(b, "work", "5"); err != nil {
+		t.Errorf("Update of its successor = %v", err)
+	}
+	a.beat(t)
+	<-atA.ended
+	if err := mark(a, "work", "6"); !errors.Is(err, cluster.ErrOver) {
+		t.Errorf("Update after it has noticed = %v, want %v", err, cluster.ErrOver)
+	}
+	if got, want := marked(t, db.Store), "1 by a, 2 by a, 5 by b"; got != want {
+		t.Errorf("written: %s, want %s", got, want)
+	}
+
+	if err := b.Leave(t.Context()); err != nil { // which does not wait for the end of its term
+		t.Errorf("Leave = %v", err)
+	}
+	<-atB.ended
+	a.beat(t)
+	<-atA.begun
+	if err := mark(a, "work", "7"); err != nil {
+		t.Errorf("Update in the next term = %v", err)
+	}
+}
+
+// TestNodeThatReachesNothing: a node that cannot prolong its term ends its work when the term is over.
+func TestNodeThatReachesNothing(t *testing.T) {
+	t.Parallel()
+	db := &database{Store: memory(t), clock: newClock()}
+	a := join(t, db, "a")
+	at := lead(t, a, "work")
+	a.beat(t)
+	<-at.begun
+	a.way.cut.Store(true)
+	for range 3 {
+		db.clock.pass(3 * time.Second)
+		if err := a.Beat(t.Context()); !errors.Is(err, errCut) {
+			t.Errorf("Beat = %v, want %v", err, errCut)
+		}
+	}
+	select {
+	case <-at.ended:
+		t.Error("the work has ended before the term")
+	default:
+	}
+	db.clock.pass(2 * time.Second)
+	if err := a.Beat(t.Context()); !errors.Is(err, errCut) {
+		t.Errorf("Beat = %v, want %v", err, errCut)
+	}
+	<-at.ended
+	a.way.cut.Store(false)
+	a.beat(t)
+	<-at.begun
+}
+
+// TestManyNodes: of many nodes that want a role at the same time one gets it.
+func TestManyNodes(t *testing.T) {
+	t.Parallel()
+	db := &database{Store: memory(t), clock: newClock()}
+	var all sync.WaitGroup
+	list := make([]*machine, 20)
+	for i := range list {
+		list[i] = join(t, db, fmt.Sprint(i))
+		lead(t, list[i], "work")
+	}
+	for range 3 {
+		var written atomic.Int64
+		for _, m := range list {
+			all.Go(func() {
+				m.beat(t)
+				if mark(m, "work", "x") == nil {
+					written.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if n := written.Load(); n != 1 {
+			t.Errorf("%d nodes have written, want one", n)
+		}
+		db.clock.pass(time.Second)
+	}
+}
+
+// TestClocks: a node whose clock is wrong does not start, and says so when it becomes wrong later.
+func TestClocks(t *testing.T) {
+	t.Parallel()
+	db := &database{Store: memory(t), clock: newClock()}
+	for _, off := range []time.Duration{-6 * time.Second, 6 * time.Second} {
+		wrong := newClock()
+		wrong.pass(off)
+		if _, err := cluster.Join(t.Context(), db, cluster.Options{Now: wrong.now}); !errors.Is(err, cluster.ErrClock) || !strings.Contains(err.Error(), "6s") {
+			t.Errorf("Join with a clock that is off by %s = %v, want %v", off, err, cluster.ErrClock)
+		}
+	}
+	own := newClock()
+	n, err := cluster.Join(t.Context(), db, cluster.Options{Host: "a", Now: own.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own.pass(-5500 * time.Millisecond)
+	if err := n.Beat(t.Context()); err != nil {
+		t.Errorf("Beat = %v", err)
+	}
+	if err := n.Check(); !errors.Is(err, cluster.ErrClock) || !strings.Contains(err.Error(), "5.5s behind") {
+		t.Errorf("Check = %v, want %v", err, cluster.ErrClock)
+	}
+	own.pass(5 * time.Second)
+	if err := n.Beat(t.Context()); err != nil {
+		t.Errorf("Beat = %v", err)
+	}
+	if err := n.Check(); err != nil {
+		t.Errorf("Check with a clock that was set = %v", err)
+	}
+	list, err := n.List(t.Context())
+	if err != nil || len(list) != 1 || list[0].Ahead != -500 {
+		t.Errorf("List = %+v, %v, want this node, half a second behind", list, err)
+	}
+}
+
+func TestListOfNodes(t *testing.T) {
+	t.Parallel()
+	db := &database{Store: memory(t), clock: newClock()}
+	if err := cluster.Unused(t.Context(), db); err != nil {
+		t.Errorf("Unused of a new storage = %v", err)
+	}
+	a := join(t, db, "a")
+	db.clock.pass(time.Minute)
+	b := join(t, db, "b")
+	lead(t, b, "work")
+	lead(t, b, "more work")
+	b.beat(t)
+	list, err := b.List(t.Context())
+	if err != nil || len(list) != 2 {
+		t.Fatalf("List = %+v, %v, want two nodes", list, err)
+	}
+	if l := list[0]; l.Host != "b" || !l.Alive || !l.This || l.Version != "v1" || fmt.Sprint(l.Roles) != "[more work work]" || !l.Seen.Equal(db.clock.now()) {
+		t.Errorf("the node that answers = %+v", l)
+	}
+	if l := list[1]; l.Host != "a" || l.Alive || l.This || len(l.Roles) != 0 {
+		t.Errorf("a node that was last seen a minute ago = %+v", l)
+	}
+	if err := cluster.Unused(t.Context(), db); err == nil || !strings.Contains(err.Error(), "a server on b uses this storage") {
+		t.Errorf("Unused = %v, want that b uses it", err)
+	}
+	for _, m := range []*machine{a, b} {
+		if err := m.Leave(t.Context()); err != nil {
+			t.Errorf("Leave = %v", err)
+		}
+	}
+	if list, err := b.List(t.Context()); err != nil || len(list) != 0 {
+		t.Errorf("List after the end = %+v, %v", list, err)
+	}
+	if err := cluster.Unused(t.Context(), db); err != nil {
+		t.Errorf("Unused after the end = %v", err)
+	}
+}
+
+// TestNodeOfItsOwnStorage: on a storage that one process has for itself, the node has every role, and writes nothing
+// but the id of the storage.
+func TestNodeOfItsOwnStorage(t *testing.T) {
+	t.Parallel()
+	s := memory(t)
+	n, err := cluster.Join(t.Context(), s, cluster.Options{Host: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	n.Lead(ctx, "work", func(context.Context) {
+		if err := n.Fenced("work").Update(ctx, func(tx storage.Tx) error { return marks.Put(tx, "1", "a", time.Time{}) }); err != nil {
+			t.Errorf("Update = %v", err)
+		}
+	})
+	if list, err := n.List(ctx); err != nil || len(list) != 1 || !list[0].Alive || !list[0].This || fmt.Sprint(list[0].Roles) != "[work]" {
+		t.Errorf("List = %+v, %v", list, err)
+	}
+	if err := errors.Join(cluster.Unused(ctx, s), n.Check()); err != nil {
+		t.Errorf("Unused or Check = %v", err)
+	}
+	records := 0
+	err = s.View(ctx, func(tx storage.Tx) error {
+		for _, err := range tx.Scan(storage.Range{Prefix: []byte("cluster_")}) {
+			if err != nil {
+				return err
+			}
+			records++
+		}
+		return nil
+	})
+	if err != nil || records != 2 { // with the mark
+		t.Errorf("%d records, %v, want the identity and the mark", records, err)
+	}
+}
+
+// TestRunOfANode: Run takes a role as soon as it is asked for, and gives everything up at its end.
+func TestRunOfANode(t *testing.T) {
+	t.Parallel()
+	db := &database{Store: memory(t), clock: newClock()}
+	a := join(t, db, "a")
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		a.Run(ctx)
+	}()
+	w := lead(t, a, "work")
+	<-w.begun
+	stop()
+	<-done
+	<-w.ended
+	if list, err := a.List(t.Context()); err != nil || len(list) != 0 {
+		t.Errorf("List after the end = %+v, %v", list, err)
+	}
+}
