@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,9 +45,11 @@ http {
 		}
 		location = /gatehouse {
 			internal;
-			proxy_pass AUTH/check;
+			proxy_pass http://AUTH/oauth/forward-auth?profile=nginx&policy=doctor;
 			proxy_pass_request_body off;
 			proxy_set_header Content-Length "";
+			proxy_set_header Host HOST;
+			proxy_set_header X-Forwarded-For $remote_addr;
 			proxy_set_header X-Original-Method $request_method;
 			proxy_set_header X-Original-URL $scheme://$http_host$request_uri;
 		}
@@ -57,32 +57,38 @@ http {
 }
 `
 
-// TestDoctorAtNginx runs caddy gatehouse doctor at a real nginx: it has nothing to say about a right configuration, and
-// finds each mistake of a wrong one.
+// TestDoctorAtNginx runs caddy gatehouse doctor at a real nginx that asks Gatehouse: it has nothing to say about a
+// right configuration, such as that of docs/gateways.md, and finds each mistake of a wrong one.
 func TestDoctorAtNginx(t *testing.T) {
 	t.Parallel()
-	// It answers as /oauth/forward-auth does: for a valid token, or a page that needs none.
-	auth := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		u, err := url.Parse(r.Header.Get("X-Original-URL"))
-		switch {
-		case err != nil || r.Header.Get("X-Original-Method") == "":
-			w.WriteHeader(http.StatusUnauthorized)
-		case r.Header.Get("Authorization") == "Bearer good", r.Header.Get("X-Original-Method") == http.MethodOptions && r.Header.Get("Origin") != "", u.Path == "/healthz":
-			w.Header().Set("Remote-User", "ada")
-		default:
-			w.WriteHeader(http.StatusUnauthorized)
-		}
-	}))
-	t.Cleanup(auth.Close)
+	document, err := os.ReadFile("../docs/gateways.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := startEdited(t, "", func(text string) string {
+		gate := fmt.Sprintf("\t\tforward_auth doctor {\n\t\t\tscopes %s\n\t\t\tpublic %s\n\t\t}\n\t\tforward_auth_from 127.0.0.1\n\t\tidentity {", apiScope, open)
+		return strings.Replace(text, "\t\tidentity {", gate, 1)
+	})
+	g := &gateways{server: s, ports: map[string]int{"doctor": 0}}
+	token := s.clientCredentials("reports", s.ReportsSecret)
+	guide := func(port, upstream int) string {
+		site := g.local(example(t, string(document), "nginx", "nginx"), "doctor", g.issuerAt(), port)
+		site = strings.ReplaceAll(site, s.Echo, fmt.Sprintf("127.0.0.1:%d", upstream))
+		head, _, _ := strings.Cut(nginxConf, "\tserver {\n")
+		return head + site + "}\n"
+	}
 
 	for _, tt := range []struct {
 		name    string
+		guide   bool     // the configuration is that of the guide
 		replace []string // old and new texts of the configuration
 		down    bool
 		failed  []string // probes of which each must fail; none: there is nothing to say
 	}{
 		{name: "right"},
-		{name: "right, while Gatehouse is down", replace: []string{"AUTH/check", "http://127.0.0.1:1/"}, down: true},
+		{name: "right, while Gatehouse is down", replace: []string{"AUTH", "127.0.0.1:1"}, down: true},
+		{name: "the guide", guide: true},
+		{name: "the guide, while Gatehouse is down", guide: true, down: true},
 		{
 			name: "a header is forgotten", replace: []string{"proxy_set_header Remote-Groups $groups;", ""},
 			failed: []string{"made-up identity headers", "made-up identity headers in lower case", "made-up identity headers, twice"},
@@ -105,7 +111,7 @@ func TestDoctorAtNginx(t *testing.T) {
 		},
 		{
 			name: "errors let in", down: true,
-			replace: []string{"AUTH/check", "http://127.0.0.1:1/", "auth_request /gatehouse;", "auth_request /gatehouse; error_page 500 = @open;", "location = /gatehouse", "location @open { proxy_pass http://127.0.0.1:UPSTREAM; }\n\t\tlocation = /gatehouse"},
+			replace: []string{"AUTH", "127.0.0.1:1", "auth_request /gatehouse;", "auth_request /gatehouse; error_page 500 = @open;", "location = /gatehouse", "location @open { proxy_pass http://127.0.0.1:UPSTREAM; }\n\t\tlocation = /gatehouse"},
 			failed:  []string{"Gatehouse is down: nobody is signed in", "Gatehouse is down: a valid token"},
 		},
 	} {
@@ -113,7 +119,15 @@ func TestDoctorAtNginx(t *testing.T) {
 			t.Parallel()
 			ports := freePorts(t, 2)
 			conf := strings.NewReplacer(tt.replace...).Replace(nginxConf)
-			conf = strings.NewReplacer("PORT", fmt.Sprint(ports[0]), "UPSTREAM", fmt.Sprint(ports[1]), "AUTH", auth.URL).Replace(conf)
+			conf = strings.NewReplacer(
+				"PORT", fmt.Sprint(ports[0]), "UPSTREAM", fmt.Sprint(ports[1]), "AUTH", g.issuerAt(), "HOST", strings.TrimPrefix(s.Issuer, "http://"),
+			).Replace(conf)
+			if tt.guide {
+				conf = guide(ports[0], ports[1])
+			}
+			if tt.guide && tt.down {
+				conf = strings.ReplaceAll(conf, g.issuerAt(), "127.0.0.1:1")
+			}
 			startNginx(t, conf, fmt.Sprintf("http://127.0.0.1:%d/", ports[0]))
 
 			args := []string{"gatehouse", "doctor", "--proxy", "nginx", "--json", "--timeout", "30s", "--listen", fmt.Sprintf("127.0.0.1:%d", ports[1]), fmt.Sprintf("http://127.0.0.1:%d/page", ports[0])}
@@ -121,7 +135,7 @@ func TestDoctorAtNginx(t *testing.T) {
 				args = append(args, "--down")
 			}
 			cmd := exec.CommandContext(t.Context(), binary, args...) //nolint:gosec // of the tests
-			cmd.Env = append(os.Environ(), "GATEHOUSE_DOCTOR_TOKEN=good")
+			cmd.Env = append(os.Environ(), "GATEHOUSE_DOCTOR_TOKEN="+token)
 			out, err := cmd.Output()
 			var report struct {
 				Probes []struct{ Name, Verdict, What string } `json:"probes"`

@@ -284,7 +284,7 @@ var catalogue = []section{
 		{349, "headers smuggled into a kept form by its button; a kept form with markup in its path", "only headers that the browser could send anyway; text"},
 	}},
 	{"App passwords", []attackCase{
-		{361, "the app password of one site at another site, at a host that is none, where none are accepted", "401; it is not used"},
+		{361, "the app password of one site at another site, under another host name, where none are accepted", "401; it is not used"},
 		{362, "the password of the account, an access token or nonsense by Basic, many times", "401 without a look-up; no attempt is counted for the person"},
 		{363, "another site's link, script or form in a browser that remembers an app password", "401, and the browser asks for no password"},
 		{364, "an app password on its way to an upstream: as a token, by Basic, on a public path, at a site that accepts none", "taken out of the request; in no log"},
@@ -306,6 +306,6 @@ var catalogue = []section{
 	{"Tokens of another server", []attackCase{
 		{381, "answers about a token that lie: not JSON, huge, redirected, of another status, without `active`", "the token is refused, with 503"},
 		{382, "a token that the other server calls active, but that is expired, of another issuer, bound to a key, no access token", "401"},
-		{383, "a token revoked while the question about it is under way", "refused to whoever came after"},
+		{383, "a token revoked while the question about it is under way", "refused to later requests"},
 	}},
 }
