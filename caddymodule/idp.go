@@ -17,7 +17,7 @@ import (
 )
 
 // laterIDPs are the kinds of providers that are known and not supported yet.
-var laterIDPs = []string{"ldap", "kerberos"}
+var laterIDPs = []string{"kerberos"}
 
 // readIDP reads
 //
@@ -41,10 +41,10 @@ func (a *App) readIDP(d *caddyfile.Dispenser) error {
 	d.NextArg()
 	kind := d.Val()
 	if slices.Contains(laterIDPs, kind) {
-		return d.Errf("idp %s: %s %w: use saml, oidc or header", id, kind, options.ErrNotSupported)
+		return d.Errf("idp %s: %s %w: use saml, oidc, ldap or header", id, kind, options.ErrNotSupported)
 	}
 	if _, err := caddy.GetModule(provider.Namespace + "." + kind); err != nil {
-		return d.Errf("idp %s: module %s.%s is not built in: use saml, oidc or header", id, provider.Namespace, kind)
+		return d.Errf("idp %s: module %s.%s is not built in: use saml, oidc, ldap or header", id, provider.Namespace, kind)
 	}
 	mod, err := caddyfile.UnmarshalModule(d, provider.Namespace+"."+kind)
 	if err != nil {

@@ -40,7 +40,7 @@ func (s *Service) signInOf(q *front.Request) (*signIn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &signIn{Request: q, id: id, flow: f, ways: known.Ways(f.Demand)}, nil
+	return &signIn{Request: q, id: id, flow: f, ways: known.Ways(f.Demand).At(s.origin(q.Request).ClientIP)}, nil
 }
 
 // signInPost is signInOf for a POST of a form of the sign-in page, while signing in is switched on.

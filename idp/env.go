@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"time"
 
@@ -27,6 +28,8 @@ type Env struct {
 	// Checked is like Client, for addresses that the operator did not write, such as those in a provider's metadata. It
 	// connects only to public hosts and to hosts that the operator has allowed.
 	Checked *http.Client
+	// Dial makes a connection to the provider where it speaks no HTTP. It connects to the same hosts as Client.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Once marks key as used until the given time. It returns ErrReplayed if any node has marked the key before. Any
 	// other error means "we cannot tell", and the answer must be refused. Keys of different providers are separate. A
 	// key has up to 1 KiB.

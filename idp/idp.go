@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/netip"
 	"time"
 )
 
@@ -38,6 +39,9 @@ type Identity struct {
 	// Details are the attributes of the person under the names that the operator chose. Attributes without a mapping
 	// are left out.
 	Details map[string][]string
+	// Groups are those of the groups under the operator's control that the person is in. The provider has a list of
+	// them apart from this, and the person is taken out of the others on it.
+	Groups []string
 	// NotAfter is the latest end of sessions with this identity. Zero: not limited.
 	NotAfter time.Time
 	// Sessions are the provider's own session names, by which it can end sessions later: SessionIndex, sid.
@@ -47,7 +51,8 @@ type Identity struct {
 	Held []byte
 }
 
-// Provider authenticates persons. Each provider is also a RequestReader or a Redirector. It is safe for concurrent use.
+// Provider authenticates persons. Each provider is also a RequestReader, a Redirector or a PasswordTaker. It is safe
+// for concurrent use.
 type Provider interface {
 	// Parameters lists the parameters of an authorization request that are copied into the person's details.
 	Parameters() []string
@@ -64,6 +69,28 @@ type RequestReader interface {
 	// Trusts tells whether the provider trusts the sender of a request. From another sender a session that the provider
 	// has opened is not accepted.
 	Trusts(r *http.Request) bool
+}
+
+// PasswordTaker is a Provider whose people type their username and password on our own page.
+type PasswordTaker interface {
+	Provider
+	// SignIn returns the identity of the person with these credentials. It returns within 5 seconds, whatever the
+	// provider does, and as soon as ctx is done. Errors: ErrCredentials if they are not a pair, whatever is wrong with
+	// them; a *Rejection if they are, and the provider does not sign the person in; what Found returned; any other
+	// error means "we cannot tell".
+	SignIn(ctx context.Context, c Credentials) (*Identity, error)
+	// Serves tells whether people sign in from this address.
+	Serves(addr netip.Addr) bool
+	// OwnGroups are our groups that the provider alone puts people into and takes them out of.
+	OwnGroups() []string
+}
+
+// Credentials are what a person has typed.
+type Credentials struct {
+	Username, Password string
+	// Found is called once, before the password is tried, with the subject of the account or with another name that is
+	// the same however the username is spelled. Empty: there is no such account. An error ends the sign-in.
+	Found func(account string) error
 }
 
 // Request describes a sign-in at a Redirector.
@@ -123,7 +150,7 @@ type Redirector interface {
 	Finish(ctx context.Context, state []byte, r *http.Request) (*Identity, error)
 }
 
-// Refresher is a Redirector that can fetch the details of a person again, without the person.
+// Refresher is a Provider that can fetch the details of a person again, without the person.
 type Refresher interface {
 	// Refresh returns the current identity, with a Held that replaces the given one. A *Rejection means that the
 	// provider gives no more details. Any other error means that it cannot tell, and the known details stay. An
@@ -196,6 +223,8 @@ var (
 	ErrNoIdentity = errors.New("idp: the request carries no identity")
 	// ErrReplayed says that a value that is valid once was used before.
 	ErrReplayed = errors.New("idp: it was used before")
+	// ErrCredentials says that a username and a password are no pair.
+	ErrCredentials = errors.New("idp: username and password do not match")
 	// ErrNoFlow says that this browser has no such flow.
 	ErrNoFlow = errors.New("idp: there is no such flow")
 )
@@ -209,6 +238,8 @@ type Rejection struct {
 	SAMLStatus string
 	// Cause is the detail next to it, such as no_existing_customer: at most 256 printable characters.
 	Cause string
+	// Password says that the person has to change their password elsewhere before they can sign in.
+	Password bool
 	// Passive says that the provider needed to show a page, which Request.Passive forbade.
 	Passive bool
 }

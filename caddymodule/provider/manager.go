@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/ldap"
 	"github.com/gatehouse-id/gatehouse/idp/oidc"
 	"github.com/gatehouse-id/gatehouse/idp/saml"
 	"github.com/gatehouse-id/gatehouse/internal/outbound"
@@ -30,6 +32,8 @@ type Manager struct {
 	deps Deps
 	// trusted makes requests to addresses that the operator has written, checked makes all others.
 	trusted, checked *http.Client
+	// dial and checkedDial make connections that speak no HTTP, likewise.
+	dial, checkedDial *net.Dialer
 	// fixed are the providers of the configuration file, by their ids.
 	fixed map[string]idp.Provider
 
@@ -60,7 +64,7 @@ type managedProvider struct {
 // NewManager returns a manager that has no providers yet.
 func NewManager(d Deps) *Manager {
 	return &Manager{
-		deps: d, trusted: outbound.New(true), checked: outbound.New(false, d.Allow...),
+		deps: d, trusted: outbound.New(true), checked: outbound.New(false, d.Allow...), dial: outbound.NewDialer(true), checkedDial: outbound.NewDialer(false, d.Allow...),
 		fixed: map[string]idp.Provider{}, managed: map[string]managedProvider{}, version: 1,
 	}
 }
@@ -69,10 +73,10 @@ func NewManager(d Deps) *Manager {
 func (p *Manager) env(id string, trusted bool) idp.Env {
 	env := idp.Env{
 		ID: id, Issuer: p.deps.Issuer, Now: time.Now, Random: rand.Reader, Log: p.deps.Log.With(zap.String("provider", id)), Client: p.trusted, Checked: p.checked,
-		Once: federation.Once(p.deps.Store, time.Now, id), KeyPair: p.keyPair,
+		Once: federation.Once(p.deps.Store, time.Now, id), KeyPair: p.keyPair, Dial: p.dial.DialContext,
 	}
 	if !trusted {
-		env.Client = p.checked
+		env.Client, env.Dial = p.checked, p.checkedDial.DialContext
 	}
 	return env
 }
@@ -266,6 +270,8 @@ func (p *Manager) make(m *config.LoginMethod) (idp.Provider, error) {
 		return saml.New(samlMethod(m), p.env(m.ID, false))
 	case m.Type == config.TypeOIDC && m.OIDC != nil:
 		return oidc.New(oidcMethod(m), p.env(m.ID, false))
+	case m.Type == config.TypeLDAP && m.LDAP != nil:
+		return ldap.New(ldapMethod(m), p.env(m.ID, false))
 	}
 	return nil, errors.New("no provider of this type")
 }

@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
+	"unicode"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/ldap"
 	"github.com/gatehouse-id/gatehouse/idp/oidc"
 	"github.com/gatehouse-id/gatehouse/idp/saml"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -18,13 +21,19 @@ func methodKey(m *config.LoginMethod) ([]byte, error) {
 	if m.OIDC != nil {
 		plain = append(plain, m.OIDC.ClientSecret.Reveal()...)
 	}
+	if m.LDAP != nil {
+		plain = append(plain, m.LDAP.Password.Reveal()...)
+	}
 	return plain, err
 }
 
-// methodPath is the first part of the addresses of a login method.
+// methodPath is the first part of the addresses of a login method. Empty: it has none.
 func methodPath(m *config.LoginMethod) string {
-	if m.Type == config.TypeSAML {
+	switch m.Type {
+	case config.TypeSAML:
 		return "saml"
+	case config.TypeLDAP:
+		return ""
 	}
 	return "oidc"
 }
@@ -86,6 +95,23 @@ func oidcMethod(m *config.LoginMethod) oidc.Config {
 	return cfg
 }
 
+func ldapMethod(m *config.LoginMethod) ldap.Config {
+	l := m.LDAP
+	cfg := ldap.Config{
+		URLs:   strings.FieldsFunc(l.ServerURLs, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }),
+		BindDN: l.UserDistinguishedName, BindPassword: secret.New(l.Password.Reveal()), Template: l.AuthenticationDNTemplate, Base: l.BaseSuffix, Match: l.MatchPattern,
+		Attributes: l.AttributesToBeFetched, Mapping: mappingOf(m), Level: m.AuthenticationLevel,
+	}
+	if l.IPRangeEnabled {
+		for _, r := range l.IPRanges {
+			if n, err := options.ParseNetwork(r); err == nil { // the unit has checked it
+				cfg.Networks = append(cfg.Networks, n)
+			}
+		}
+	}
+	return cfg
+}
+
 // Verify tells whether a provider can be made of a login method.
 func Verify(m config.LoginMethod) error {
 	switch {
@@ -97,6 +123,8 @@ func Verify(m config.LoginMethod) error {
 		return cfg.CheckMetadata(time.Now())
 	case m.Type == config.TypeOIDC && m.OIDC != nil:
 		return oidcMethod(&m).Validate()
+	case m.Type == config.TypeLDAP && m.LDAP != nil:
+		return oneLine(ldapMethod(&m).Validate())
 	}
 	return config.ErrTypeNotSupported
 }

@@ -69,3 +69,29 @@ func TestLoginMethodMembers(t *testing.T) {
 		t.Errorf("oidcMethod() = %+v", got)
 	}
 }
+
+// TestLoginMethodMembersOfDirectories: likewise for a directory.
+func TestLoginMethodMembersOfDirectories(t *testing.T) {
+	t.Parallel()
+	l := config.LDAPAttributes{
+		ServerURLs: "ldaps://a.example.com,ldaps://b.example.com\n ldap://c.example.com", BaseSuffix: "dc=example,dc=com", UserDistinguishedName: "cn=reader,dc=example,dc=com",
+		Password: "secret", MatchPattern: "(mail=%s)", IPRanges: []string{"10.0.0.0/8", "::1"}, AttributesToBeFetched: []string{"department"},
+	}
+	m := &config.LoginMethod{ID: "staff", Type: config.TypeLDAP, AuthenticationLevel: 2, LDAP: &l, AttributeMappings: []config.AttributeMapping{{MapFrom: "mail", MapTo: "email"}}}
+	got := ldapMethod(m)
+	if !slices.Equal(got.URLs, []string{"ldaps://a.example.com", "ldaps://b.example.com", "ldap://c.example.com"}) || got.Base != l.BaseSuffix || got.BindDN != l.UserDistinguishedName ||
+		got.BindPassword.Reveal() != "secret" || got.Match != l.MatchPattern || !slices.Equal(got.Attributes, l.AttributesToBeFetched) || got.Level != 2 || len(got.Mapping.Attributes) != 1 {
+		t.Errorf("ldapMethod() = %+v", got)
+	}
+	if err := Verify(*m); err != nil || len(got.Networks) != 0 {
+		t.Errorf("%v, networks %v, want none while they are off", err, got.Networks)
+	}
+	l.IPRangeEnabled, l.UserDistinguishedName, l.AuthenticationDNTemplate = true, "", "uid=%s,dc=example,dc=com"
+	if got := ldapMethod(m); len(got.Networks) != 2 || got.Template != l.AuthenticationDNTemplate || Verify(*m) != nil {
+		t.Errorf("ldapMethod() = %+v", got)
+	}
+	l.MatchPattern = "(mail=*)"
+	if err := Verify(*m); err == nil {
+		t.Error("a filter that everybody matches is taken")
+	}
+}

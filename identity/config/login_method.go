@@ -106,6 +106,15 @@ func (m *LoginMethod) checkEnabled(at string, c *checker) {
 			a = &SAMLAttributes{}
 		}
 		need("saml_attributes.idp_metadata", a.IDPMetadata)
+	case TypeLDAP:
+		a := m.LDAP
+		if a == nil {
+			a = &LDAPAttributes{}
+		}
+		need("ladp_attributes.server_urls", a.ServerURLs)
+		if a.IPRangeEnabled && len(a.IPRanges) == 0 {
+			c.add(at+".ladp_attributes.ip_ranges", "is required with ip_range_enabled")
+		}
 	case TypeOIDC:
 		a := m.OIDC
 		if a == nil {

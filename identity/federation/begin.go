@@ -29,44 +29,56 @@ func ProviderURL(flow, id string) string {
 	return "/sign-in/provider?" + url.Values{"flow": {flow}, "idp": {id}}.Encode()
 }
 
-// showProvider serves GET /sign-in/provider?flow=…&idp=…: it sends the browser to the provider.
-func (s *Service) showProvider(q *front.Request) error {
+// exchangeIn reads the sign-in and the provider that a request names, while people can sign in there.
+func (s *Service) exchangeIn(q *front.Request) (*exchange, *Ways, error) {
 	id, f, err := s.front.FlowIn(q)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	q.Again = front.FlowURL(id)
 	if !q.Settings.Features.LoginEnabled {
-		return session.ErrClosed
+		return nil, nil, session.ErrClosed
 	}
 	known, err := s.Registry(q.Context(), q.Settings)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	ways := known.Ways(f.Demand)
 	p := ways.Find(q.URL.Query().Get("idp"))
 	if p == nil {
-		return &front.Answer{Status: http.StatusForbidden, Key: "error.no_idp", Again: q.Again}
+		return nil, nil, &front.Answer{Status: http.StatusForbidden, Key: "error.no_idp", Again: q.Again}
+	}
+	return &exchange{Provider: p, SignIn: id, Flow: f}, ways, s.checkNetwork(q, p, ways)
+}
+
+// showProvider serves GET /sign-in/provider?flow=…&idp=…: it sends the browser to the provider, or asks for a password.
+func (s *Service) showProvider(q *front.Request) error {
+	x, ways, err := s.exchangeIn(q)
+	if err != nil {
+		return err
+	}
+	p, d := x.Provider, &x.Flow.Demand
+	if p.taker != nil {
+		return s.askPassword(q, x, ways)
 	}
 	if q.URL.Query().Get("hop") != "" {
 		// Browsers apply form-action to the redirects that follow a POST, and where the provider redirects to is
 		// unknown: so the chain ends here.
-		s.pages.Render(q.W, q.Request, s.front.View(f.Demand, "forward", http.StatusOK, page.Forward{Name: p.Name, To: ProviderURL(id, p.ID)}))
+		s.pages.Render(q.W, q.Request, s.front.View(*d, "forward", http.StatusOK, page.Forward{Name: p.Name, To: ProviderURL(x.SignIn, p.ID)}))
 		return nil
 	}
 	if !s.admit(q.Request) {
 		return front.ErrTooMany
 	}
-	if f.Typed != "" && ways.ByUsername(f.Typed) == p {
-		f.Demand.Hint = f.Typed // other providers do not learn it
+	if x.Flow.Typed != "" && ways.ByUsername(x.Flow.Typed) == p {
+		d.Hint = x.Flow.Typed // other providers do not learn it
 	}
-	x := &exchange{Provider: p, SignIn: id, Flow: f}
 	next, err := s.begin(q, x)
 	if err != nil {
 		return s.providerFailed(q, x, err)
 	}
 	s.log.Debug("sent to a provider", zap.String("provider", p.ID))
-	s.send(q.W, q.Request, f.Demand.Locales, next)
+	s.send(q.W, q.Request, d.Locales, next)
 	return nil
 }
 

@@ -40,7 +40,7 @@ func (s *Service) handleProvider(path string) front.Handler {
 		}
 		q.Body = http.MaxBytesReader(q.W, q.Body, idp.MaxBody)
 		p, op := known.Get(q.PathValue("id")), q.PathValue("op")
-		if p != nil && p.Path != path {
+		if p != nil && (p.Path != path || p.redirector == nil) {
 			p = nil
 		}
 		if op == callbacks[path] {
@@ -202,6 +202,11 @@ func (s *Service) verify(q *front.Request, a *Answer) (*idp.Identity, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.acceptable(id)
+}
+
+// acceptable checks an identity by the rules of all providers.
+func (s *Service) acceptable(id *idp.Identity) (*idp.Identity, error) {
 	switch {
 	case id.Subject == "" || !person.IsText(id.Subject, idp.MaxSubject) || !person.IsText(id.Issuer, idp.MaxSubject):
 		return nil, &idp.Invalid{Reason: "the subject is empty, too long or no text"}

@@ -44,14 +44,18 @@ type Provider struct {
 	Editable []string
 }
 
-// Member is a provider of a Registry, ready for use. One of Reader and redirector can be nil.
+// Member is a provider of a Registry, ready for use. One of Reader, redirector and taker is not nil.
 type Member struct {
 	Provider
 
 	Reader     idp.RequestReader
 	redirector idp.Redirector
+	taker      idp.PasswordTaker
 	parameters []string
 }
+
+// asks tells whether people choose the provider on a page, and are sent there or asked for their password there.
+func (m *Member) asks() bool { return m.redirector != nil || m.taker != nil }
 
 // newMember returns a provider ready for use, if its source can do what a sign-in needs.
 func newMember(p Provider) (*Member, error) {
@@ -67,7 +71,8 @@ func newMember(p Provider) (*Member, error) {
 	}
 	m.Reader, _ = p.Source.(idp.RequestReader)
 	m.redirector, _ = p.Source.(idp.Redirector)
-	if m.Reader == nil && m.redirector == nil {
+	m.taker, _ = p.Source.(idp.PasswordTaker)
+	if m.Reader == nil && !m.asks() {
 		return nil, fmt.Errorf("identity: the provider %q can do nothing that a sign-in needs", p.ID)
 	}
 	return m, nil

@@ -148,11 +148,11 @@ func (s *Service) last() *Registry {
 	return s.fixed
 }
 
-// Connectable are the providers, as they were read last, that browsers can be sent to.
+// Connectable are the providers, as they were read last, where people can link an account.
 func (s *Service) Connectable() (out []*Member) {
 	g := s.last()
 	for _, id := range g.order {
-		if m := g.Get(id); m != nil && m.redirector != nil {
+		if m := g.Get(id); m != nil && m.asks() {
 			out = append(out, m)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 
 // Routes adds the pages of sign-ins by identity providers, and the endpoints of the providers themselves.
 func (s *Service) Routes(mux front.Router) {
-	mux.Handle("/sign-in/provider", s.front.Pages(s.showProvider, nil))
+	mux.Handle("/sign-in/provider", s.front.Pages(s.showProvider, s.handlePassword))
 	mux.Handle("/sign-in/provider/done", s.front.Pages(s.showDone, nil))
 	mux.Handle("/sign-in/connect", s.front.Pages(s.showConnect, s.handleConnect))
 	mux.HandleFunc("/saml/{id}/{op}", s.front.Page(s.handleProvider("saml")))

@@ -43,6 +43,8 @@ type Opening struct {
 	old       string // hash of the browser's session cookie
 	sealed    []byte // what the provider keeps with the session
 	locale    string // that the person prefers
+	device    string // of this browser, after a typed password
+	groups    *person.Update
 	entry     refusal.Entry
 }
 
@@ -60,6 +62,9 @@ func (s *Service) PrepareSession(r *http.Request, a *Answer) (o *Opening, err er
 			return nil, err
 		}
 	}
+	if err = s.prepareTaker(r, a.Provider, o); err != nil {
+		return nil, err
+	}
 	o.Ev, err = s.person.NewEvents(s.origin(r), front.LoginSucceeded, front.SignedOut, person.EventCreated, IdentityCoupled, person.EventActivated, front.SignedOut)
 	return o, err
 }
@@ -67,6 +72,9 @@ func (s *Service) PrepareSession(r *http.Request, a *Answer) (o *Opening, err er
 // Bind uses up the answer and opens the session, with its events.
 func (s *Service) Bind(tx storage.Tx, a *Answer, o *Opening, m *Match) error {
 	if err := TakeAnswer(tx, a); err != nil {
+		return err
+	}
+	if err := s.bindTaker(tx, a, o, m); err != nil {
 		return err
 	}
 	id := a.Identity
@@ -160,6 +168,9 @@ func (s *Service) FinishSignIn(w http.ResponseWriter, r *http.Request, a *Answer
 	s.pages.Choose(w, r, o.locale)
 	s.front.Entered(r.Context(), o.entry)
 	s.jar.Set(w, session.CookieSession, o.token, 0)
+	if o.device != "" {
+		s.jar.Set(w, session.CookieDevice, o.device, session.DeviceLife)
+	}
 	s.jar.Set(w, kindLast, a.Provider.ID+"."+s.lastMAC(a.Provider.ID), lastLife)
 }
 

@@ -1,6 +1,7 @@
 package federation
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -31,17 +32,28 @@ func (g *Registry) Ways(d login.Demand) *Ways {
 		if id == session.LocalProvider {
 			out.Password = d.Level <= max(session.PasswordLevel, g.byPassword) && !g.NoPassword
 			out.Passkey = d.Level <= session.PasskeyLevel && !g.NoPassword && g.passkeys
-		} else if p := g.Get(id); p != nil && p.redirector != nil && out.Find(id) == nil {
+		} else if p := g.Get(id); p != nil && p.asks() && out.Find(id) == nil {
 			out.Providers = append(out.Providers, p)
 		}
 	}
 	// The first of a client's providers is its default.
-	if first := g.Get(ids[0]); first != nil && first.redirector != nil && !(d.SelectAccount && len(ids) > 1) {
+	if first := g.Get(ids[0]); first != nil && first.asks() && !(d.SelectAccount && len(ids) > 1) {
 		out.Straight = first
 	} else if out.Alone() {
 		out.Straight = out.Providers[0]
 	}
 	return out
+}
+
+// At takes out the providers where nobody signs in from an address.
+func (w *Ways) At(address string) *Ways {
+	addr, _ := netip.ParseAddr(address)
+	out := *w
+	out.Providers = slices.DeleteFunc(slices.Clone(w.Providers), func(p *Member) bool { return !p.serves(addr) })
+	if out.Straight != nil && !out.Straight.serves(addr) && !out.None() {
+		out.Straight = nil
+	}
+	return &out
 }
 
 // None tells whether there is no way to sign in.

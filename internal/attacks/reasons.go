@@ -1,12 +1,7 @@
 package attacks
 
-const ldap = "There is no LDAP provider yet."
-
 // reasons says why an attack cannot be tested yet. A reason for an attack that has a test is an error.
 var reasons = map[int]string{
-	126: ldap,
-	127: ldap,
-	128: ldap,
 	271: "There is no sign-in that another device approves yet.",
 }
 

@@ -31,10 +31,7 @@ var errTooLarge = errors.New("outbound: the answer is too large")
 // Otherwise each address is checked when the connection is made, after its name was resolved, so that a name cannot
 // change its address in between. allow are networks that the operator has opened in addition to the public ones.
 func New(trusted bool, allow ...netip.Prefix) *http.Client {
-	dialer := &net.Dialer{Timeout: Timeout}
-	if !trusted {
-		dialer.Control = func(_, address string, _ syscall.RawConn) error { return check(address, allow) }
-	}
+	dialer := NewDialer(trusted, allow...)
 	return &http.Client{
 		Timeout: Timeout,
 		Transport: &http.Transport{
@@ -43,6 +40,15 @@ func New(trusted bool, allow ...netip.Prefix) *http.Client {
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+}
+
+// NewDialer returns what New connects with, for protocols other than HTTP.
+func NewDialer(trusted bool, allow ...netip.Prefix) *net.Dialer {
+	dialer := &net.Dialer{Timeout: Timeout}
+	if !trusted {
+		dialer.Control = func(_, address string, _ syscall.RawConn) error { return check(address, allow) }
+	}
+	return dialer
 }
 
 // Body reads an answer of at most MaxBody bytes. It does not close it.

@@ -29,7 +29,12 @@ func (c Connect) Fields() []Field {
 	if c.Known != "" {
 		return nil
 	}
-	return Fields(c.Problem != "", usernameField(c.Username, c.Problem), passwordField(c.Problem))
+	return Credentials(c.Username, c.Problem)
+}
+
+// Credentials are the fields of a username and its password. Problem is as in SignIn.
+func Credentials(username, problem string) []Field {
+	return Fields(problem != "", usernameField(username, problem), passwordField(problem))
 }
 
 func usernameField(value, problem string) Field {

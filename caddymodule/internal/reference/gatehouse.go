@@ -37,8 +37,8 @@ var Gatehouse = Block{
 		{Word: "ext_authz", Arguments: "<address>", Default: "none", Text: "A listener for Envoy's external authorization over gRPC.", Blocks: []*Block{&ExtAuthz}},
 		{
 			Word: "idp", Arguments: "<id> <module>", Repeats: true,
-			Text:   "An identity provider where people sign in. The id has letters, digits, dots, `-` and `_`, appears in addresses, and is what `idps` of a client names. `ldap` and `kerberos` are not supported yet.",
-			Blocks: []*Block{&SAML, &OIDC, &HeaderIDP},
+			Text:   "An identity provider where people sign in. The id has letters, digits, dots, `-` and `_`, appears in addresses, and is what `idps` of a client names. `kerberos` is not supported yet.",
+			Blocks: []*Block{&SAML, &OIDC, &LDAP, &HeaderIDP},
 		},
 		{Word: "identity", Text: "The people, how they sign in, and how the pages look.", Blocks: []*Block{&Identity}},
 		{Word: "events", Text: "How long events are kept, and where they are sent.", Blocks: []*Block{&Events}},

@@ -1,0 +1,245 @@
+package provider
+
+import (
+	"crypto/x509"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/ldap"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+func init() {
+	caddy.RegisterModule(LDAPIDP{})
+}
+
+// LDAPIDP signs people in by a directory: the password that they type on the sign-in page is tried there.
+type LDAPIDP struct {
+	RemoteOptions
+
+	// The servers in the order in which they are tried: ldaps://host, or ldap://host, where the connection is encrypted
+	// by StartTLS unless the host is this machine. Required.
+	URLs []string `json:"urls,omitempty"`
+	// Whether StartTLS is used at this machine too. Default: false.
+	StartTLS bool `json:"starttls,omitempty"`
+	// A PEM file with the authorities that the servers' certificates come from. Default: those of the system.
+	CA string `json:"ca,omitempty"`
+	// The account that searches for people. Default: none, people bind by the template.
+	BindDN string `json:"bind_dn,omitempty"`
+	// The password of that account.
+	BindPassword options.Sensitive `json:"bind_password,omitempty"`
+	// The name that a person binds by, with %s for what they type: a DN, or %s@domain at Active Directory. Default: none,
+	// people are searched for.
+	Template string `json:"template,omitempty"`
+	// The DN below which people are searched for.
+	Base string `json:"base,omitempty"`
+	// The filter that finds a person, with %s for what they type. Default: (uid=%s); with a template that is a DN, any
+	// entry.
+	Match string `json:"match,omitempty"`
+	// The networks that people sign in from. Default: any.
+	Networks []string `json:"networks,omitempty"`
+	// Attributes that become user details of the same name. Default: none.
+	Attributes []string `json:"attributes,omitempty"`
+	// Whether people cannot change their addresses in the directory, so that an address counts as verified. Default:
+	// false.
+	EmailVerified bool `json:"email_verified,omitempty"`
+	// Groups of the directory that are groups here. Default: none.
+	Groups *LDAPGroups `json:"groups,omitempty"`
+	// The largest number of connections to all servers, 1 to 200. Default: 8.
+	Pool options.Count `json:"pool,omitempty"`
+
+	cfg ldap.Config
+}
+
+// LDAPGroups says which groups of the directory are groups here.
+type LDAPGroups struct {
+	// The DN below which groups are searched for. Default: none, groups are in the attribute memberOf of the person.
+	Base string `json:"base,omitempty"`
+	// The filter that finds the groups of a person: %d is the person's DN, %u the mapped username.
+	Match string `json:"match,omitempty"`
+	// Groups of the directory, by DN or name, and groups here. Required.
+	Map []MappedGroup `json:"map,omitempty"`
+}
+
+// MappedGroup says which group of the directory is which group here.
+type MappedGroup struct {
+	// The DN or the name of a group of the directory. Required.
+	From string `json:"from"`
+	// The group here. Required.
+	To string `json:"to"`
+}
+
+// CaddyModule implements caddy.Module.
+func (LDAPIDP) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: Namespace + ".ldap", New: func() caddy.Module { return new(LDAPIDP) }}
+}
+
+// UnmarshalCaddyfile reads
+//
+//	idp <id> ldap {
+//		url            <address>...
+//		starttls
+//		ca             <file>
+//		bind           <DN> <password>
+//		template       <DN with %s>
+//		base           <DN>
+//		match          <filter with %s>
+//		networks       <address or network>...
+//		attributes     <attribute>...
+//		email_verified
+//		groups {
+//			base  <DN>
+//			match <filter with %d or %u>
+//			map   <group of the directory> <group>    # as often as needed
+//		}
+//		pool           <number>
+//	}
+//
+// and what RemoteOptions read.
+func (l *LDAPIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next()
+	start := d.Token()
+	if d.NextArg() {
+		return d.Errf("idp ldap: unexpected argument %q, its options stand in a block", d.Val())
+	}
+	g := &LDAPGroups{}
+	readGroups := options.Block(&reference.LDAPGroups, options.Subdirectives{
+		"base":  options.Value(&g.Base, nil),
+		"match": options.Value(&g.Match, nil),
+		"map":   g.readMap,
+	})
+	err := options.ReadBlock(d, "idp ldap", &reference.LDAP, l.with(options.Subdirectives{
+		"url":            options.Values(&l.URLs, nil),
+		"starttls":       options.Flag(&l.StartTLS),
+		"ca":             options.Value(&l.CA, nil),
+		"bind":           l.readBind,
+		"template":       options.Value(&l.Template, nil),
+		"base":           options.Value(&l.Base, nil),
+		"match":          options.Value(&l.Match, nil),
+		"networks":       options.Values(&l.Networks, checkNetwork),
+		"attributes":     options.Values(&l.Attributes, nil),
+		"email_verified": options.Flag(&l.EmailVerified),
+		"groups": func(d *caddyfile.Dispenser) error {
+			l.Groups = g
+			return readGroups(d)
+		},
+		"pool": options.Value(&l.Pool, checkPool),
+	}))
+	if err != nil {
+		return err
+	}
+	r := options.NewResolver(nil)
+	if l.build(r); r.Err() != nil {
+		return options.At(start, fmt.Errorf("idp ldap: %w", r.Err()))
+	}
+	return nil
+}
+
+func (l *LDAPIDP) readBind(d *caddyfile.Dispenser) error {
+	args, err := options.ReadPair(d, "want the DN of an account that searches for people and its password, such as `bind cn=reader,dc=example,dc=com {env.LDAP_PASSWORD}`")
+	if err == nil {
+		l.BindDN, l.BindPassword = args[0], options.Sensitive(args[1])
+	}
+	return err
+}
+
+func (g *LDAPGroups) readMap(d *caddyfile.Dispenser) error {
+	args, err := options.ReadPair(d, "want a group of the directory and the group that it is here, such as `map cn=admins,ou=groups,dc=example,dc=com admins`")
+	if err == nil {
+		g.Map = append(g.Map, MappedGroup{args[0], args[1]})
+	}
+	return err
+}
+
+func checkPool(s string) error {
+	if n, err := strconv.Atoi(s); err != nil || n < 1 || n > 200 {
+		return fmt.Errorf("%q is not a number of connections of 1 to 200", s)
+	}
+	return nil
+}
+
+// Provision resolves the options.
+func (l *LDAPIDP) Provision(caddy.Context) error {
+	return options.Provision(l.build)
+}
+
+// build resolves and checks the configuration, unless parts of it are not known yet.
+func (l *LDAPIDP) build(r *options.Resolver) {
+	before := r.ProblemCount()
+	l.remote = l.resolve(r)
+	l.cfg = ldap.Config{
+		URLs: r.List("url", l.URLs, nil), StartTLS: l.StartTLS, CA: readAuthorities(r, "ca", l.CA), BindDN: r.Plain("bind", l.BindDN, nil),
+		Template: r.Plain("template", l.Template, nil), Base: r.Plain("base", l.Base, nil), Match: r.Plain("match", l.Match, nil),
+		Attributes: r.List("attributes", l.Attributes, nil), Mapping: l.remote.mapping, Level: l.remote.level, IdentifyBy: l.remote.identifyBy,
+		EmailVerified: l.EmailVerified, Pool: r.Count("pool", l.Pool, checkPool), Timeout: l.remote.timeout,
+	}
+	for _, s := range r.List("networks", l.Networks, checkNetwork) {
+		n, _ := options.ParseNetwork(s)
+		l.cfg.Networks = append(l.cfg.Networks, n)
+	}
+	switch s, ok := r.Text("bind", string(l.BindPassword), nil); {
+	case ok:
+		l.cfg.BindPassword = secret.New(s)
+	case l.BindPassword != "" && r.Adapting():
+		l.cfg.BindPassword = secret.New(options.StandInSecret)
+	}
+	if g := l.Groups; g != nil {
+		l.cfg.Groups = ldap.Groups{Base: r.Plain("groups base", g.Base, nil), Match: r.Plain("groups match", g.Match, nil)}
+		for _, m := range g.Map {
+			l.cfg.Groups.Map = append(l.cfg.Groups.Map, ldap.GroupMap{From: r.Plain("groups map", m.From, nil), To: r.Plain("groups map", m.To, nil)})
+		}
+		if len(g.Map) == 0 {
+			r.Fail("groups: say which group of the directory is which group here, such as `map cn=admins,ou=groups,dc=example,dc=com admins`")
+		}
+	}
+	if l.Couple != "" && !l.EmailVerified {
+		r.Fail("couple: addresses of the directory count as verified only with email_verified")
+	}
+	if r.ProblemCount() == before && !(r.Adapting() && l.unknown()) {
+		r.AddError(oneLine(l.cfg.Validate()))
+	}
+}
+
+// readAuthorities returns the certificates of a PEM file, which is read only when the configuration is loaded.
+func readAuthorities(r *options.Resolver, option, v string) *x509.CertPool {
+	file, ok := r.Text(option, v, nil)
+	if !ok || r.Adapting() {
+		return nil
+	}
+	pool := x509.NewCertPool()
+	if raw, err := os.ReadFile(file); err != nil || !pool.AppendCertsFromPEM(raw) { //nolint:gosec // the operator names it
+		r.Fail("%s: the file %s cannot be read as certificates in PEM: write its path, from the directory that Caddy runs in", option, file)
+	}
+	return pool
+}
+
+// unknown tells whether a value is only known when the configuration is loaded. The password is not checked before.
+func (l *LDAPIDP) unknown() bool {
+	all := append(slices.Concat(l.URLs, l.Networks, l.Attributes), l.BindDN, l.Template, l.Base, l.Match, string(l.Pool), string(l.Timeout))
+	if g := l.Groups; g != nil {
+		all = append(all, g.Base, g.Match)
+		for _, m := range g.Map {
+			all = append(all, m.From, m.To)
+		}
+	}
+	return l.RemoteOptions.unknown() || slices.ContainsFunc(all, options.HasPlaceholder)
+}
+
+func (l *LDAPIDP) open(env idp.Env) (idp.Provider, error) { return ldap.New(l.cfg, env) }
+
+// path is empty: the browser stays here.
+func (*LDAPIDP) path() string { return "" }
+
+var (
+	_ caddy.Provisioner     = (*LDAPIDP)(nil)
+	_ caddyfile.Unmarshaler = (*LDAPIDP)(nil)
+	_ remoteIDP             = (*LDAPIDP)(nil)
+)
