@@ -58,6 +58,7 @@ func (s *Server) handleAuthorize(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	r = s.asking(r)
 	if r.Method != http.MethodPost && (isResume(f) || isPosted(f)) {
 		if r.Method == http.MethodHead {
 			return headOnly(w) // nothing happens before somebody looks at the page
@@ -232,6 +233,9 @@ func loginClient(c *client.Client, redirectURI string) login.Client {
 	name := c.Name
 	if name == "" {
 		name = c.ID
+	}
+	if c.Document != nil {
+		name = c.Document.Host // anybody can write another's name into a document
 	}
 	return login.Client{ID: c.ID, Name: name, Targets: []string{client.RedirectTarget(redirectURI)}}
 }

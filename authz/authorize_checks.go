@@ -45,6 +45,9 @@ func (s *Server) checkClient(ctx context.Context, a *authorizeRequest) error {
 	if errors.Is(err, storage.ErrNotFound) {
 		return errClient(oauth.ErrNoClient)
 	}
+	if e := new(oauth.Error); errors.As(err, &e) && e.Status == http.StatusUnauthorized {
+		return errClient(err) // by its metadata document
+	}
 	if err != nil {
 		return err
 	}
@@ -52,7 +55,7 @@ func (s *Server) checkClient(ctx context.Context, a *authorizeRequest) error {
 		return errClient(oauth.ErrClientDisabled)
 	}
 	a.client = c
-	a.rec = requestRecord{ClientID: c.ID, CreatedAt: a.now, ExpiresAt: a.now.Add(requestLifetime)}
+	a.rec = requestRecord{ClientID: c.ID, CreatedAt: a.now, ExpiresAt: a.now.Add(requestLifetime), Document: printOf(c)}
 	return nil
 }
 
@@ -71,7 +74,7 @@ func (s *Server) checkRedirectURI(_ context.Context, a *authorizeRequest) error 
 		return nil
 	}
 	// The sent URI must satisfy the rules for registered ones too, before it is written into a Location header.
-	if err := client.ValidateRedirectURI(sent); err != nil {
+	if err := a.client.ValidateRedirect(sent); err != nil {
 		return oauth.InvalidRequest(errors.Join(oauth.ErrRedirectURI, err), "redirect_uri is not registered")
 	}
 	if !a.client.AllowsRedirect(sent) {

@@ -29,12 +29,16 @@ var errSignedOut = &login.Refusal{Code: "login_required", Reason: "the sign-in h
 // mustConsent tells whether the person must be asked, and returns the account name for the page. With prompt=none that
 // is consent_required.
 func (s *Server) mustConsent(ctx context.Context, p *pendingRequest, result *login.Result) (ask bool, account string, err error) {
-	covered := false
+	covered, use := false, p.use()
 	err = s.view(ctx, func(tx storage.Tx) (err error) {
 		if account, err = s.username(tx, result.Subject); err != nil {
 			return err
 		}
-		covered, err = consent.Covers(tx, result.Subject, p.client.ID, p.agreed())
+		if use != "" {
+			covered, err = consent.Allows(tx, result.Subject, p.client.ID, use, p.agreed())
+		} else {
+			covered, err = consent.Covers(tx, result.Subject, p.client.ID, p.agreed())
+		}
 		return err
 	})
 	if err != nil {
@@ -78,6 +82,7 @@ func (s *Server) askConsent(w http.ResponseWriter, r *http.Request, p *pendingRe
 		Data: page.Consent{
 			Action: consentPath + "?flow=" + url.QueryEscape(p.id), CSRF: s.deps.Pages.CSRF(browser, consentForm(p.id, result.Subject)),
 			RequestID: p.id, Account: account, Another: page.AnotherAccount(resumePath + "?flow=" + url.QueryEscape(p.id)), Owner: client.RedirectOwner(p.rec.RedirectURI), Scopes: scopes,
+			Unregistered: s.unregistered(p),
 		},
 	})
 	return nil
@@ -102,6 +107,7 @@ func (s *Server) handleConsent(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	r = s.asking(r)
 	id := query.Get("flow")
 	current, err := s.deps.Auth.Current(r)
 	if err != nil {
@@ -173,11 +179,12 @@ type agreement struct {
 	from    event.Origin
 	now     time.Time
 	scope   []string // to remember
+	use     string   // to remember of a client that is not registered
 }
 
 // issueAnswer makes what a request asked for: a code, or with the implicit grant a token.
 func (s *Server) issueAnswer(r *http.Request, p *pendingRequest, result *login.Result, consent bool) (url.Values, error) {
-	a := &agreement{pendingRequest: p, result: result, consent: consent, from: s.deps.Origin(r), now: s.now(), scope: p.agreed()}
+	a := &agreement{pendingRequest: p, result: result, consent: consent, from: s.deps.Origin(r), now: s.now(), scope: p.agreed(), use: p.use()}
 	var err error
 	if a.given, err = s.deps.Events.New(eventConsentGiven, a.from); err != nil {
 		return nil, err
@@ -195,11 +202,14 @@ func (s *Server) issueAnswer(r *http.Request, p *pendingRequest, result *login.R
 // settle checks once more that person, session and client are valid, and stores a new consent. It runs in the
 // transaction that issues the answer.
 func (s *Server) settle(tx storage.Tx, a *agreement) (token.Standing, error) {
+	if err := s.clients.Remember(tx, a.client, a.now); err != nil {
+		return token.Standing{}, err
+	}
 	st, err := s.checkSignedIn(tx, a.client.ID, a.result, a.now)
 	if err != nil || !a.consent {
 		return st, err
 	}
-	if err := consent.Remember(tx, a.result.Subject, a.client.ID, a.scope, a.now); err != nil {
+	if err := consent.Remember(tx, a.result.Subject, a.client.ID, a.use, a.scope, a.now); err != nil {
 		return st, err
 	}
 	e := a.given

@@ -45,6 +45,7 @@ type metadata struct {
 	BackchannelSession    bool     `json:"backchannel_logout_session_supported"`
 	FrontchannelLogout    bool     `json:"frontchannel_logout_supported"`
 	FrontchannelSession   bool     `json:"frontchannel_logout_session_supported"`
+	ClientDocuments       bool     `json:"client_id_metadata_document_supported,omitempty"`
 	IssParameter          bool     `json:"authorization_response_iss_parameter_supported"` // RFC 9207 3
 }
 
@@ -74,7 +75,7 @@ func (s *Server) metadata() metadata {
 		ACRValues: []string{token.ACR(1)}, SubjectTypes: []string{client.SubjectPublic, client.SubjectPairwise}, IDTokenAlgs: algs,
 		TokenAuthMethods: methods, TokenAuthAlgs: assertionAlgNames, RevocationAuthAlgs: assertionAlgNames, RevocationAuthMethods: methods, IntrospectionMethods: []string{"client_secret_basic"},
 		Claims: claimsSupported(), ChallengeMethods: []string{"S256"}, Prompts: []string{"none", "login", "consent", "select_account"},
-		IssParameter: true, ClaimsParameter: true, BackchannelLogout: true, BackchannelSession: true, FrontchannelLogout: true, FrontchannelSession: true,
+		ClientDocuments: s.clients.Documents(), IssParameter: true, ClaimsParameter: true, BackchannelLogout: true, BackchannelSession: true, FrontchannelLogout: true, FrontchannelSession: true,
 	}
 }
 

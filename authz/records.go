@@ -49,6 +49,8 @@ type requestRecord struct {
 	Claims       string              `cbor:"24,keyasint,omitempty"` // the claims parameter, checked
 	HintSector   string              `cbor:"25,keyasint,omitempty"` // of a pairwise HintSubject
 	Params       map[string][]string `cbor:"26,keyasint,omitempty"` // requested by a provider
+	// Document is the print of the client's metadata document, as it was then.
+	Document string `cbor:"27,keyasint,omitempty"`
 }
 
 // postedLogoutRecord is a sign-out with what its hint said.

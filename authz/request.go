@@ -98,6 +98,9 @@ func (s *Server) usableClient(ctx context.Context, rec *requestRecord) (*client.
 	if c.Disabled {
 		return nil, errClient(oauth.ErrClientDisabled)
 	}
+	if printOf(c) != rec.Document {
+		return nil, errClient(errDocumentChanged)
+	}
 	if !c.AllowsRedirect(rec.RedirectURI) {
 		return nil, errClient(fmt.Errorf("no longer registered: %w", oauth.ErrRedirectURI))
 	}

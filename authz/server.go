@@ -23,6 +23,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/device"
 	"github.com/gatehouse-id/gatehouse/authz/grant"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
+	"github.com/gatehouse-id/gatehouse/authz/metadoc"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/parked"
 	"github.com/gatehouse-id/gatehouse/authz/personal"
@@ -82,6 +83,8 @@ type Config struct {
 	Scopes     []client.Scope
 	// Resources are the sites that tokens can be meant for, for clients without audiences.
 	Resources []client.Resource
+	// Documents says which metadata documents of clients are fetched.
+	Documents metadoc.Config
 	Providers []registry.Provider // besides identity, which always exists, and those of Deps.Providers
 	// Partitioned says that persons are kept in partitions.
 	Partitioned bool
@@ -120,6 +123,8 @@ type Deps struct {
 	// Admit counts the requests that strangers have stored, and is false when the sender has too many. Default: always
 	// true.
 	Admit func(*http.Request) bool
+	// HTTP fetches the metadata documents of clients. Default: public addresses alone, and those of OutboundAllow.
+	HTTP *http.Client
 	// Refusals keeps why somebody was refused. nil: they are logged alone.
 	Refusals *refusal.Recorder
 	Log      *zap.Logger
@@ -178,11 +183,11 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 		return nil, fmt.Errorf("authz: %w", err)
 	}
 	s.clients, err = registry.New(ctx, registry.Config{
-		Issuer: cfg.Issuer, Clients: cfg.Clients, APIClients: cfg.APIClients, Scopes: cfg.Scopes, Resources: cfg.Resources, Providers: cfg.Providers,
+		Issuer: cfg.Issuer, Clients: cfg.Clients, APIClients: cfg.APIClients, Scopes: cfg.Scopes, Resources: cfg.Resources, Documents: cfg.Documents, Providers: cfg.Providers,
 		OutboundAllow: cfg.OutboundAllow, Used: used,
 	}, registry.Deps{
 		Store: deps.Store, Keyring: deps.Keyring, Hasher: deps.Hasher, Events: deps.Events, Passwords: deps.Passwords != nil,
-		Providers: deps.Providers, Origin: deps.Origin, Log: deps.Log, Now: deps.Now, Random: deps.Random,
+		Providers: deps.Providers, HTTP: deps.HTTP, Origin: deps.Origin, Log: deps.Log, Now: deps.Now, Random: deps.Random,
 	})
 	if err != nil {
 		return nil, err

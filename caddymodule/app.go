@@ -77,6 +77,8 @@ type App struct {
 	ForwardAuth *forwardauth.Gates `json:"forward_auth,omitempty"`
 	// The listener for Envoy's external authorization over gRPC. Default: none.
 	ExtAuthz *extauthz.Server `json:"ext_authz,omitempty"`
+	// The clients that are known by their metadata documents, without being registered. Default: on if a site has mcp.
+	ClientDocuments *client.Documents `json:"client_metadata_documents,omitempty"`
 	// The identity providers besides the identity service itself, by the ids that clients and the parameter idp use.
 	// Default: none.
 	IDPsRaw caddy.ModuleMap `json:"idps,omitempty" caddy:"namespace=gatehouse.idp inline_key=module"`

@@ -57,6 +57,7 @@ func parseGlobal(d *caddyfile.Dispenser, existing any) (any, error) {
 //		idp <id> <module> { ... }
 //		identity { ... }
 //		events { ... }
+//		client_metadata_documents [on|off] { ... }
 //		outbound { allow <network>... }
 //		mail <module> ...
 //		sms  <module> ...
@@ -75,21 +76,22 @@ func (a *App) readGlobal(d *caddyfile.Dispenser) error {
 	}
 	words := forwardauth.Subdirectives(&a.ForwardAuth)
 	maps.Copy(words, options.Subdirectives{
-		"issuer":         options.Value(&a.Issuer, options.CheckIssuer),
-		"storage":        a.readStorage,
-		"encryption_key": options.Values(&a.EncryptionKeys, checkKey),
-		"scope":          a.readScope,
-		"client":         a.readClient,
-		"api_client":     a.readAPIClient,
-		"policy":         a.readPolicy,
-		"ext_authz":      func(d *caddyfile.Dispenser) (err error) { a.ExtAuthz, err = extauthz.Read(d); return err },
-		"idp":            a.readIDP,
-		"identity":       func(d *caddyfile.Dispenser) error { return a.Identity.readBlock(d, a.Places) },
-		"events":         a.Events.readBlock,
-		"outbound":       a.Outbound.readBlock,
-		"mail":           a.readMail,
-		"sms":            a.readSMS,
-		"push":           a.readPush,
+		"issuer":                    options.Value(&a.Issuer, options.CheckIssuer),
+		"storage":                   a.readStorage,
+		"encryption_key":            options.Values(&a.EncryptionKeys, checkKey),
+		"scope":                     a.readScope,
+		"client":                    a.readClient,
+		"api_client":                a.readAPIClient,
+		"policy":                    a.readPolicy,
+		"ext_authz":                 func(d *caddyfile.Dispenser) (err error) { a.ExtAuthz, err = extauthz.Read(d); return err },
+		"idp":                       a.readIDP,
+		"identity":                  func(d *caddyfile.Dispenser) error { return a.Identity.readBlock(d, a.Places) },
+		"events":                    a.Events.readBlock,
+		"outbound":                  a.Outbound.readBlock,
+		"client_metadata_documents": func(d *caddyfile.Dispenser) (err error) { a.ClientDocuments, err = client.ReadDocuments(d); return err },
+		"mail":                      a.readMail,
+		"sms":                       a.readSMS,
+		"push":                      a.readPush,
 	})
 	if err := options.ReadBlock(d, "gatehouse", &reference.Gatehouse, words); err != nil {
 		return err

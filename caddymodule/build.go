@@ -39,6 +39,9 @@ func (a *App) buildAuthz(r *options.Resolver) authz.Config {
 		seen[c.ID] = true
 		cfg.Clients = append(cfg.Clients, c)
 	}
+	if a.ClientDocuments != nil {
+		cfg.Documents = a.ClientDocuments.Build(r)
+	}
 	clear(seen)
 	for i := range a.APIClients {
 		c := a.APIClients[i].Build(r)

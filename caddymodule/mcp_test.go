@@ -120,6 +120,39 @@ func TestMCPSiteAtTheRoot(t *testing.T) {
 	}
 }
 
+// Clients that nobody has registered are known by their documents as soon as a site is a resource, unless they are
+// switched off. A document inside the network is not fetched.
+func TestMCPSiteKnowsClientsByTheirDocuments(t *testing.T) {
+	s := newServer(t)
+	supported := func() bool {
+		_, body := s.do(s.request(http.MethodGet, s.issuer()+"/.well-known/oauth-authorization-server", nil))
+		return strings.Contains(body, `"client_id_metadata_document_supported":true`)
+	}
+	s.mustLoad()
+	if supported() {
+		t.Error("without a site that has mcp, documents are supported")
+	}
+	s.site = "protect orders.read {\n\t\tmcp\n\t}"
+	s.mustLoad()
+	if !supported() {
+		t.Error("with a site that has mcp, documents are not supported")
+	}
+	res, _ := s.do(s.request(http.MethodGet, s.issuer()+"/oauth/authorize?"+url.Values{"client_id": {"https://" + s.api + "/client.json"}, "redirect_uri": {"http://localhost/"}}.Encode(), nil))
+	if res.StatusCode != http.StatusBadRequest {
+		t.Errorf("a document inside the network = %d, want 400", res.StatusCode)
+	}
+	s.extra = "client_metadata_documents off"
+	s.mustLoad()
+	if supported() {
+		t.Error("documents are supported although they are off")
+	}
+	s.extra, s.site = "client_metadata_documents on", ""
+	s.mustLoad()
+	if !supported() {
+		t.Error("documents are not supported although they are on")
+	}
+}
+
 // A site whose metadata no request can reach is reported.
 func TestMCPMetadataOutOfReach(t *testing.T) {
 	s := newServer(t)

@@ -171,6 +171,9 @@ func (b *builder) openAuthz() (err error) {
 	for _, known := range b.mcp.Known() {
 		b.authz.Resources = append(b.authz.Resources, client.Resource{URI: known.Resource, Name: known.Name, Scopes: known.Scopes})
 	}
+	if b.ClientDocuments == nil || b.ClientDocuments.Switch == "" {
+		b.authz.Documents.On = len(b.authz.Resources) > 0
+	}
 	b.inst.authz, err = authz.New(b.ctx, b.authz, authz.Deps{
 		Store: c.Store, Keys: c.keys, Keyring: c.keyring, Hasher: c.hasher, Events: b.events, Auth: id, Subjects: id.Subjects(), Passwords: id, Providers: authzProviders{id},
 		AppPasswords: func(tx storage.Tx) (bool, error) {

@@ -57,6 +57,7 @@ type Harness struct {
 	deps     authz.Deps
 	dynamic  registry.Providers
 	unlinked func(storage.Tx, login.Unlinked) error
+	http     *http.Client
 	// addresses says that requests name theirs.
 	addresses bool
 	log       *syncBuffer
@@ -86,6 +87,9 @@ func WithUnlinked(f func(storage.Tx, login.Unlinked) error) Option {
 
 // WithAddresses lets a request say where it comes from, in the header X-Test-Address.
 func WithAddresses() Option { return func(h *Harness) { h.addresses = true } }
+
+// WithHTTP fetches the metadata documents of clients by this client.
+func WithHTTP(c *http.Client) Option { return func(h *Harness) { h.http = c } }
 
 // WithStore uses this store instead of one in memory. The test closes it.
 func WithStore(store storage.Store) Option {
@@ -133,7 +137,7 @@ func (h *Harness) makeDeps() {
 	h.must(err)
 	h.deps = authz.Deps{
 		Store: h.Store, Keys: h.Keys, Keyring: h.Keyring, Hasher: secret.NewHasher(secret.HashCost{MemoryKiB: 64, Iterations: 1, Concurrency: 2}),
-		Auth: h.People, Subjects: h.People, Passwords: h.People, Providers: h.dynamic, Unlinked: h.unlinked, Pages: pages, Log: log, Now: h.Clock.Now,
+		Auth: h.People, Subjects: h.People, Passwords: h.People, Providers: h.dynamic, Unlinked: h.unlinked, HTTP: h.http, Pages: pages, Log: log, Now: h.Clock.Now,
 	}
 	if h.addresses {
 		h.deps.Origin = func(r *http.Request) event.Origin { return event.Origin{ClientIP: r.Header.Get("X-Test-Address")} }

@@ -52,6 +52,8 @@ type Client struct {
 	PasswordOnly bool `json:"password_only,omitempty"`
 	// Audiences are the resources that it can ask tokens for (RFC 8707). Default: Sites
 	Audiences []string `json:"audiences,omitempty"`
+	// Document is set for a client that a metadata document describes. The registry knows it.
+	Document *Document `json:"-"`
 	// Sites are the resources of the sites of the configuration. The registry knows them.
 	Sites []string `json:"-"`
 	// Origins are CORS origins besides those of its https redirect URIs.
@@ -60,6 +62,20 @@ type Client struct {
 	// MaxSessions is how many grants of one person live at a time; the oldest goes. Default: 25.
 	MaxSessions int       `json:"max_sessions,omitempty"`
 	Lifetimes   Lifetimes `json:"lifetimes,omitzero"`
+}
+
+// Document says where a client comes from that nobody has registered.
+type Document struct {
+	// Host is where its metadata document is.
+	Host string
+	// Trusted says that the operator knows the host.
+	Trusted bool
+	// Schemes are private schemes that its redirect URIs can have although they are no domain name turned round.
+	Schemes []string
+	// Print changes with what people see of the client when they are asked.
+	Print string
+	// JSON is what is stored of it.
+	JSON []byte
 }
 
 // App is the mobile app that a client is an instance of. (token server document, "Introspection response":

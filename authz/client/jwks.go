@@ -93,7 +93,7 @@ func (c *Client) checkKeys(p *Problems) {
 	case (c.JWKS != nil) == (c.JWKSURI != ""):
 		p.Addf("jwks is missing: auth_method private_key_jwt needs a file or a URL with the client's public keys")
 	case c.JWKSURI != "":
-		if err := ValidateRedirectURI(c.JWKSURI); err != nil {
+		if err := validateRedirectURI(c.JWKSURI); err != nil {
 			p.Addf("jwks: %q: %w", c.JWKSURI, err)
 		} else if !strings.HasPrefix(c.JWKSURI, "https://") && !strings.HasPrefix(c.JWKSURI, "http://") {
 			p.Addf("jwks: %q: must be https", c.JWKSURI)

@@ -21,9 +21,20 @@ var reservedInRedirect = []string{
 // schemes that run or show something in the browser instead of handing it to an application.
 var refusedSchemes = []string{"javascript", "data", "vbscript", "blob", "file", "about", "filesystem", "ws", "wss", "ftp"}
 
-// ValidateRedirectURI says why a URI cannot be registered as a redirect URI, or returns nil. (RFC 6749 3.1.2; RFC 9700
+// validateRedirectURI says why a URI cannot be registered as a redirect URI, or returns nil. (RFC 6749 3.1.2; RFC 9700
 // 2.1; RFC 8252 7)
-func ValidateRedirectURI(uri string) error {
+func validateRedirectURI(uri string) error { return validateRedirect(uri, nil) }
+
+// ValidateRedirect is validateRedirectURI for a URI of this client.
+func (c *Client) ValidateRedirect(uri string) error {
+	if c.Document == nil {
+		return validateRedirectURI(uri)
+	}
+	return validateRedirect(uri, c.Document.Schemes)
+}
+
+// validateRedirect allows some private schemes although they are no domain name turned round.
+func validateRedirect(uri string, schemes []string) error {
 	if uri == "" || len(uri) > 2048 {
 		return errors.New("must have 1 to 2048 characters")
 	}
@@ -61,7 +72,23 @@ func ValidateRedirectURI(uri string) error {
 			return fmt.Errorf("must not have the parameter %s", name)
 		}
 	}
+	if slices.Contains(schemes, u.Scheme) {
+		return nil
+	}
 	return validateRedirectScheme(u)
+}
+
+// CheckScheme accepts a private scheme that an operator allows. (RFC 3986 3.1)
+func CheckScheme(s string) error {
+	for i, c := range s {
+		if (c < 'a' || c > 'z') && (i == 0 || ((c < '0' || c > '9') && c != '+' && c != '-' && c != '.')) {
+			return fmt.Errorf("%q is not a scheme in lower case, such as cursor", s)
+		}
+	}
+	if s == "" || s == "http" || s == "https" || slices.Contains(refusedSchemes, s) {
+		return fmt.Errorf("the scheme %q is not one of an application", s)
+	}
+	return nil
 }
 
 func validateRedirectScheme(u *url.URL) error {
@@ -100,11 +127,11 @@ func isOwnMachine(host string) bool {
 }
 
 // AllowsRedirect tells whether a redirect URI of a request is one of the client's: the same string (RFC 9700 2.1), or,
-// for a public client, the same except for the port of a loopback host. RFC 8252 7.3 says so of the addresses; native
-// apps register localhost just as often. (docs/decisions.md#redirect-uris)
+// for a public client and one with a metadata document, the same except for the port of a loopback host. RFC 8252 7.3
+// says so of the addresses; native apps register localhost just as often. (docs/decisions.md#redirect-uris)
 func (c *Client) AllowsRedirect(sent string) bool {
 	return slices.ContainsFunc(c.RedirectURIs, func(registered string) bool {
-		return registered == sent || (c.Public && samePlace(registered, sent))
+		return registered == sent || ((c.Public || c.Document != nil) && samePlace(registered, sent))
 	})
 }
 

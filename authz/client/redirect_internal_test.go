@@ -48,7 +48,7 @@ func TestValidateRedirectURI(t *testing.T) {
 		"https://app.example.com/*":             false,
 		"https://a.example.com\\@b.example/":    false,
 	} {
-		if err := ValidateRedirectURI(uri); (err == nil) != good {
+		if err := validateRedirectURI(uri); (err == nil) != good {
 			t.Errorf("validateRedirectURI(%q) = %v, want good %v", uri, err, good)
 		}
 	}
@@ -72,7 +72,7 @@ func FuzzAllowsRedirect(f *testing.F) {
 			if !(&Client{RedirectURIs: []string{reg}, Public: true}).AllowsRedirect(sent) {
 				continue
 			}
-			if ValidateRedirectURI(sent) != nil {
+			if validateRedirectURI(sent) != nil {
 				continue // refused beforehand
 			}
 			a, errA := url.Parse(reg)

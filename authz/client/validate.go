@@ -88,7 +88,7 @@ func (c *Client) Validate() error {
 		uris   []string
 	}{{"redirect_uris", c.RedirectURIs}, {"post_logout_redirect_uris", c.PostLogoutRedirectURIs}} {
 		for _, uri := range list.uris {
-			if err := ValidateRedirectURI(uri); err != nil {
+			if err := validateRedirectURI(uri); err != nil {
 				p.Addf("%s: %q: %w", list.option, uri, err)
 			}
 		}
@@ -410,7 +410,7 @@ func (c *Client) checkLogoutURIs(p *Problems) {
 		if o.uri == "" {
 			continue
 		}
-		if err := ValidateRedirectURI(o.uri); err != nil {
+		if err := validateRedirectURI(o.uri); err != nil {
 			p.Addf("%s: %q: %w", o.option, o.uri, err)
 		} else if !strings.HasPrefix(o.uri, "https://") && !strings.HasPrefix(o.uri, "http://") {
 			p.Addf("%s: %q: must be https", o.option, o.uri)

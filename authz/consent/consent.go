@@ -18,8 +18,18 @@ func Covers(tx storage.Tx, person, clientID string, scope []string) (bool, error
 	return found && client.IsSubset(scope, given.Scope), err
 }
 
-// Remember adds the scopes to those that the person has allowed the client.
-func Remember(tx storage.Tx, person, clientID string, scope []string, now time.Time) error {
+// maxUses are the uses that are remembered of a person and a client.
+const maxUses = 50
+
+// Allows tells whether a person has allowed a client this use before: the same, with at least these scopes.
+func Allows(tx storage.Tx, person, clientID, use string, scope []string) (bool, error) {
+	given, _, err := consents.Find(tx, storage.Key(person, clientID))
+	return slices.ContainsFunc(given.Uses, func(u Use) bool { return u.For == use && client.IsSubset(scope, u.Scope) }), err
+}
+
+// Remember adds the scopes to those that the person has allowed the client. use is empty for a client that somebody has
+// registered.
+func Remember(tx storage.Tx, person, clientID, use string, scope []string, now time.Time) error {
 	key := storage.Key(person, clientID)
 	rec, found, err := consents.Find(tx, key)
 	if err != nil {
@@ -34,6 +44,9 @@ func Remember(tx storage.Tx, person, clientID string, scope []string, now time.T
 		if !slices.Contains(rec.Scope, name) {
 			rec.Scope = append(rec.Scope, name)
 		}
+	}
+	if use != "" {
+		rec.Uses = append(slices.Clone(rec.Uses[max(0, len(rec.Uses)-maxUses+1):]), Use{use, scope})
 	}
 	return consents.Put(tx, key, rec, time.Time{})
 }

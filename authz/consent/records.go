@@ -14,4 +14,13 @@ type Record struct {
 	Scope     []string  `cbor:"1,keyasint,omitempty"`
 	CreatedAt time.Time `cbor:"2,keyasint"`
 	UpdatedAt time.Time `cbor:"3,keyasint"`
+	// Uses are what was allowed to a client that nobody has registered, the newest last.
+	Uses []Use `cbor:"4,keyasint,omitempty"`
+}
+
+// Use is what such a client was allowed: the scopes together, and For, the hash of who it said it is, where it is sent,
+// and what its tokens are for.
+type Use struct {
+	For   string   `cbor:"1,keyasint"`
+	Scope []string `cbor:"2,keyasint,omitempty"`
 }

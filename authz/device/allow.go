@@ -215,7 +215,7 @@ func (s *Service) settle(ctx context.Context, a *answer, from event.Origin) erro
 			if err := s.may(st.Client, &rec, a.result.Provider); err != nil {
 				return err
 			}
-			if err := consent.Remember(tx, a.result.Subject, a.client.ID, rec.Scope, now); err != nil {
+			if err := consent.Remember(tx, a.result.Subject, a.client.ID, "", rec.Scope, now); err != nil {
 				return err
 			}
 			rec.Decision, rec.SignIn, rec.Epochs = approved, token.NewSignIn(a.result), st.Epochs

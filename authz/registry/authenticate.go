@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/metadoc"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
@@ -62,6 +63,9 @@ func (r *Registry) Authenticate(req *http.Request, f oauth.Form) (*client.Client
 	readings, err := readCredentials(req.Header, f)
 	if err != nil {
 		return nil, r.refuseClient(req, readings[0].id, err)
+	}
+	if r.docs.Takes(readings[0].id) {
+		req = req.WithContext(metadoc.Asking(req.Context(), r.deps.Origin(req).ClientIP, f.Get("grant_type") == client.GrantRefreshToken))
 	}
 	if p := readings[0]; p.method == client.MethodPrivateKey {
 		ctx, cancel := verdictContext(req)
@@ -135,6 +139,9 @@ func (r *Registry) lookup(ctx context.Context, id string) (reg *entry[client.Cli
 		reg, err = r.read(tx, id)
 		return err
 	})
+	if err == nil && r.docs.Takes(id) && (reg == nil || reg.client.Document != nil) {
+		return r.fromDocument(ctx, id, reg)
+	}
 	return reg, err
 }
 

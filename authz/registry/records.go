@@ -12,6 +12,8 @@ var (
 	clients      = storage.NewTable[clientRecord]("authz_client")        // client id; those added by command
 	clientStates = storage.NewTable[clientState]("authz_client_state")   // client id
 	algorithms   = storage.NewTable[algorithmRecord]("authz_client_alg") // client id; those of the configuration. algorithmsKept
+	// documents are clients with a metadata document to which somebody has consented: client id
+	documents = storage.NewTable[documentRecord]("authz_client_document")
 	// client, hash of the jti of a used client assertion
 	assertions = storage.NewTable[struct{}]("authz_assertion")
 )
@@ -28,6 +30,11 @@ type clientRecord struct {
 	CreatedAt time.Time `cbor:"2,keyasint"`
 	// AccessAlg signs the access tokens that are JWTs, if the client names no algorithm. Empty: made by an earlier version
 	AccessAlg string `cbor:"3,keyasint,omitempty"`
+}
+
+// documentRecord is a client as its metadata document described it when somebody consented last.
+type documentRecord struct {
+	Document []byte `cbor:"1,keyasint"` // in JSON
 }
 
 // algorithmsKept says that the table of algorithms has all clients of before.

@@ -5,6 +5,7 @@ package registry
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +22,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/metadoc"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/outbound"
@@ -49,6 +52,8 @@ type Registry struct {
 	checks    *secretChecks
 
 	stored  parseCache // clients
+	docs    *metadoc.Documents
+	asked   []string // scopes that clients with a metadata document can ask for
 	origins corsOrigins
 	remote  remoteKeys
 	// trusted and untrusted make requests to addresses of the configuration and of clients that were added since.
@@ -68,9 +73,11 @@ type Deps struct {
 	// Providers knows the providers of this moment. nil: those of the configuration are all.
 	Providers Providers
 	Origin    func(*http.Request) event.Origin
-	Log       *zap.Logger
-	Now       func() time.Time
-	Random    io.Reader
+	// HTTP fetches the metadata documents of clients. Default: public addresses alone, and those of OutboundAllow.
+	HTTP   *http.Client
+	Log    *zap.Logger
+	Now    func() time.Time
+	Random io.Reader
 }
 
 // Config is what the operator decided about clients.
@@ -80,7 +87,8 @@ type Config struct {
 	APIClients []*client.APIClient
 	Scopes     []client.Scope
 	Resources  []client.Resource // of the sites of the configuration
-	Providers  []Provider        // besides identity, which always exists, and those of Deps.Providers
+	Documents  metadoc.Config
+	Providers  []Provider // besides identity, which always exists, and those of Deps.Providers
 	// OutboundAllow are networks besides public ones to which addresses of clients that were added by command can lead.
 	OutboundAllow []netip.Prefix
 	// Used says that a server has worked on the store before.
@@ -91,6 +99,7 @@ type Config struct {
 type entry[T any] struct {
 	client     *T
 	credential credential
+	until      time.Time // of a metadata document
 }
 
 // New returns the registry of one configuration, or says all that is wrong with it.
@@ -102,8 +111,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Registry, error) {
 		trusted:  outbound.New(true), untrusted: outbound.New(false, cfg.OutboundAllow...),
 		failures: rate.NewLimiter(failureEventsPerSecond, failureEventsBurst),
 	}
+	r.docs = metadoc.New(cfg.Documents, cmp.Or(deps.HTTP, r.untrusted), deps.Now)
+	r.asked = slices.Clone(documentScopes)
 	for _, resource := range cfg.Resources {
-		r.sites = append(r.sites, resource.URI)
+		r.sites, r.asked = append(r.sites, resource.URI), append(r.asked, resource.Scopes...)
 	}
 	var p client.Problems
 	for _, provider := range cfg.Providers {
@@ -133,14 +144,14 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Registry, error) {
 			p.Addf("client %q: grants: password: passwords are not checked here", c.ID)
 		}
 		p.AddErr(r.checkProviders(c))
-		r.fixed[c.ID] = &entry[client.Client]{r.complete(c), r.checks.credential("client", c.ID, c.Secrets, c.SecretHashes)}
+		r.fixed[c.ID] = &entry[client.Client]{client: r.complete(c), credential: r.checks.credential("client", c.ID, c.Secrets, c.SecretHashes)}
 	}
 	for _, c := range cfg.APIClients {
 		p.AddErr(c.Validate())
 		if r.apis[c.ID] != nil {
 			p.Addf("api_client %q is declared twice", c.ID)
 		}
-		r.apis[c.ID] = &entry[client.APIClient]{c, r.checks.credential("api_client", c.ID, c.Secrets, c.SecretHashes)}
+		r.apis[c.ID] = &entry[client.APIClient]{client: c, credential: r.checks.credential("api_client", c.ID, c.Secrets, c.SecretHashes)}
 	}
 	if err := r.checkStored(ctx, &p); err != nil {
 		return nil, err
@@ -209,6 +220,9 @@ func (r *Registry) read(tx storage.Tx, id string) (*entry[client.Client], error)
 		return nil, nil //nolint:nilnil // documented above
 	}
 	rec, found, err := clients.Find(tx, id)
+	if err == nil && !found && r.docs.Takes(id) {
+		return r.readDocument(tx, id)
+	}
 	if err != nil || !found {
 		return nil, err
 	}
@@ -246,7 +260,7 @@ func (r *Registry) now() time.Time { return r.deps.Now().UTC() }
 func (r *Registry) parse(id string, rec clientRecord) (*entry[client.Client], error) {
 	return r.stored.get(id, rec, func(c *client.Client) *entry[client.Client] {
 		full := withAlgorithm(r.complete(c), c, rec.AccessAlg)
-		return &entry[client.Client]{full, r.checks.credential("client", c.ID, nil, c.SecretHashes)}
+		return &entry[client.Client]{client: full, credential: r.checks.credential("client", c.ID, nil, c.SecretHashes)}
 	})
 }
 
@@ -265,6 +279,9 @@ func (r *Registry) EpochKeys(id string) [][]byte {
 	if r.fixed[id] != nil {
 		return [][]byte{clientStates.Key(id)}
 	}
+	if r.docs.Takes(id) {
+		return [][]byte{clientStates.Key(id), clients.Key(id), documents.Key(id)}
+	}
 	return [][]byte{clientStates.Key(id), clients.Key(id)}
 }
 
@@ -278,6 +295,17 @@ func (r *Registry) DecodeWithEpoch(id string, values [][]byte) (c *client.Client
 		epoch = state.Epoch
 	}
 	if reg := r.fixed[id]; reg != nil {
+		return reg.client, epoch, nil
+	}
+	if values[1] == nil && len(values) > 2 && values[2] != nil {
+		rec, err := documents.Decode(values[2])
+		if err != nil {
+			return nil, epoch, err
+		}
+		reg, err := r.parseDocument(id, rec)
+		if err != nil {
+			return nil, epoch, err
+		}
 		return reg.client, epoch, nil
 	}
 	if values[1] == nil {

@@ -87,7 +87,23 @@ type Consent struct {
 	Another                 string // same-origin link for somebody else. Empty: none
 	Owner                   string // host of the client's redirect URI
 	Scopes                  []ScopeLine
+	// Unregistered is set for a client that nobody has registered. Its name on the page is its host.
+	Unregistered *Unregistered
 }
+
+// Unregistered is what a client says of itself that nobody has registered, and where it is sent.
+type Unregistered struct {
+	Name     string
+	Verified bool   // the operator knows its host
+	Program  bool   // a program on the device of the person gets the answer
+	Host     string // which gets the answer
+	Scheme   string // the app that opens its addresses gets the answer
+	// Resources are what its tokens are for.
+	Resources []Resource
+}
+
+// Resource is what tokens are for. Name can be empty.
+type Resource struct{ Name, Address string }
 
 // Device is the data of device: a person decides about a device that waits. Its form sends csrf and decision: allow or
 // deny.

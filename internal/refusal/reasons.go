@@ -52,6 +52,7 @@ const (
 
 	// clients
 	ClientUnknown       Reason = "client_unknown"
+	ClientDocument      Reason = "client_document"
 	ClientDisabled      Reason = "client_disabled"
 	ClientSecret        Reason = "client_secret_wrong"
 	ClientAuth          Reason = "client_authentication_failed"
@@ -133,6 +134,7 @@ var meanings = map[Reason]meaning{
 	FormRefused:        {"the form was not sent from its own page", "Open the page again in the same browser, with cookies allowed."},
 
 	ClientUnknown:       {"no client has this client_id", "Correct client_id, or add the client."},
+	ClientDocument:      {"the metadata document of the client cannot be used", "The cause says what is wrong with it. Tell those who offer the client, or open its host with outbound."},
 	ClientDisabled:      {"the client is disabled", "Enable the client."},
 	ClientSecret:        {"the client's secret is wrong", "Compare the secret in the application with that of the client."},
 	ClientAuth:          {"the client did not authenticate as it is registered", "Compare the method of authentication in the application with that of the client."},

@@ -24,6 +24,10 @@ var Gatehouse = Block{
 		{Word: "scope", Arguments: "<name>", Repeats: true, Text: "What a scope demands. A scope without a block only needs to be named by clients.", Blocks: []*Block{&Scope}},
 		{Word: "client", Arguments: "<id>", Repeats: true, Text: "An application that gets tokens. `caddy gatehouse client add` adds more without a reload.", Blocks: []*Block{&Client}},
 		{Word: "api_client", Arguments: "<id>", Repeats: true, Text: "Credentials for the HTTP APIs.", Blocks: []*Block{&APIClient}},
+		{
+			Word: "client_metadata_documents", Arguments: "[on|off]", Default: "on if a site has [`mcp`](#protect-mcp)", Blocks: []*Block{&Documents},
+			Text: "Clients that nobody has registered.",
+		},
 		{Word: "policy", Arguments: "<name>", Repeats: true, Text: "Rules that sites share.", Blocks: []*Block{&Policy}},
 		{Word: "forward_auth", Arguments: "<name>", Repeats: true, Text: "A site that another proxy serves.", Blocks: []*Block{&ForwardAuth}},
 		{

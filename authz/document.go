@@ -1,0 +1,79 @@
+package authz
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/metadoc"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+// Clients that nobody has registered: their id is the address of a metadata document, by which a person decides. (docs/
+// decisions.md#client-metadata-documents)
+
+var errDocumentChanged = refusal.New(refusal.ClientDocument, "the metadata document of the client has changed since the request began")
+
+// asking lets the metadata document of a client be fetched for a request.
+func (s *Server) asking(r *http.Request) *http.Request {
+	if !s.clients.Documents() {
+		return r
+	}
+	return r.WithContext(metadoc.Asking(r.Context(), s.deps.Origin(r).ClientIP, false))
+}
+
+// printOf changes with what a person sees of a client with a metadata document. Empty: it has none.
+func printOf(c *client.Client) string {
+	if c.Document == nil {
+		return ""
+	}
+	return c.Document.Print
+}
+
+// use is what a person allows such a client: to whom, by which way, for what. Empty: the client is registered.
+func (p *pendingRequest) use() string {
+	if p.client.Document == nil {
+		return ""
+	}
+	resources := slices.Clone(p.rec.Resources)
+	slices.Sort(resources)
+	return secret.Hash(strings.Join(append([]string{p.client.Document.Print, targetOf(p.rec.RedirectURI)}, resources...), "\n"))
+}
+
+// targetOf is where a redirect URI leads, without the port of a loopback host, which is another one each time.
+func targetOf(uri string) string {
+	target := client.RedirectTarget(uri)
+	if every, loopback := client.AnyPort(target); loopback {
+		return every
+	}
+	return target
+}
+
+// unregistered is what the consent page says of such a client. nil: the client is registered.
+func (s *Server) unregistered(p *pendingRequest) *page.Unregistered {
+	if p.client.Document == nil {
+		return nil
+	}
+	out := &page.Unregistered{Name: p.client.Name, Verified: p.client.Document.Trusted}
+	switch _, loopback := client.AnyPort(client.RedirectTarget(p.rec.RedirectURI)); {
+	case loopback:
+		out.Program = true
+	case strings.HasPrefix(p.rec.RedirectURI, "https://"):
+		out.Host = client.RedirectOwner(p.rec.RedirectURI)
+	default:
+		out.Scheme, _, _ = strings.Cut(p.rec.RedirectURI, ":")
+	}
+	for _, uri := range p.rec.Resources {
+		name := ""
+		for _, known := range s.cfg.Resources {
+			if known.URI == uri {
+				name = known.Name
+			}
+		}
+		out.Resources = append(out.Resources, page.Resource{Name: name, Address: uri})
+	}
+	return out
+}

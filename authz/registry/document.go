@@ -1,0 +1,81 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/metadoc"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Clients with a metadata document. What a document says counts as long as it is remembered; what is stored of a client
+// is for its tokens, which are looked at inside transactions. (docs/decisions.md#client-metadata-documents)
+
+// documentScopes are the scopes that such a client can ask for besides those of the sites that are resources.
+var documentScopes = []string{client.ScopeOpenID, "profile", "email"}
+
+// documentKept is how long a client stays stored after the last consent: longer than what anything that it gets lives.
+const documentKept = 120 * 24 * time.Hour
+
+// storedDocument is the JSON of a documentRecord.
+type storedDocument struct {
+	Client client.Client `json:"client"`
+	Print  string        `json:"print"`
+	Until  time.Time     `json:"until"`
+}
+
+// Documents tells whether clients can have metadata documents.
+func (r *Registry) Documents() bool { return r.docs.On() }
+
+// Remember stores a client to which a person consents, if a metadata document describes it.
+func (r *Registry) Remember(tx storage.Tx, c *client.Client, now time.Time) error {
+	if c.Document == nil {
+		return nil
+	}
+	return documents.Put(tx, c.ID, documentRecord{Document: c.Document.JSON}, now.Add(documentKept))
+}
+
+// fromDocument returns a client by its metadata document. reg is what is stored of it. nil: nothing.
+func (r *Registry) fromDocument(ctx context.Context, id string, reg *entry[client.Client]) (*entry[client.Client], error) {
+	doc, err := r.docs.Find(ctx, id)
+	if errors.Is(err, metadoc.ErrUnknown) || (err != nil && reg != nil && r.docs.Refreshes(ctx, reg.until)) {
+		return reg, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	raw, err := json.Marshal(storedDocument{doc.Client, doc.Print, doc.Until})
+	if err != nil {
+		return nil, fmt.Errorf("encode client: %w", err)
+	}
+	return r.described(doc, raw), nil
+}
+
+// described returns the client of a document as this registry has it. raw is what is stored of it.
+func (r *Registry) described(doc *metadoc.Document, raw []byte) *entry[client.Client] {
+	c := r.complete(&doc.Client)
+	c.Scopes, c.DefaultScopes = r.asked, []string{client.ScopeOpenID}
+	c.Document = &client.Document{Host: metadoc.HostOf(c.ID), Trusted: r.docs.Trusts(c.ID), Print: doc.Print, JSON: raw, Schemes: r.docs.Schemes()}
+	return &entry[client.Client]{client: c, credential: r.checks.credential("client", c.ID, nil, nil), until: doc.Until}
+}
+
+// readDocument returns the stored client of a metadata document, or nil.
+func (r *Registry) readDocument(tx storage.Tx, id string) (*entry[client.Client], error) {
+	rec, found, err := documents.Find(tx, id)
+	if err != nil || !found {
+		return nil, err
+	}
+	return r.parseDocument(id, rec)
+}
+
+func (r *Registry) parseDocument(id string, rec documentRecord) (*entry[client.Client], error) {
+	var in storedDocument
+	if err := json.Unmarshal(rec.Document, &in); err != nil || in.Client.ID != id {
+		return nil, fmt.Errorf("%w: client %q", storage.ErrCorrupt, id)
+	}
+	return r.described(&metadoc.Document{Client: in.Client, Print: in.Print, Until: in.Until}, rec.Document), nil
+}
