@@ -123,8 +123,8 @@ func Hash(token string) string {
 	return string(h[:])
 }
 
-// ID returns n random bytes (at least 16) in base64url, for identifiers that are not secret. It never begins with -, which
-// a command would take for the beginning of an option.
+// ID returns n random bytes (at least 16) in base64url, for identifiers that are not secret. It never begins with -,
+// which a command would take for the beginning of an option.
 func ID(random io.Reader, n int) (string, error) {
 	b := make([]byte, max(n, 16))
 	if _, err := io.ReadFull(random, b); err != nil {
