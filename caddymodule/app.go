@@ -37,6 +37,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/access/notice"
 	"github.com/gatehouse-id/gatehouse/identity/api"
 	"github.com/gatehouse-id/gatehouse/identity/breach"
 	"github.com/gatehouse-id/gatehouse/identity/config"
@@ -113,16 +114,18 @@ type App struct {
 	events    event.Retention
 	webhooks  []notify.WebhookConfig
 	mailer    delivery.Mailer // nil: none
-	texter    delivery.Texter // nil: none
-	pusher    delivery.Pusher // nil: none
-	breach    breach.Config
-	emitter   *caddyevents.App
-	begun     *signal // of the start of all apps
-	early     *core   // opened by Provision and not yet taken by Start
-	findings  finding.List
-	firsts    []finding.Finding // about settings that an empty storage starts with
-	served    atomic.Bool       // a handler that serves the issuer has been provisioned
-	tree      *site.Tree
+
+	accessMail notice.Config
+	texter     delivery.Texter // nil: none
+	pusher     delivery.Pusher // nil: none
+	breach     breach.Config
+	emitter    *caddyevents.App
+	begun      *signal // of the start of all apps
+	early      *core   // opened by Provision and not yet taken by Start
+	findings   finding.List
+	firsts     []finding.Finding // about settings that an empty storage starts with
+	served     atomic.Bool       // a handler that serves the issuer has been provisioned
+	tree       *site.Tree
 
 	idps            *provider.Set
 	bootstrap       []byte        // JSON of configuration units

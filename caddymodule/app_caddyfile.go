@@ -224,6 +224,9 @@ func (i *Identity) readBlock(d *caddyfile.Dispenser, places options.Places) erro
 		"credentials_key": options.Value(&i.CredentialsKey, api.CheckCredentialsKey),
 		"passkeys":        options.Value(&i.Passkeys, checkOnOff),
 		"usernames":       options.Value(&i.Usernames, checkUsernames),
+
+		"access_mail":        options.Values(&i.AccessMail, checkEmail),
+		"access_mail_groups": options.Values(&i.AccessMailGroups, nil),
 		"brand": options.Block(&reference.Brand, options.Subdirectives{
 			"name":  options.Text(&i.Brand.Name),
 			"logo":  options.Value(&i.Brand.Logo, nil),

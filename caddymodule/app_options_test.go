@@ -165,6 +165,8 @@ func TestProvision(t *testing.T) {
 		"webhook of events":         {good + `,"events":{"webhooks":[{"url":"https://siem.example.com/","secret":"a-secret-of-at-least-32-characters"}]}`, nil},
 		"webhook without its parts": {good + `,"events":{"webhooks":[{},{"url":"ftp://x","secret":"hunter2"}]}`, []string{"url is missing", "secret is missing", "events: webhook: want a URL", "webhook secret"}},
 		"parts of identity":         {good + `,"identity":{"partitions":{"names":["Not One"]}}`, []string{"partitions: is not a name of 1 to 64"}},
+		"mail about access":         {good + `,"identity":{"access_mail":["ops@example.com"],"access_mail_groups":["admins"]},"mail":{"module":"smtp","server":"smtp.example.com:587","from":"a@example.com"}`, nil},
+		"access without mail":       {good + `,"identity":{"access_mail":["ops"],"access_mail_groups":["admins"]}`, []string{"identity: access_mail: nothing delivers e-mails: add mail", "want an e-mail address"}},
 		"other languages":           {good + `,"identity":{"locales":["nl","de-AT"]}`, nil},
 		"languages that are none":   {good + `,"identity":{"locales":["xh","../en"]}`, []string{"there are no messages for xh", "../en is not a locale"}},
 		"parts of a client": {

@@ -9,6 +9,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/access/notice"
 	"github.com/gatehouse-id/gatehouse/identity/passkey"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
@@ -100,6 +101,10 @@ func (a *App) buildIdentity(r *options.Resolver) identity.Config {
 		cfg.Partitions = person.PartitionConfig{On: true, Names: r.List("identity: partitions", p.Names, checkPartition)}
 	}
 	cfg.EmailUsernames = r.Plain("identity: usernames", i.Usernames, checkUsernames) == "email"
+	a.accessMail = notice.Config{Addresses: r.List("identity: access_mail", i.AccessMail, checkEmail), Groups: r.List("identity: access_mail_groups", i.AccessMailGroups, nil)}
+	if a.MailRaw == nil && len(i.AccessMail)+len(i.AccessMailGroups) > 0 {
+		r.Fail("identity: access_mail: nothing delivers e-mails: add mail, or remove access_mail and access_mail_groups")
+	}
 	seen := map[string]bool{}
 	for _, p := range i.Persons {
 		person := p.build(r)

@@ -53,6 +53,10 @@ type Identity struct {
 	// What usernames are: email. New ones are then e-mail addresses, and the pages ask for them as such. Default: any
 	// names.
 	Usernames string `json:"usernames,omitempty"`
+	// Who is told by e-mail that somebody asks for access to a site with request_access. It needs mail. Default: nobody.
+	AccessMail []string `json:"access_mail,omitempty"`
+	// The groups whose members are told so too, at verified addresses. It needs mail. Default: none.
+	AccessMailGroups []string `json:"access_mail_groups,omitempty"`
 	// Switches of the settings that nobody has set otherwise, by the words of the Caddyfile, such as sign_up: on or off.
 	// docs/configuration.md has the list. Default: as that says.
 	Switches switches.Switches `json:"switches,omitempty"`

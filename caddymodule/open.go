@@ -14,6 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/access"
+	"github.com/gatehouse-id/gatehouse/identity/access/notice"
 	"github.com/gatehouse-id/gatehouse/identity/breach"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -141,11 +142,16 @@ func (b *builder) openIdentity() (err error) {
 	if b.inst.pushes != nil {
 		deps.Push = b.inst.pushes
 	}
-	b.inst.access = access.New(access.Deps{Store: c.Store, Events: b.events, Now: time.Now})
-	if b.inst.identity, err = identity.New(b.ctx, persons, deps); err == nil {
-		c.refused.Know(b.personOf(b.inst.identity))
+	if b.inst.identity, err = identity.New(b.ctx, persons, deps); err != nil {
+		return err
 	}
-	return err
+	c.refused.Know(b.personOf(b.inst.identity))
+	asked := access.Deps{Store: c.Store, Events: b.events, Now: time.Now}
+	if b.inst.mail != nil {
+		asked.Tell = notice.New(b.accessMail, b.inst.identity.Person).Tell
+	}
+	b.inst.access = access.New(asked)
+	return nil
 }
 
 // personOf finds the person of a refusal that has the id alone.

@@ -31,6 +31,7 @@ const (
 	maxReason   = 300 // characters of a reason or note
 	minReason   = 3
 	askAgain    = time.Hour           // after which a person can ask again for a site
+	tellAgain   = 24 * time.Hour      // after which operators are told again that the person asks for the site
 	maxOpen     = 20                  // open requests of a person
 	kept        = 30 * 24 * time.Hour // how long an open or decided request is kept
 	defaultEnd  = 30 * 24 * time.Hour // of a grant that has a number of uses alone
@@ -62,11 +63,14 @@ type Terms struct {
 	Uses int           // 0: any number
 }
 
-// Deps is what the requests work with. All are required.
+// Deps is what the requests work with. All but Tell are required.
 type Deps struct {
 	Store  storage.Store
 	Events *event.Recorder
 	Now    func() time.Time
+	// Tell tells operators of an open request, and the person of a decision, in the transaction of its cause. nil:
+	// nobody is told.
+	Tell func(tx storage.Tx, r Request, now time.Time) error
 }
 
 // Service keeps the requests of a store. It is safe for concurrent use.
@@ -128,7 +132,7 @@ func (s *Service) Ask(ctx context.Context, site, reason string, by event.Actor) 
 	ev = by.Fill(ev, by.ID, site+": "+reason)
 	now := s.deps.Now().UTC()
 	return s.deps.Store.Update(ctx, func(tx storage.Tx) error {
-		open := 0
+		open, told := 0, time.Time{}
 		for e, err := range requests.Scan(tx, storage.Range{Prefix: storage.Prefix(by.ID)}) {
 			if err != nil {
 				return err
@@ -137,7 +141,11 @@ func (s *Service) Ask(ctx context.Context, site, reason string, by event.Actor) 
 			if live {
 				open++
 			}
-			switch this := storage.Parts(e.Key)[1] == site; {
+			this := storage.Parts(e.Key)[1] == site
+			if this {
+				told = e.Value.ToldAt
+			}
+			switch {
 			case this && (live || e.Value.holds(now)):
 				return ErrOpen
 			case this && e.Value.AskedAt.Add(askAgain).After(now):
@@ -147,8 +155,14 @@ func (s *Service) Ask(ctx context.Context, site, reason string, by event.Actor) 
 		if open >= maxOpen {
 			return ErrTooSoon
 		}
-		rec := requestRecord{State: Open, Username: by.Name, Reason: reason, AskedAt: now}
-		if err := requests.Put(tx, storage.Key(by.ID, site), rec, now.Add(kept)); err != nil {
+		rec, key := requestRecord{State: Open, Username: by.Name, Reason: reason, AskedAt: now, ToldAt: told}, storage.Key(by.ID, site)
+		if s.deps.Tell != nil && !told.Add(tellAgain).After(now) {
+			rec.ToldAt = now
+			if err := s.deps.Tell(tx, request(key, &rec, now), now); err != nil {
+				return err
+			}
+		}
+		if err := requests.Put(tx, key, rec, now.Add(kept)); err != nil {
 			return err
 		}
 		return s.deps.Events.Append(tx, ev)
@@ -297,6 +311,11 @@ func (s *Service) decide(ctx context.Context, personID, site, note string, kind 
 			return err
 		}
 		out = request(key, &rec, now)
+		if s.deps.Tell != nil {
+			if err := s.deps.Tell(tx, out, now); err != nil {
+				return err
+			}
+		}
 		return s.deps.Events.Append(tx, ev)
 	})
 	return out, err

@@ -23,4 +23,6 @@ type requestRecord struct {
 	Uses     int       `cbor:"9,keyasint,omitempty"` // 0: any number
 	Used     int       `cbor:"10,keyasint,omitempty"`
 	UseLasts time.Time `cbor:"11,keyasint,omitempty"` // until when the use that has begun lasts
+
+	ToldAt time.Time `cbor:"12,keyasint,omitempty"` // when operators were told of a request last
 }

@@ -154,6 +154,9 @@ func (m *Mail) compose(ctx context.Context, id string, n Notice) (Message, error
 	}
 	words, key := m.Words(ctx, n.Locales), "mail."+string(n.Kind)
 	pairs := []any{"brand", m.cfg.Brand, "to", n.To, "name", n.Name, "time", n.At}
+	if !n.Until.IsZero() {
+		pairs = append(pairs, "until", n.Until)
+	}
 	for name, v := range n.Data {
 		pairs = append(pairs, name, v)
 	}
@@ -163,6 +166,8 @@ func (m *Mail) compose(ctx context.Context, id string, n Notice) (Message, error
 	}
 	p.Code = n.Data["code"]
 	switch {
+	case n.Kind == AccessRequested:
+		p.Footer = words.T("mail.footer.operator", pairs...)
 	case n.Kind.toOrganisation():
 		p.Footer = words.T("mail.footer.organisation", pairs...)
 	case n.PersonID == "":
@@ -179,6 +184,9 @@ func (m *Mail) compose(ctx context.Context, id string, n Notice) (Message, error
 	if a := n.Data["account"]; IsAddress(a) || a != "" && oneLine(a) == a && isGreeted(a) {
 		p.Paragraphs = slices.Insert(p.Paragraphs, min(1, len(p.Paragraphs)), words.T(key+".account", pairs...))
 	}
+	if n.Data["note"] != "" {
+		p.Paragraphs = append(p.Paragraphs, words.T(key+".note", pairs...))
+	}
 	if strings.HasPrefix(n.Link, "/") {
 		p.Link, p.Action = m.cfg.Issuer+n.Link, words.T(key+".action", pairs...)
 	}
@@ -192,9 +200,12 @@ func (m *Mail) compose(ctx context.Context, id string, n Notice) (Message, error
 // addressForm matches text that mail programs turn into links.
 var addressForm = regexp.MustCompile(`[:/@]|(?i:www\.)|[^\s.]\.[^\s.]{2}`)
 
+// IsPlain tells whether a text has nothing that a mail program would turn into a link.
+func IsPlain(text string) bool { return !addressForm.MatchString(text) }
+
 // isGreeted tells whether a name can stand in a mail: people choose their names, which must not become links.
 func isGreeted(name string) bool {
-	return utf8.RuneCountInString(name) <= 100 && !addressForm.MatchString(name)
+	return utf8.RuneCountInString(name) <= 100 && IsPlain(name)
 }
 
 var colorForm = regexp.MustCompile(`^#[0-9a-f]{6}$`)

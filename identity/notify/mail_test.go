@@ -123,7 +123,8 @@ func (p *post) one(n notify.Notice) notify.Message {
 func sample(kind notify.Kind) notify.Notice {
 	return notify.Notice{
 		Kind: kind, To: "ann@example.com", PersonID: "1", Name: "Ann",
-		Data: map[string]string{"username": "ann", "address": "new@example.com", "provider": "Partner account", "code": "123456", "application": "The shop", "subject": "f3a1", "app": "Phone", "sites": "dav.example.com"},
+		Data:  map[string]string{"username": "ann", "address": "new@example.com", "provider": "Partner account", "code": "123456", "application": "The shop", "subject": "f3a1", "app": "Phone", "sites": "dav.example.com", "site": "wiki.example.com", "person": "ann"},
+		Until: time.Date(2026, 12, 24, 18, 0, 0, 0, time.UTC),
 	}
 }
 
@@ -141,6 +142,9 @@ func TestEveryKindHasWords(t *testing.T) {
 			switch kind {
 			case notify.Welcome, notify.AttributesUpdated, notify.PhoneNumberUpdated, notify.PasswordUpdated, notify.IdentityCoupled, notify.ResetLink, notify.ResetNoPassword, notify.Activation, notify.SignUpExisting, notify.EmailVerification, notify.AppPasswordMade:
 				n.Link = "/account"
+			}
+			if strings.HasPrefix(string(kind), "access_") {
+				n.Data["note"] = "for the audit"
 			}
 			if kind == notify.IdentityCoupled {
 				n.Data["account"] = "ann@partner.example"

@@ -36,9 +36,14 @@ const (
 	PasskeyRemoved     Kind = "passkey_removed"
 	PasskeySuspected   Kind = "passkey_suspected"
 	AppPasswordMade    Kind = "app_password_made"
+	AccessGranted      Kind = "access_granted"
+	AccessRefused      Kind = "access_refused"
 
 	// Test is sent by an administrator, to see that e-mail arrives.
 	Test Kind = "test"
+
+	// To operators.
+	AccessRequested Kind = "access_requested"
 
 	// To the organisation of an application.
 	AccountUnlinked    Kind = "account_unlinked"
@@ -77,6 +82,8 @@ type Notice struct {
 	// Link is a path of Gatehouse behind the button mail.<kind>.action, such as /account. Without it there is no
 	// button.
 	Link string `cbor:"8,keyasint,omitempty"`
+	// Until is when what the notice is about ends. Zero: it does not say so.
+	Until time.Time `cbor:"9,keyasint,omitempty"`
 }
 
 // Sender sends notices. It is safe for concurrent use.

@@ -271,6 +271,7 @@ var catalogue = []section{
 		{333, "a grant used after its end, its uses or its revocation, in an open stream too", "refused, and the stream ends"},
 		{334, "operators flooded with requests for access; markup in their notes", "one for a site an hour, 20 open at most; text"},
 		{335, "requests for access read or decided by an API client without credentials, with other APIs, or of another partition", "401, 403 or 404, nothing is decided"},
+		{336, "operators flooded with e-mails about requests for access; an address in a reason or username", "one a day for a person and site, 20 an hour; it is left out"},
 	}},
 	{"Forms that wait for a sign-in", []attackCase{
 		{341, "a form sent by another site, a sister site, or without a sign of where it comes from meets an ended session", "it is not kept"},

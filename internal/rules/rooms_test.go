@@ -23,9 +23,11 @@ var rooms = map[string][]string{
 	"identity/actiontoken": append(belowFront, "identity/front", "identity/federation", "identity/stepup", "idp"),
 	"identity/account": append(belowFront, "identity/passkey", "identity/front", "identity/federation", "identity/stepup", "identity/enrol",
 		"identity/actiontoken", "idp"),
-	"identity/access":     {"storage", "internal"},
-	"identity/breach":     {"internal"},
-	"identity/personfile": {"identity", "internal"},
+	"identity/access": {"storage", "internal"},
+
+	"identity/access/notice": {"identity/access", "identity/person", "identity/config", "identity/notify", "storage", "internal"},
+	"identity/breach":        {"internal"},
+	"identity/personfile":    {"identity", "internal"},
 }
 
 var belowFront = []string{"identity/proof", "identity/session", "identity/person", "identity/config", "identity/notify", "storage", "internal"}

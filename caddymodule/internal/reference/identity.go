@@ -50,6 +50,14 @@ session {
 				"People who have another username keep it and sign in with it. See [usernames that are addresses](decisions.md#usernames-that-are-addresses).",
 		},
 		{
+			Word: "access_mail", Arguments: "<address>…", Default: "nobody", Example: "access_mail ops@example.com", Beside: "mail smtp smtp.example.com:587 {\n\tfrom no-reply@example.com\n}",
+			Text: "Who is told by e-mail that somebody asks for access to a site with `request_access on`: once a day for each person and site, and of 20 requests an hour. It needs `mail`.",
+		},
+		{
+			Word: "access_mail_groups", Arguments: "<group>…", Default: "none", Example: "access_mail_groups admins", Beside: "mail smtp smtp.example.com:587 {\n\tfrom no-reply@example.com\n}",
+			Text: "The groups whose members are told so too, 20 readers in all, at verified addresses. With `partitions`, groups of the default one. It needs `mail`.",
+		},
+		{
 			Word: "breach", Text: "Where passwords are looked up that are known from breaches, while `breach_check` is on.",
 			Blocks: []*Block{&Breach},
 		},
