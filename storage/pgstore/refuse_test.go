@@ -22,6 +22,7 @@ func TestRefusals(t *testing.T) {
 	role := fmt.Sprintf("guest%d", schemas.Add(1))
 	server.Exec(t, pgtest.Database, "CREATE ROLE "+role+" LOGIN PASSWORD 'gu@est'")
 	guest := func(db string) string { return pgtest.URLAt(server.Address(), role, "gu@est", db) }
+	plain := pgtest.NewProxy(t, server.Address()) // it offers no TLS
 	for name, tc := range map[string]struct {
 		make  string // after CREATE DATABASE
 		setup string // in the database
@@ -29,24 +30,26 @@ func TestRefusals(t *testing.T) {
 		opt   pgstore.Options
 		want  []string
 	}{
-		"nothing listens":   {url: func(db string) string { return pgtest.URLAt(closedAddress(t), pgtest.User, pgtest.Password, db) }, want: []string{"does not answer", "is it running"}},
-		"an unknown host":   {url: func(db string) string { return pgtest.URLAt("db.invalid:5432", pgtest.User, pgtest.Password, db) }, want: []string{"db.invalid"}},
-		"a wrong password":  {url: func(db string) string { return pgtest.URLAt(server.Address(), pgtest.User, "wr@ng", db) }, want: []string{"user or password"}},
-		"an unknown user":   {url: func(db string) string { return pgtest.URLAt(server.Address(), "nobody", "wr@ng", db) }, want: []string{"user or password"}},
-		"no such database":  {url: func(string) string { return server.URL("nothing") }, want: []string{"no such database", "createdb"}},
-		"no rights":         {url: guest, want: []string{"may not make its tables", "GRANT"}},
-		"rights to read":    {setup: tables + "GRANT SELECT ON gatehouse_kv, gatehouse_meta TO " + role, url: guest, want: []string{"may not write to its tables", "GRANT"}},
-		"another encoding":  {make: " ENCODING 'SQL_ASCII' TEMPLATE template0", want: []string{"SQL_ASCII", "--encoding=UTF8"}},
-		"read-only":         {setup: "ALTER DATABASE %s SET default_transaction_read_only = on", want: []string{"read-only", "primary"}},
-		"a newer version":   {setup: tables + "UPDATE gatehouse_meta SET value = '2' WHERE name = 'format'", want: []string{"newer version", "format 2"}},
-		"another cluster":   {setup: tables, opt: pgstore.Options{Cluster: "test"}, want: []string{`"gatehouse"`, `"test"`, "correct the URL"}},
-		"somebody's table":  {setup: "CREATE TABLE gatehouse_kv (id int)", want: []string{"somebody else", "schema"}},
-		"one more column":   {setup: tables + "ALTER TABLE gatehouse_kv ADD more int", want: []string{"somebody else"}},
-		"one column fewer":  {setup: tables + "ALTER TABLE gatehouse_kv DROP x", want: []string{"somebody else"}},
-		"half of it":        {setup: "CREATE TABLE gatehouse_meta (name text PRIMARY KEY, value text NOT NULL)", want: []string{"missing"}},
-		"facts of nobody":   {setup: tables + "DELETE FROM gatehouse_meta", want: []string{"does not say what it is"}},
-		"no primary key":    {setup: tables + "ALTER TABLE gatehouse_kv DROP CONSTRAINT gatehouse_kv_pkey", want: []string{"primary key"}},
-		"TLS is missing":    {url: func(db string) string { return server.URL(db, "sslmode=require") }, want: []string{"TLS", "ssl = on", "sslmode=disable"}},
+		"nothing listens":  {url: func(db string) string { return pgtest.URLAt(closedAddress(t), pgtest.User, pgtest.Password, db) }, want: []string{"does not answer", "is it running"}},
+		"an unknown host":  {url: func(db string) string { return pgtest.URLAt("db.invalid:5432", pgtest.User, pgtest.Password, db) }, want: []string{"db.invalid"}},
+		"a wrong password": {url: func(db string) string { return pgtest.URLAt(server.Address(), pgtest.User, "wr@ng", db) }, want: []string{"user or password"}},
+		"an unknown user":  {url: func(db string) string { return pgtest.URLAt(server.Address(), "nobody", "wr@ng", db) }, want: []string{"user or password"}},
+		"no such database": {url: func(string) string { return server.URL("nothing") }, want: []string{"no such database", "createdb"}},
+		"no rights":        {url: guest, want: []string{"may not make its tables", "GRANT"}},
+		"rights to read":   {setup: tables + "GRANT SELECT ON gatehouse_kv, gatehouse_meta TO " + role, url: guest, want: []string{"may not write to its tables", "GRANT"}},
+		"another encoding": {make: " ENCODING 'SQL_ASCII' TEMPLATE template0", want: []string{"SQL_ASCII", "--encoding=UTF8"}},
+		"read-only":        {setup: "ALTER DATABASE %s SET default_transaction_read_only = on", want: []string{"read-only", "primary"}},
+		"a newer version":  {setup: tables + "UPDATE gatehouse_meta SET value = '2' WHERE name = 'format'", want: []string{"newer version", "format 2"}},
+		"another cluster":  {setup: tables, opt: pgstore.Options{Cluster: "test"}, want: []string{`"gatehouse"`, `"test"`, "correct the URL"}},
+		"somebody's table": {setup: "CREATE TABLE gatehouse_kv (id int)", want: []string{"somebody else", "schema"}},
+		"one more column":  {setup: tables + "ALTER TABLE gatehouse_kv ADD more int", want: []string{"somebody else"}},
+		"one column fewer": {setup: tables + "ALTER TABLE gatehouse_kv DROP x", want: []string{"somebody else"}},
+		"half of it":       {setup: "CREATE TABLE gatehouse_meta (name text PRIMARY KEY, value text NOT NULL)", want: []string{"missing"}},
+		"facts of nobody":  {setup: tables + "DELETE FROM gatehouse_meta", want: []string{"does not say what it is"}},
+		"no primary key":   {setup: tables + "ALTER TABLE gatehouse_kv DROP CONSTRAINT gatehouse_kv_pkey", want: []string{"primary key"}},
+		"TLS is missing": {url: func(db string) string {
+			return pgtest.URLAt(plain.Address(), pgtest.User, pgtest.Password, db, "sslmode=require")
+		}, want: []string{"TLS", "ssl = on", "sslmode=disable"}},
 		"a misspelt option": {url: func(db string) string { return server.URL(db, "sslmod=disable") }, want: []string{"option", "sslmod"}},
 		"an unknown mode":   {url: func(db string) string { return server.URL(db, "sslmode=always") }, want: []string{"cannot be read", "sslmode"}},
 		"no URL":            {url: func(string) string { return "" }, want: []string{"there is no URL"}},

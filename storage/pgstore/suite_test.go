@@ -123,10 +123,11 @@ func TestStore(t *testing.T) {
 	newStores(server.URL(pgtest.Database)).run(t)
 }
 
-// Every closure runs twice, as it does after a conflict.
-func TestStoreTwice(t *testing.T) {
+// TestStoreBehindAPooler: the suite through PgBouncer in transaction mode, where the next transaction of a connection
+// can be on another session. Every closure runs twice, as it does after a conflict.
+func TestStoreBehindAPooler(t *testing.T) {
 	t.Parallel()
-	h := newStores(server.URL(pgtest.Database))
+	h := newStores(pgtest.URLAt(server.Bouncer(t), pgtest.User, pgtest.Password, pgtest.Database))
 	h.wrap = storagetest.Twice
 	h.run(t)
 }

@@ -77,8 +77,11 @@ func (s *Server) start() (err error) {
 	if err := os.WriteFile(password, []byte(Password+"\n"), 0o600); err != nil {
 		return err
 	}
+	if err := s.certify(); err != nil {
+		return err
+	}
 	if s.owner != nil {
-		for _, path := range []string{s.Dir, password} {
+		for _, path := range []string{s.Dir, password, s.Certificate(), s.key()} {
 			if err := os.Chown(path, int(s.owner.Uid), int(s.owner.Gid)); err != nil {
 				return err
 			}
@@ -186,7 +189,7 @@ func (s *Server) run() error {
 	const script = `"$@" & pid=$!; read -r line; kill -INT $pid; wait $pid`
 	cmd := s.command("/bin/sh", "-c", script, "sh", filepath.Join(s.bin, "postgres"), "-D", s.data(), "-p", strconv.Itoa(s.Port), "-k", s.Dir,
 		"-c", "listen_addresses=127.0.0.1", "-c", "max_connections=300", "-c", "shared_buffers=64MB", "-c", "min_wal_size=32MB", "-c", "max_wal_size=128MB",
-		"-c", "autovacuum_naptime=10s", "-c", "log_min_messages=error")
+		"-c", "ssl=on", "-c", "ssl_cert_file="+s.Certificate(), "-c", "ssl_key_file="+s.key(), "-c", "autovacuum_naptime=10s", "-c", "log_min_messages=error")
 	cmd.Stdout, cmd.Stderr = log, log
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -251,8 +254,11 @@ func (s *Server) URL(database string, options ...string) string {
 	return URLAt(s.Address(), User, Password, database, options...)
 }
 
-// URLAt returns the URL of a database at an address; options are such as sslmode=disable.
+// URLAt returns the URL of a database at an address. Without options there is no TLS.
 func URLAt(address, name, password, database string, options ...string) string {
+	if len(options) == 0 {
+		options = []string{"sslmode=disable"}
+	}
 	u := url.URL{Scheme: "postgres", User: url.UserPassword(name, password), Host: address, Path: "/" + database, RawQuery: strings.Join(options, "&")}
 	return u.String()
 }
