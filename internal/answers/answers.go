@@ -25,6 +25,10 @@ func KeyOf(kind byte, text string) Key { return Key{kind, sha256.Sum256([]byte(t
 // shards is how many locks there are.
 const shards = 8
 
+// askAgain is how soon what is open is asked about again in a store that cannot tell what has changed, such as one that
+// other nodes write to: a second after a revocation it has ended.
+const askAgain = 900 * time.Millisecond
+
 // perEntry is what an entry takes besides its answer, in bytes: key, map, ring, and the reading.
 const perEntry = 320
 
@@ -99,7 +103,7 @@ func (c *Cache[A]) Look(ctx context.Context, k Key, now time.Time, ask func(stor
 	}
 	if c.tracker == nil {
 		err = c.store.View(ctx, view)
-		return answer, watch.Basis{}, err
+		return answer, watch.Basis{Again: askAgain}, err
 	}
 	reading, err := c.tracker.Track(ctx, view)
 	if err == nil && until.After(now) && reading.Holds() {

@@ -183,8 +183,12 @@ func TestNothingIsKeptWithoutATracker(t *testing.T) {
 	store, k := openStore(t), answers.KeyOf(0, "token")
 	c := newCache(struct{ storage.Store }{store}, 1<<20)
 	put(t, store, "t/a", "1")
-	if got := look(t, c, k, valueOf("t/a", later)); got != "1" {
-		t.Errorf("Look = %q, want 1", got)
+	got, basis, err := c.Look(t.Context(), k, now, valueOf("t/a", later))
+	if err != nil || got != "1" {
+		t.Errorf("Look = %q, %v, want 1", got, err)
+	}
+	if basis.Again <= 0 || basis.Again >= time.Second {
+		t.Errorf("what is open is asked about again after %s, want less than a second", basis.Again)
 	}
 	wantFound(t, "a store that cannot tell what has changed", c, k, now, "", false)
 }

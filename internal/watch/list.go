@@ -21,6 +21,8 @@ type Basis struct {
 	Until time.Time
 	// Reading is what was read in the store. nil: that is not known.
 	Reading *storage.Reading
+	// Again is how soon it is to be asked about again where Reading cannot be watched. Zero: the list says.
+	Again time.Duration
 }
 
 // And returns what an answer rests on that rests on both.
@@ -28,6 +30,9 @@ func (b Basis) And(other Basis) Basis {
 	out := Basis{Until: b.Until, Reading: b.Reading.And(other.Reading)}
 	if other.Until.Before(out.Until) { // zero is before all
 		out.Until = other.Until
+	}
+	if out.Again = min(b.Again, other.Again); out.Again == 0 {
+		out.Again = max(b.Again, other.Again)
 	}
 	return out
 }
@@ -290,7 +295,11 @@ func (l *List[K, A]) judge(g *group[K, A], answer A, basis Basis) {
 	now := l.cfg.Now()
 	g.answer, g.answered, g.sure = answer, true, now
 	due := basis.Until
-	if again := now.Add(l.cfg.Every); g.watch == nil || due.IsZero() {
+	every := l.cfg.Every
+	if basis.Again > 0 {
+		every = min(every, basis.Again)
+	}
+	if again := now.Add(every); g.watch == nil || due.IsZero() {
 		if due.IsZero() || again.Before(due) {
 			due = again
 		}

@@ -83,6 +83,7 @@ type world struct {
 
 	store   storage.Store
 	tracker storage.Tracker // nil: the store cannot tell
+	again   time.Duration   // how soon answers want to be asked again then
 	asked   atomic.Int64
 	down    atomic.Bool
 	until   time.Duration // how long an answer stands. 0: for a day
@@ -131,7 +132,7 @@ func (w *world) ask(ctx context.Context, key string) (n int, b watch.Basis, err 
 		}
 		return err
 	}
-	if w.tracker == nil {
+	if b.Again = w.again; w.tracker == nil {
 		return n, b, w.store.View(ctx, read)
 	}
 	b.Reading, err = w.tracker.Track(ctx, read)
@@ -282,6 +283,28 @@ func TestStoreThatCannotTell(t *testing.T) {
 	w.down.Store(true)
 	w.move(every, every)
 	<-other.ended
+}
+
+// What others have revoked in a shared store ends as soon as the answer wants to be asked again, also when it rests on
+// something else that can be watched.
+func TestRevokedElsewhere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.tracker, w.again = nil, 900*time.Millisecond
+	w.put(t, "a", 1)
+	s := w.open("a", 1)
+	w.move(w.again, w.again)
+	<-s.judged
+	s.wantOpen(t, "still allowed")
+	w.put(t, "a", 0)
+	w.move(w.again, w.again)
+	<-s.ended
+	sooner := watch.Basis{Again: time.Second}
+	for _, other := range []watch.Basis{{}, {Again: time.Minute}, {Until: w.Now()}} {
+		if got := []time.Duration{sooner.And(other).Again, other.And(sooner).Again}; got[0] != time.Second || got[1] != time.Second {
+			t.Errorf("%v and %v are asked about again after %v, want a second", sooner, other, got)
+		}
+	}
 }
 
 // A store that cannot be asked is asked again for a while, and then everything ends.

@@ -130,8 +130,9 @@ func view(t *testing.T, s storage.Store, fn func(storage.Tx) error) {
 // get returns the value of a key outside a transaction, "<none>" if there is no record.
 func get(t *testing.T, s storage.Store, key string) string {
 	t.Helper()
-	value := "<none>"
+	var value string
 	view(t, s, func(tx storage.Tx) error {
+		value = "<none>"
 		v, err := tx.Get([]byte(key))
 		if errors.Is(err, storage.ErrNotFound) {
 			return nil
