@@ -160,3 +160,26 @@ func TestMCPMetadataOutOfReach(t *testing.T) {
 	s.mustLoad()
 	s.wantFinding("warning", "Caddyfile:", "clients do not find the metadata", "protect /mcp* { mcp }")
 }
+
+// mcp check prints the way of a client, and says where it ends.
+func TestMCPCheck(t *testing.T) {
+	s := newServer(t)
+	s.site = "protect /mcp* orders.read {\n\t\tmcp\n\t}"
+	s.mustLoad()
+	out, err := run(t, "", "mcp", "check", "http://"+s.api+"/mcp/")
+	if err != nil || strings.Contains(out, "warning") || strings.Count(out, "ok ") != 10 || !strings.Contains(out, "orders.read") {
+		t.Errorf("check = %v\n%s", err, out)
+	}
+	out, err = run(t, "", "mcp", "check", "http://"+s.api+"/open")
+	if err == nil || !strings.Contains(out, "failed   request without a token: the answer is 200 in place of 401") {
+		t.Errorf("check of an open server = %v\n%s", err, out)
+	}
+	s.site = "protect orders.read {\n\t\tmcp http://" + s.api + "/other\n\t}"
+	s.mustLoad()
+	if out, err = run(t, "", "mcp", "check", "http://"+s.api+"/mcp"); err == nil || !strings.Contains(out, "clients refuse it") {
+		t.Errorf("check of a server with another resource = %v\n%s", err, out)
+	}
+	if _, err = run(t, "", "mcp", "check", "mcp.example.com"); err == nil || !strings.Contains(err.Error(), "want the address") {
+		t.Errorf("check of what is no address = %v", err)
+	}
+}

@@ -32,7 +32,7 @@ for people, or with --json one JSON value for programs.
 
 Where the admin API listens is found as with Caddy's own commands: --address
 names it, or --config the configuration in which it is set. With "admin off"
-only init, secret, version, restore, storage copy and doctor work.`,
+only init, secret, version, restore, storage copy, doctor and mcp work.`,
 		CobraFunc: func(cmd *cobra.Command) { addCommands(cmd) },
 	})
 }
@@ -47,7 +47,7 @@ func addCommands(root *cobra.Command) {
 	root.Args = cobra.NoArgs // a misspelled command is an error, not a request for help
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	root.AddCommand(
-		initCommand(), checkCommand(), doctorCommand(), whyCommand(), explainCommand(), policyCommands(), secretCommand(), versionCommand(), personCommands(), groupCommands(), clientCommands(), tokenCommands(),
+		initCommand(), checkCommand(), doctorCommand(), mcpCommands(), whyCommand(), explainCommand(), policyCommands(), secretCommand(), versionCommand(), personCommands(), groupCommands(), clientCommands(), tokenCommands(),
 		sessionCommands(), accessCommands(), providerCommands(), mailCommands(), keyCommands(), eventCommands(), configCommands(), backupCommand(), restoreCommand(), storageCommands(), nodesCommand(),
 	)
 	jsonErrors(root)

@@ -64,10 +64,11 @@ var mayImport = map[string][]string{
 	"faults":                    {"storage", "internal/attacks"},
 	"bench":                     {"storage", "faults"},
 
-	"caddymodule/extauthz":       {"caddymodule/forwardauth", "caddymodule/internal", "internal"},
-	"caddymodule/explain":        {"caddymodule/policy", "caddymodule/protect", "caddymodule/internal", "authz", "internal"},
-	"caddymodule/command/admin":  {"caddymodule/explain", "caddymodule/protect", "caddymodule/internal", "caddymodule/client", "authz", "identity", "storage", "internal"},
-	"caddymodule/command/doctor": {"internal/cookie"},
+	"caddymodule/extauthz":         {"caddymodule/forwardauth", "caddymodule/internal", "internal"},
+	"caddymodule/explain":          {"caddymodule/policy", "caddymodule/protect", "caddymodule/internal", "authz", "internal"},
+	"caddymodule/command/admin":    {"caddymodule/explain", "caddymodule/protect", "caddymodule/internal", "caddymodule/client", "authz", "identity", "storage", "internal"},
+	"caddymodule/command/doctor":   {"internal/cookie"},
+	"caddymodule/command/mcpcheck": {},
 
 	"caddymodule/postgres": {"caddymodule/internal", "storage", "storage/pgstore", "internal"},
 	"storage/engine":       {"storage"},
