@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -229,6 +230,15 @@ func TestIntrospectAttacks(t *testing.T) {
 				if err := h.Server().Clients().Revoke(t.Context(), id, authztest.Admin); err != nil {
 					t.Error(err)
 				}
+			}
+		}, true, true)
+	})
+	t.Run("attack 96: everything ends, by another process", func(t *testing.T) {
+		t.Parallel()
+		h := authztest.New(t)
+		revokeAll(t, h, func() {
+			if err := token.EndEverything(t.Context(), h.Store); err != nil { // this process is not told
+				t.Error(err)
 			}
 		}, true, true)
 	})

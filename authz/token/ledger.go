@@ -88,10 +88,21 @@ type Standing struct {
 
 // CheckStanding reads a client and a person. It is false when one of them is missing, disabled or blocked, which makes
 // all their records invalid. An empty clientID or subject is not read.
-func (l *Ledger) CheckStanding(tx storage.Tx, clientID, subject string) (Standing, bool, error) {
-	st := Standing{Epochs: Epochs{Global: l.global.epoch.Load()}}
+func (l *Ledger) CheckStanding(tx storage.Tx, clientID, subject string) (st Standing, ok bool, err error) {
+	keys := [][]byte{globals.Key(globalKey)}
 	if clientID != "" {
-		c, epoch, err := l.deps.Clients.FindWithEpoch(tx, clientID)
+		keys = append(keys, l.deps.Clients.EpochKeys(clientID)...)
+	}
+	values, err := tx.GetMany(keys...)
+	if err != nil {
+		return st, false, err
+	}
+	// From storage, not from memory alone: another process can have raised it.
+	if st.Epochs.Global, err = l.globalEpoch(values[0]); err != nil {
+		return st, false, err
+	}
+	if clientID != "" {
+		c, epoch, err := l.deps.Clients.DecodeWithEpoch(clientID, values[1:])
 		if err != nil || c == nil || c.Disabled {
 			return st, false, err
 		}
