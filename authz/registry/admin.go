@@ -151,7 +151,7 @@ func (r *Registry) endClient(ctx context.Context, id string, kind event.Type, by
 	e = by.Fill(e, "", "")
 	e.ClientID = id
 	return r.deps.Store.Update(ctx, func(tx storage.Tx) error {
-		c, epoch, err := r.FindWithEpoch(tx, id)
+		c, epoch, err := r.findWithEpoch(tx, id)
 		if err != nil {
 			return err
 		}

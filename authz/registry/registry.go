@@ -264,8 +264,8 @@ func (r *Registry) parse(id string, rec clientRecord) (*entry[client.Client], er
 	})
 }
 
-// FindWithEpoch returns a client and its epoch; nil: the client is unknown.
-func (r *Registry) FindWithEpoch(tx storage.Tx, id string) (c *client.Client, epoch int64, err error) {
+// findWithEpoch returns a client and its epoch; nil: the client is unknown.
+func (r *Registry) findWithEpoch(tx storage.Tx, id string) (c *client.Client, epoch int64, err error) {
 	c, found, err := r.Find(tx, id)
 	if err != nil || !found {
 		return nil, 0, err
@@ -285,7 +285,7 @@ func (r *Registry) EpochKeys(id string) [][]byte {
 	return [][]byte{clientStates.Key(id), clients.Key(id)}
 }
 
-// DecodeWithEpoch is FindWithEpoch for values that GetMany has read of EpochKeys.
+// DecodeWithEpoch is findWithEpoch for values that GetMany has read of EpochKeys.
 func (r *Registry) DecodeWithEpoch(id string, values [][]byte) (c *client.Client, epoch int64, err error) {
 	if values[0] != nil {
 		state, err := clientStates.Decode(values[0])
