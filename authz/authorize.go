@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/par"
 	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -23,6 +24,8 @@ type authorizeRequest struct {
 	now    time.Time
 	// page is the message of the page that shows the error of a check. Empty: the client gets the error by redirect.
 	page string
+	// pushed is what par.Spend finishes. Empty: the request was not pushed.
+	pushed string
 }
 
 // authorizeChecks is every check of an authorization request, in this order. The first ones decide where an answer can
@@ -32,6 +35,7 @@ var authorizeChecks = []func(*Server, context.Context, *authorizeRequest) error{
 	(*Server).checkClient,       // RFC 6749 4.1.2.1: only the person learns of an unknown client
 	(*Server).checkRedirectURI,  // RFC 6749 3.1.2.3, RFC 9700 2.1: the same string as registered
 	(*Server).checkState,        // RFC 6749 4.1.1: echoed exactly or not at all
+	(*Server).checkPushed,       // RFC 9126 4, 5, 6
 	(*Server).checkRepeats,      // RFC 6749 3.1: no parameter more than once
 	(*Server).checkObjects,      // OpenID Connect Core 3.1.2.6: request_not_supported and its kin
 	(*Server).checkResponseType, // RFC 6749 3.1.1, 4.1.2.1
@@ -68,12 +72,16 @@ func (s *Server) handleAuthorize(w http.ResponseWriter, r *http.Request) error {
 		}
 		return s.resume(w, r, f)
 	}
-	oauth.Learn(r.Context(), f.Get("client_id"), f.Get("redirect_uri"), f.Get("scope"))
 	a := &authorizeRequest{form: f, now: s.now(), page: "error.client"}
-	for _, check := range authorizeChecks {
-		if err := check(s, r.Context(), a); err != nil {
-			return s.refuseAuthorize(w, r, a, err)
+	if reference := f.Get("request_uri"); par.Is(reference) { // RFC 9126 4: what else the address says does not count
+		if a.form, a.pushed, err = s.pushed.Find(r.Context(), f.Get("client_id"), reference); err != nil {
+			s.failPage(w, r, err, "error.expired", "")
+			return nil
 		}
+	}
+	oauth.Learn(r.Context(), a.form.Get("client_id"), a.form.Get("redirect_uri"), a.form.Get("scope"))
+	if err := s.checkAuthorize(r.Context(), a); err != nil {
+		return s.refuseAuthorize(w, r, a, err)
 	}
 	switch r.Method {
 	case http.MethodPost:
@@ -82,6 +90,24 @@ func (s *Server) handleAuthorize(w http.ResponseWriter, r *http.Request) error {
 		return headOnly(w) // no code is issued for a look at the headers
 	}
 	return s.proceed(w, r, &pendingRequest{client: a.client, rec: a.rec})
+}
+
+// checkAuthorize runs the checks and returns the first error.
+func (s *Server) checkAuthorize(ctx context.Context, a *authorizeRequest) error {
+	for _, check := range authorizeChecks {
+		if err := check(s, ctx, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// beingPushed marks a request that is checked while it is pushed.
+const beingPushed = "being pushed"
+
+// checkPush checks a request that a client pushes.
+func (s *Server) checkPush(ctx context.Context, f oauth.Form) error {
+	return s.checkAuthorize(ctx, &authorizeRequest{form: f, now: s.now(), pushed: beingPushed})
 }
 
 // headOnly answers a HEAD request that would lead on. (RFC 9110 9.3.2)

@@ -98,6 +98,15 @@ func (s *Server) checkState(_ context.Context, a *authorizeRequest) error {
 	return nil
 }
 
+// checkPushed refuses a request that the browser brings where the client or the server demands that it is pushed.
+func (s *Server) checkPushed(_ context.Context, a *authorizeRequest) error {
+	if a.pushed == "" && (s.cfg.PARRequired || a.client.PARRequired) {
+		return oauth.InvalidRequest(nil, "the request must be pushed first")
+	}
+	a.rec.Pushed = a.pushed
+	return nil
+}
+
 func (s *Server) checkRepeats(_ context.Context, a *authorizeRequest) error {
 	for name, values := range a.form.Values {
 		if len(values) > 1 && name != "resource" && !strings.HasPrefix(name, customParam) {

@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/consent"
 	"github.com/gatehouse-id/gatehouse/authz/grant"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/par"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -206,6 +207,9 @@ func (s *Server) settle(tx storage.Tx, a *agreement) (token.Standing, error) {
 		return token.Standing{}, err
 	}
 	st, err := s.checkSignedIn(tx, a.client.ID, a.result, a.now)
+	if err == nil && a.rec.Pushed != "" {
+		err = par.Spend(tx, a.client.ID, a.rec.Pushed)
+	}
 	if err != nil || !a.consent {
 		return st, err
 	}

@@ -22,6 +22,8 @@ type metadata struct {
 	Revocation            string   `json:"revocation_endpoint"`
 	Introspection         string   `json:"introspection_endpoint"`
 	EndSession            string   `json:"end_session_endpoint"`
+	PushedRequest         string   `json:"pushed_authorization_request_endpoint"` // RFC 9126 5
+	PushedRequired        bool     `json:"require_pushed_authorization_requests"`
 	DeviceAuthorization   string   `json:"device_authorization_endpoint"` // RFC 8628 4
 	Scopes                []string `json:"scopes_supported"`
 	ResponseTypes         []string `json:"response_types_supported"`
@@ -69,8 +71,8 @@ func (s *Server) metadata() metadata {
 	return metadata{
 		Issuer: s.cfg.Issuer, Authorization: at("/oauth/authorize"), Token: at("/oauth/token"), Userinfo: at("/oauth/userinfo"),
 		JWKS: at("/oauth/jwks"), Revocation: at("/oauth/revoke"), Introspection: at("/oauth/api/v2/token/introspect"), EndSession: at(logoutPath),
-		DeviceAuthorization: at("/oauth/device_authorization"),
-		Scopes:              scopes, ResponseTypes: []string{responseCode, responseToken, responseIDToken}, ResponseModes: responseModes,
+		PushedRequest: at("/oauth/par"), PushedRequired: s.cfg.PARRequired, DeviceAuthorization: at("/oauth/device_authorization"),
+		Scopes: scopes, ResponseTypes: []string{responseCode, responseToken, responseIDToken}, ResponseModes: responseModes,
 		Grants:    slices.Sorted(slices.Values(append(s.grants.Types(), client.GrantImplicit))),
 		ACRValues: []string{token.ACR(1)}, SubjectTypes: []string{client.SubjectPublic, client.SubjectPairwise}, IDTokenAlgs: algs,
 		TokenAuthMethods: methods, TokenAuthAlgs: assertionAlgNames, RevocationAuthAlgs: assertionAlgNames, RevocationAuthMethods: methods, IntrospectionMethods: []string{"client_secret_basic"},

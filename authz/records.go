@@ -51,6 +51,8 @@ type requestRecord struct {
 	Params       map[string][]string `cbor:"26,keyasint,omitempty"` // requested by a provider
 	// Document is the print of the client's metadata document, as it was then.
 	Document string `cbor:"27,keyasint,omitempty"`
+	// Pushed is what par.Spend finishes. Empty: it was not pushed.
+	Pushed string `cbor:"28,keyasint,omitempty"`
 }
 
 // postedLogoutRecord is a sign-out with what its hint said.

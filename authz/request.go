@@ -114,7 +114,7 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request, f oauth.Form) er
 		return err
 	}
 	p, err := s.loadRequest(r, f.Get("flow"))
-	if errors.Is(err, errExpired) && p != nil && f.Has("again") {
+	if errors.Is(err, errExpired) && p != nil && p.rec.Pushed == "" && f.Has("again") {
 		page.RedirectStatus(w, resumePath+"?"+p.rec.parameters().Encode(), http.StatusFound)
 		return nil
 	}
@@ -123,7 +123,7 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request, f oauth.Form) er
 		return nil
 	}
 	switch {
-	case f.Has("again"):
+	case f.Has("again") && p.rec.Pushed == "":
 		page.RedirectStatus(w, resumePath+"?"+p.rec.parameters().Encode(), http.StatusFound)
 		return nil
 	case f.Has("cancel"):
@@ -137,7 +137,7 @@ func (s *Server) refuseRequest(w http.ResponseWriter, r *http.Request, p *pendin
 	switch {
 	case errors.Is(err, errExpired):
 		again := ""
-		if p != nil {
+		if p != nil && p.rec.Pushed == "" { // one that was pushed cannot be sent in an address
 			again = resumePath + "?flow=" + url.QueryEscape(p.id) + "&again=true"
 		}
 		s.failPage(w, r, oauth.InvalidRequest(err, "the request has expired"), "error.expired", again)

@@ -54,6 +54,7 @@ func (s *Server) table() map[string]route {
 	for _, version := range []string{"/oauth", "/oauth/v1"} {
 		t[version+"/authorize"] = route{handle: s.handleAuthorize, methods: all}
 		t[version+"/token"] = route{handle: s.grants.HandleToken, methods: post, machine: true, cors: true}
+		t[version+"/par"] = route{handle: s.pushed.Handle, methods: post, machine: true, cors: true}
 		t[version+"/device_authorization"] = route{handle: s.devices.HandleBegin, methods: post, machine: true, cors: true}
 		t[version+"/device_authorization/approve"] = route{handle: s.devices.HandleApprove, methods: post, machine: true, cors: true}
 		t[version+"/revoke"] = route{handle: s.grants.HandleRevoke, methods: post, machine: true, cors: true}

@@ -25,6 +25,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/authz/metadoc"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/par"
 	"github.com/gatehouse-id/gatehouse/authz/parked"
 	"github.com/gatehouse-id/gatehouse/authz/personal"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
@@ -92,6 +93,8 @@ type Config struct {
 	SiteOrigins []string
 	// AppPasswordSites are the sites that accept app passwords.
 	AppPasswordSites []personal.Site
+	// PARRequired says that each authorization request is pushed (RFC 9126).
+	PARRequired bool
 	// OutboundAllow are networks besides public ones to which addresses of clients that were added by command can lead.
 	OutboundAllow []netip.Prefix
 }
@@ -149,6 +152,7 @@ type Server struct {
 	personal     *personal.Passwords
 	grants       *grant.Grants
 	devices      *device.Service
+	pushed       *par.Requests
 }
 
 // New returns a server for one configuration. Several can share one store, such as during a reload.
@@ -217,6 +221,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 		SignedIn: s.checkSignedIn, Username: s.username, FailPage: s.failPage, Admit: deps.Admit, Origin: deps.Origin, Now: deps.Now,
 		Record: func(r *http.Request, err error) { s.record(r, oauth.AsError(err)) }, Random: deps.Random,
 	})
+	s.pushed = par.New(par.Deps{Store: deps.Store, Clients: s.clients, Check: s.checkPush, Admit: deps.Admit, Now: deps.Now, Random: deps.Random})
 	s.mux = s.routes()
 	return s, nil
 }

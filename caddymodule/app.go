@@ -89,6 +89,8 @@ type App struct {
 	Events Events `json:"events,omitzero"`
 	// Which addresses may be reached that are not in this configuration.
 	Outbound Outbound `json:"outbound,omitzero"`
+	// Whether every client must push its authorization requests (RFC 9126). Default: false.
+	PARRequired bool `json:"par_required,omitempty"`
 
 	// What delivers e-mails. Default: none, and people get no e-mail.
 	MailRaw json.RawMessage `json:"mail,omitempty" caddy:"namespace=gatehouse.mail inline_key=module"`

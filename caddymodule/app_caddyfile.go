@@ -58,6 +58,7 @@ func parseGlobal(d *caddyfile.Dispenser, existing any) (any, error) {
 //		identity { ... }
 //		events { ... }
 //		client_metadata_documents [on|off] { ... }
+//		par required
 //		outbound { allow <network>... }
 //		mail <module> ...
 //		sms  <module> ...
@@ -87,6 +88,7 @@ func (a *App) readGlobal(d *caddyfile.Dispenser) error {
 		"idp":                       a.readIDP,
 		"identity":                  func(d *caddyfile.Dispenser) error { return a.Identity.readBlock(d, a.Places) },
 		"events":                    a.Events.readBlock,
+		"par":                       client.ReadRequired("par", &a.PARRequired),
 		"outbound":                  a.Outbound.readBlock,
 		"client_metadata_documents": func(d *caddyfile.Dispenser) (err error) { a.ClientDocuments, err = client.ReadDocuments(d); return err },
 		"mail":                      a.readMail,

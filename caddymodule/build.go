@@ -31,6 +31,7 @@ func (a *App) buildAuthz(r *options.Resolver) authz.Config {
 			Level: r.Count(of+"level", s.Level, options.CheckLevel), UsageLimit: r.Count(of+"usage_limit", s.UsageLimit, checkUsageLimit),
 		})
 	}
+	cfg.PARRequired = a.PARRequired
 	seen := map[string]bool{}
 	for i := range a.Clients {
 		c := a.Clients[i].Build(r)

@@ -23,7 +23,7 @@ func TestClientLibraries(t *testing.T) {
 			"openid-client", "shop",
 			[]string{"node", "node/openid-client.mjs"},
 			true,
-			"discovery code userinfo introspect refresh introspect_revoked refresh_revoked client_credentials device logout_url",
+			"discovery code userinfo introspect refresh introspect_revoked refresh_revoked client_credentials device par logout_url",
 		},
 		{"passport-openidconnect", "passport", []string{"node", "node/passport-openidconnect.mjs"}, false, "redirect callback replay"},
 		{"requests-oauthlib", "shop", []string{"/usr/bin/python3", "python/requests_oauthlib_driver.py"}, true, "code userinfo refresh client_credentials"},
@@ -71,6 +71,11 @@ func drive(t *testing.T, client string, consents bool, command []string) string 
 			if consents {
 				b.click("button[value=allow]")
 			}
+			if _, err := in.Write([]byte(b.location() + "\n")); err != nil {
+				t.Fatal(err)
+			}
+		case "go": // signed in, and asked before
+			b.open(rest)
 			if _, err := in.Write([]byte(b.location() + "\n")); err != nil {
 				t.Fatal(err)
 			}

@@ -39,6 +39,7 @@ type Client struct {
 	IDPs          []string `json:"idps,omitempty"`           // Default: identity
 	Consent       string   `json:"consent,omitempty"`        // on (default: remembered), off, always
 	PKCERequired  bool     `json:"pkce_required,omitempty"`
+	PARRequired   bool     `json:"par_required,omitempty"` // its authorization requests are pushed (RFC 9126)
 	IDTokenAlg    string   `json:"id_token_alg,omitempty"` // RS256 (default), ES256, EdDSA
 	// AccessTokenAlg signs its access tokens that are JWTs, if it names no algorithm. The registry knows it.
 	// (docs/decisions.md#jwt-signatures)

@@ -28,6 +28,7 @@ import (
 //		idps                      identity|<id of an idp>...
 //		consent                   on|off|always
 //		pkce                      required
+//		par                       required
 //		password_only
 //		id_token_alg              RS256|ES256|EdDSA
 //		id_token_claims           on|off
@@ -80,7 +81,8 @@ func (c *Client) subdirectives() options.Subdirectives {
 		"default_scopes":            options.Values(&c.DefaultScopes, options.CheckScope),
 		"idps":                      options.Values(&c.IDPs, options.CheckProviderID),
 		"consent":                   options.Value(&c.Consent, checkConsent),
-		"pkce":                      c.readPKCE,
+		"pkce":                      ReadRequired("pkce", &c.PKCERequired),
+		"par":                       ReadRequired("par", &c.PARRequired),
 		"password_only":             options.Flag(&c.PasswordOnly),
 		"id_token_alg":              options.Value(&c.IDTokenAlg, checkAlg),
 		"id_token_claims":           c.readIDTokenClaims,
@@ -112,16 +114,19 @@ func (c *Client) readApp(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-func (c *Client) readPKCE(d *caddyfile.Dispenser) error {
-	var word string
-	if err := options.ReadValue(d, &word, options.OneOf("required")); err != nil {
-		return err
+// ReadRequired reads an option whose only argument is the word required.
+func ReadRequired(option string, required *bool) func(*caddyfile.Dispenser) error {
+	return func(d *caddyfile.Dispenser) error {
+		var word string
+		if err := options.ReadValue(d, &word, options.OneOf("required")); err != nil {
+			return err
+		}
+		if options.HasPlaceholder(word) {
+			return d.Errf("%s: want the word required", option)
+		}
+		*required = true
+		return nil
 	}
-	if options.HasPlaceholder(word) {
-		return d.Errf("pkce: want the word required")
-	}
-	c.PKCERequired = true
-	return nil
 }
 
 func (c *Client) readIDTokenClaims(d *caddyfile.Dispenser) error {

@@ -51,6 +51,8 @@ type Client struct {
 	Consent string `json:"consent,omitempty"`
 	// Whether this confidential client must use PKCE; public ones always must. Default: false.
 	PKCERequired bool `json:"pkce_required,omitempty"`
+	// Whether it must push its authorization requests (RFC 9126). Default: false.
+	PARRequired bool `json:"par_required,omitempty"`
 	// Whether the grant password signs people in who have set up a second factor, without it. Default: false.
 	PasswordOnly bool `json:"password_only,omitempty"`
 	// The signature of its ID tokens: RS256, ES256 or EdDSA. Default: RS256.

@@ -40,6 +40,7 @@ func clientFlags(f *pflag.FlagSet, c *client.Client) {
 	f.BoolVar(&c.IDTokenClaims, "id-token-claims", false, "The claims of the scopes are in the ID token too")
 	f.BoolVar(&c.PasswordOnly, "password-only", false, "The grant password signs people in who have set up a second factor, without it")
 	f.BoolVar(&c.PKCERequired, "pkce-required", false, "The client must use PKCE")
+	f.BoolVar(&c.PARRequired, "par-required", false, "The client must push its authorization requests")
 }
 
 func addClientCommand() *cobra.Command {

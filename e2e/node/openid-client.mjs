@@ -83,6 +83,17 @@ await step('device', async () => {
 	const t = remember(await oidc.pollDeviceAuthorizationGrant(client, begun));
 	expect(t.claims().sub === subject && t.refresh_token, 'tokens of the person who allowed it');
 });
+await step('par', async () => {
+	const pkceCodeVerifier = oidc.randomPKCECodeVerifier(), expectedState = oidc.randomState(), expectedNonce = oidc.randomNonce();
+	const url = await oidc.buildAuthorizationUrlWithPAR(client, {
+		redirect_uri: env.REDIRECT_URI, scope: env.SCOPE, state: expectedState, nonce: expectedNonce,
+		code_challenge: await oidc.calculatePKCECodeChallenge(pkceCodeVerifier), code_challenge_method: 'S256',
+	});
+	expect(url.searchParams.get('request_uri') && !url.searchParams.has('scope'), 'an address without the scope, got ' + url.href);
+	console.log('go ' + url.href);
+	const { value } = await input.next();
+	remember(await oidc.authorizationCodeGrant(client, new URL(value), { pkceCodeVerifier, expectedState, expectedNonce, idTokenExpected: true }));
+});
 await step('logout_url', async () => {
 	expect(oidc.buildEndSessionUrl(client, { id_token_hint: tokens.id_token }).origin === new URL(env.ISSUER).origin, 'the end-session endpoint at the issuer');
 });

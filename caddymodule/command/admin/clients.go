@@ -111,6 +111,7 @@ var ClientMembers = map[string]func(to, from *authzclient.Client){
 	"id_token_claims":           func(to, from *authzclient.Client) { to.IDTokenClaims = from.IDTokenClaims },
 	"password_only":             func(to, from *authzclient.Client) { to.PasswordOnly = from.PasswordOnly },
 	"pkce_required":             func(to, from *authzclient.Client) { to.PKCERequired = from.PKCERequired },
+	"par_required":              func(to, from *authzclient.Client) { to.PARRequired = from.PARRequired },
 	"disabled":                  func(to, from *authzclient.Client) { to.Disabled = from.Disabled },
 }
 

@@ -75,6 +75,7 @@ scopes openid profile email`,
 		},
 		{Word: "consent", Arguments: "on|off|always", Default: "`on`", Text: "Whether people are asked before the client gets anything: `on` once for each scope, `always` at every sign-in.", Example: "consent off"},
 		{Word: "pkce", Arguments: "required", Default: "required of public clients only", Text: "A client with a secret must use PKCE, too.", Example: "pkce required"},
+		{Word: "par", Arguments: "required", Default: "not required", Text: "The client must push its authorization requests. See [pushed requests](decisions.md#pushed-requests).", Example: "par required"},
 		{
 			Word: "password_only", Default: "refused", Text: "The grant `password` signs in people who have a second factor without asking for it.",
 			Example: "password_only\nsecret {env.SHOP_SECRET}\ngrants password\nscopes profile", Instead: "-",

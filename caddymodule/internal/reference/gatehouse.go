@@ -46,6 +46,7 @@ var Gatehouse = Block{
 		},
 		{Word: "identity", Text: "The people, how they sign in, and how the pages look.", Blocks: []*Block{&Identity}},
 		{Word: "events", Text: "How long events are kept, and where they are sent.", Blocks: []*Block{&Events}},
+		{Word: "par", Arguments: "required", Default: "not required", Text: "Every client must push its authorization requests. See [pushed requests](decisions.md#pushed-requests).", Example: "par required"},
 		{Word: "outbound", Text: "Where the server may connect to.", Blocks: []*Block{&Outbound}},
 		{Word: "mail", Arguments: "<module> …", Text: "What delivers e-mails. Without it people get none, and nothing that needs e-mail is offered.", Blocks: []*Block{&SMTP}},
 		{Word: "sms", Arguments: "<module> …", Text: "What delivers text messages. They are sent while [`sms on`](#identity) stands in `identity`.", Blocks: []*Block{&SMSWebhook}},

@@ -1,0 +1,197 @@
+// Package par keeps authorization requests that clients have pushed (RFC 9126): it takes them, finds them again by
+// their reference, and lets each be finished once. What makes a request valid, and what follows from it, does not
+// belong here. (docs/decisions.md#pushed-requests)
+package par
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/authz/reply"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Prefix begins each reference. (RFC 9126 2.2)
+const Prefix = "urn:ietf:params:oauth:request_uri:"
+
+const (
+	lifetime = time.Minute   // for the browser to begin
+	kept     = 2 * time.Hour // how long after that a browser that has begun can finish
+	mostOpen = 1000          // requests of a client with credentials that nobody has finished
+	idBytes  = 32
+)
+
+var (
+	errUnknown = refusal.New(refusal.FlowExpired, "the pushed request is unknown, has expired, was finished, or is another client's")
+	errTooMany = refusal.New(refusal.TooManyBegun, "too much was begun from this network")
+	errFull    = refusal.New(refusal.TooManyBegun, "the client has pushed too many requests that nobody has finished")
+)
+
+// Deps is what pushed requests work with. All are required.
+type Deps struct {
+	Store   storage.Store
+	Clients *registry.Registry
+	// Check returns what is wrong with the parameters of an authorization request.
+	Check  func(ctx context.Context, f oauth.Form) error
+	Admit  func(*http.Request) bool // whether a stranger may store one more request
+	Now    func() time.Time
+	Random io.Reader
+}
+
+// Requests are the pushed requests of one configuration. They are safe for concurrent use.
+type Requests struct{ deps Deps }
+
+// New returns the pushed requests of a store.
+func New(deps Deps) *Requests { return &Requests{deps} }
+
+// credentials are the parameters by which a client authenticates. They are no part of the request.
+var credentials = []string{"client_secret", "client_assertion", "client_assertion_type"}
+
+// Handle serves POST /oauth/par (RFC 9126 2). The request passes the checks of the authorization endpoint, and the
+// client gets what is wrong in the answer.
+func (p *Requests) Handle(w http.ResponseWriter, r *http.Request) error {
+	f, err := oauth.ParseForm(r)
+	if err != nil {
+		return err
+	}
+	r.PostForm = url.Values(f.Values)
+	oauth.Learn(r.Context(), f.Get("client_id"), f.Get("redirect_uri"), f.Get("scope"))
+	c, err := p.deps.Clients.Authenticate(r, f)
+	if err != nil {
+		return err
+	}
+	refusal.Learn(r.Context(), func(a *refusal.Refusal) { a.ClientID = c.ID })
+	if _, sent := f.Values["request_uri"]; sent {
+		return oauth.InvalidRequest(nil, "request_uri cannot be pushed") // RFC 9126 2.1
+	}
+	if id := f.Get("client_id"); id != "" && id != c.ID {
+		return oauth.InvalidRequest(nil, "client_id is another client's")
+	}
+	params := map[string][]string{}
+	for name, values := range f.Values {
+		params[name] = values
+	}
+	for _, name := range credentials {
+		delete(params, name)
+	}
+	params["client_id"] = []string{c.ID}
+	if err := p.deps.Check(r.Context(), oauth.Form{Values: params}); err != nil {
+		return asAnswer(err)
+	}
+	if !p.deps.Admit(r) {
+		return oauth.TemporarilyUnavailable(errTooMany)
+	}
+	id, err := secret.ID(p.deps.Random, idBytes)
+	if err != nil {
+		return oauth.ServerError(err)
+	}
+	if err := p.store(r.Context(), secret.Hash(id), &record{ClientID: c.ID, Params: params}, c.Public); err != nil {
+		return err
+	}
+	reply.Write(w, http.StatusCreated, answer{RequestURI: Prefix + id, ExpiresIn: reply.Seconds(lifetime)})
+	return nil
+}
+
+// asAnswer makes a refusal of the authorization endpoint one of this endpoint: those that would have been pages there
+// have a status of pages.
+func asAnswer(err error) error {
+	e := *oauth.AsError(err)
+	if e.Status == http.StatusForbidden {
+		e.Status = http.StatusBadRequest
+	}
+	return &e
+}
+
+func (p *Requests) store(ctx context.Context, key string, rec *record, public bool) error {
+	now := p.deps.Now().UTC()
+	rec.ExpiresAt = now.Add(lifetime)
+	index := storage.Key(rec.ClientID, key)
+	full := false
+	err := p.deps.Store.Update(ctx, func(tx storage.Tx) error {
+		n := 0
+		for e, err := range open.Scan(tx, storage.Range{Prefix: storage.Prefix(rec.ClientID)}) {
+			if err != nil {
+				return err
+			}
+			if e.Value.ExpiresAt.After(now) {
+				n++
+			}
+		}
+		if full = n >= mostOpen && !public; full {
+			return nil
+		}
+		if err := open.Put(tx, index, openRecord{rec.ExpiresAt}, rec.ExpiresAt); err != nil {
+			return err
+		}
+		return pushed.Create(tx, key, *rec, rec.ExpiresAt.Add(kept))
+	})
+	if err == nil && full {
+		return oauth.TooManyTries(errFull, lifetime)
+	}
+	return oauth.StorageError(err)
+}
+
+// Is tells whether a request_uri begins like our references.
+func Is(requestURI string) bool { return strings.HasPrefix(requestURI, Prefix) }
+
+// Find returns the parameters of a pushed request of a client, and its key for Spend. Reading changes nothing: a person
+// can load the sign-in page again.
+func (p *Requests) Find(ctx context.Context, clientID, requestURI string) (f oauth.Form, key string, err error) {
+	key = secret.Hash(strings.TrimPrefix(requestURI, Prefix))
+	var rec record
+	found := false
+	err = p.deps.Store.View(ctx, func(tx storage.Tx) (err error) {
+		rec, found, err = pushed.Find(tx, key)
+		return err
+	})
+	if err != nil {
+		return f, "", oauth.StorageError(err)
+	}
+	if !found || rec.Spent || rec.ClientID != clientID || !rec.ExpiresAt.After(p.deps.Now().UTC()) {
+		return f, "", gone()
+	}
+	return oauth.Form{Values: rec.Params}, key, nil
+}
+
+// gone is the refusal of a reference. (RFC 9101 7)
+func gone() error {
+	return &oauth.Error{Status: http.StatusBadRequest, Code: "invalid_request_uri", Description: "the pushed request has expired or was used before", Cause: errUnknown}
+}
+
+// Spend finishes a pushed request, in the transaction that issues its answer. A second time is refused.
+func Spend(tx storage.Tx, clientID, key string) error {
+	rec, err := pushed.Get(tx, key)
+	if errors.Is(err, storage.ErrNotFound) || err == nil && (rec.Spent || rec.ClientID != clientID) {
+		return gone()
+	}
+	if err != nil {
+		return err
+	}
+	rec.Spent, rec.Params = true, nil
+	if err := open.Delete(tx, storage.Key(clientID, key)); err != nil {
+		return err
+	}
+	return pushed.Put(tx, key, rec, rec.ExpiresAt.Add(kept))
+}
+
+// answer is what a client gets for a request. (RFC 9126 2.2)
+type answer struct {
+	RequestURI string `json:"request_uri"`
+	ExpiresIn  int64  `json:"expires_in"` // seconds
+}
+
+// AppendJSON implements reply.Body.
+func (a answer) AppendJSON(dst []byte) []byte {
+	body, _ := json.Marshal(a) //nolint:errchkjson // a text and a number are never refused
+	return append(dst, body...)
+}
