@@ -145,6 +145,7 @@ type App struct {
 	rules       map[string]bool     // of the sites, see RegisterRules
 	guarded     map[string][]string // place of a protect without matcher -> the addresses of its site
 	policyUses  []policyUse
+	groupUses   []groupUse
 	probes      []func(context.Context) *finding.Finding // what check asks sites about
 
 	running atomic.Pointer[instance] // nil before Start and after Cleanup

@@ -61,7 +61,11 @@ func (i *instance) examine(ctx context.Context, a *App) ([]finding.Finding, erro
 	if err != nil {
 		return nil, err
 	}
-	i.examinePolicies(a, units, book, func(f finding.Finding) { out = append(out, f) })
+	found := func(f finding.Finding) { out = append(out, f) }
+	i.examinePolicies(a, units, book, found)
+	if err := i.examineGroups(ctx, a, book, found); err != nil {
+		return nil, err
+	}
 	expiries, err := i.config.KeyPairs().Expiries(ctx)
 	if err != nil {
 		return nil, err

@@ -130,7 +130,7 @@ func TestPeersMissingParts(t *testing.T) {
 			"groups": "groups {$GATEHOUSE_NOT_SET}", "groups at run time": "groups {env.GATEHOUSE_NOT_SET}", "a file of groups": "groups {file./nonexistent/groups}", "scopes": "scopes {env.GATEHOUSE_NOT_SET}",
 			"level": "level {env.GATEHOUSE_NOT_SET}", "partition": "partition {env.GATEHOUSE_NOT_SET}", "audience": "audience {env.GATEHOUSE_NOT_SET}", "public": "public {env.GATEHOUSE_NOT_SET}",
 			"another authorization server": "introspect https://auth.example.com/x", "its secret": "introspect https://auth.example.com/x {\n\t\t\tclient ops {env.GATEHOUSE_NOT_SET}\n\t\t}",
-			"its key": "introspect https://auth.example.com/x {\n\t\t\tclient ops\n\t\t\tkey /nonexistent/key.pem\n\t\t}", "a policy": "policy staff", "a header": "headers {env.GATEHOUSE_NOT_SET} sub", "an empty list": "groups",
+			"its key": "introspect https://auth.example.com/x {\n\t\t\tclient ops\n\t\t\tkey /nonexistent/key.pem\n\t\t}", "a header": "headers {env.GATEHOUSE_NOT_SET} sub", "an empty list": "groups",
 		} {
 			s.site = "protect {\n\t\t" + site + "\n\t}"
 			if err := s.tryLoad(); err == nil {
@@ -140,6 +140,13 @@ func TestPeersMissingParts(t *testing.T) {
 					t.Errorf("%s: the site answers %d %s", name, res.StatusCode, body)
 				}
 			}
+		}
+		// A policy can be in the storage, which is known after the start: the site is served, and refuses everybody.
+		s.site = "protect {\n\t\tpolicy staff\n\t\tpublic /\n\t}"
+		if err := s.tryLoad(); err != nil {
+			t.Errorf("a policy: %v", err)
+		} else if res, body := s.do(s.request(http.MethodGet, "http://"+s.api+"/", nil)); res.StatusCode != http.StatusForbidden {
+			t.Errorf("a policy: the site answers %d %s, want 403", res.StatusCode, body)
 		}
 		s.site = ""
 		for name, more := range map[string]string{

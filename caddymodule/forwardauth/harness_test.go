@@ -167,6 +167,8 @@ func (*issuer) RegisterRules(string)                         {}
 
 func (*issuer) RegisterSite(...string) {}
 
+func (*issuer) NeedGroup(string, string) {}
+
 func (i *issuer) UsePolicy(name, _, _ string) *policy.Policy { return i.policies[name] }
 
 // ann is a person in the groups staff and writers.

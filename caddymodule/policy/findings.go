@@ -87,6 +87,15 @@ func (p *Policy) coveredBy(r *Rule) string {
 	return ""
 }
 
+// GroupsNeeded calls fn with each group that a rule asks for, and the place of the rule.
+func (p *Policy) GroupsNeeded(fn func(group, place string)) {
+	for _, r := range p.rules() {
+		for _, g := range r.Need.Groups {
+			fn(g, r.Place)
+		}
+	}
+}
+
 // Findings are names in a need that nothing else in the configuration has.
 func (n *Need) findings(scopes, groups []string, warn func(reason, mend string)) {
 	for _, f := range options.UnknownScopes(n.Scopes, scopes) {

@@ -12,6 +12,22 @@ import (
 // Place is where the directive stands in the Caddyfile, as file:line. "": unknown.
 func (p *Protect) Place() string { return p.Places.Of("protect") }
 
+// needGroups calls fn with each group that the site asks for, and where.
+func (p *Protect) needGroups(fn func(group, place string)) {
+	each := func(list []string, option string) {
+		for _, g := range list {
+			fn(g, p.Places.Of("protect: "+option))
+		}
+	}
+	each(p.Groups, "groups")
+	each(p.Need.Groups, "need")
+	p.fixed.rules.GroupsNeeded(fn)
+	if p.Shadow != nil {
+		each(p.Shadow.Need.Groups, "shadow")
+		p.Shadow.fixed.rules.GroupsNeeded(fn)
+	}
+}
+
 // findings are what is allowed and probably not meant: names that nothing else in the configuration has, and groups of
 // people who have no way to sign in. scopes and groups are those that the configuration names.
 func (p *Protect) findings(scopes, groups []string) (out []finding.Finding) {

@@ -201,6 +201,8 @@ type App interface {
 	UsePolicy(name, site, place string) *policy.Policy
 	// Known returns the scopes and groups that the configuration names.
 	Known() (scopes, groups []string)
+	// NeedGroup notes that a site asks for a group of people here. Sites do so while they are provisioned.
+	NeedGroup(group, place string)
 	// Guard names the addresses of a site whose root needs credentials, and the place of the protect that says so.
 	Guard(place string, sites []string)
 	// Found reports what is wrong with the configuration.
@@ -278,6 +280,8 @@ func (p *Protect) ProvisionIn(ctx caddy.Context, a App) error {
 	scopes, groups := a.Known()
 	if p.remote != nil { // the server elsewhere has others
 		scopes, groups = nil, nil
+	} else {
+		p.needGroups(a.NeedGroup)
 	}
 	for _, f := range slices.Concat(p.findings(scopes, groups), p.fixed.rules.Findings("protect", scopes, groups)) {
 		a.Found(f)

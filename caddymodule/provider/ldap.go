@@ -243,3 +243,11 @@ var (
 	_ caddyfile.Unmarshaler = (*LDAPIDP)(nil)
 	_ remoteIDP             = (*LDAPIDP)(nil)
 )
+
+// mappedGroups are the groups here that the directory gives people.
+func (l *LDAPIDP) mappedGroups() (names []string) {
+	for _, m := range l.cfg.Groups.Map {
+		names = append(names, m.To)
+	}
+	return names
+}

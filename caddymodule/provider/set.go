@@ -71,6 +71,7 @@ type Set struct {
 	keyUsers map[string][]string  // who uses a key pair, by its name
 	remotes  map[string]remoteIDP // those that the browser is sent to
 	icons    map[string][]byte
+	groups   []string // that providers give people
 }
 
 // NewSet reads what is needed of the configuration before the modules are loaded, which takes it away.
@@ -83,6 +84,9 @@ func (s *Set) Add(id string, p IDP) (registry.Provider, federation.Provider) {
 	o := p.Common()
 	known := registry.Provider{ID: id, Disabled: o.Disabled}
 	provider := federation.Provider{ID: id, Name: o.Name, Disabled: o.Disabled, Source: p.Source()}
+	if directory, ok := p.(interface{ mappedGroups() []string }); ok {
+		s.groups = append(s.groups, directory.mappedGroups()...)
+	}
 	far, ok := p.(remoteIDP)
 	if !ok {
 		known.Parameters = provider.Source.Parameters()
@@ -99,6 +103,9 @@ func (s *Set) Add(id string, p IDP) (registry.Provider, federation.Provider) {
 
 // Icons are the pictures of the providers by their ids.
 func (s *Set) Icons() map[string][]byte { return s.icons }
+
+// Groups are the groups that the mappings of providers give people.
+func (s *Set) Groups() []string { return s.groups }
 
 // KeyUsers returns who uses a key pair, such as "idp partner".
 func (s *Set) KeyUsers(keyPair string) []string { return s.keyUsers[keyPair] }
