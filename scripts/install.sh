@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what the tests need and this machine lacks: a C compiler (the race detector needs one), Chromium, Node.js
-# with npm, Python's requests-oauthlib, Django, Authlib and PyJWT, nginx with set_misc, HAProxy, PostgreSQL,
-# PgBouncer, PHP with SimpleSAMLphp, and the npm packages of e2e/node. It installs on Debian and Ubuntu; on other systems it names the missing packages. It needs root or
-# sudo only to install.
+# with npm, Python's requests-oauthlib, Django, Authlib and PyJWT, nginx with set_misc, HAProxy, OpenLDAP, PostgreSQL,
+# PgBouncer, PHP with SimpleSAMLphp, and the npm packages of e2e/node. It installs on Debian and Ubuntu; on other
+# systems it names the missing packages. It needs root or sudo only to install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,6 +22,7 @@ have openssl || missing+=(openssl)
 have nginx || [[ -x /usr/sbin/nginx ]] || missing+=(nginx-light)
 [[ -e /usr/lib/nginx/modules/ngx_http_set_misc_module.so ]] || missing+=(libnginx-mod-http-set-misc)
 have haproxy || [[ -x /usr/sbin/haproxy ]] || missing+=(haproxy)
+have slapd || [[ -x /usr/sbin/slapd ]] || missing+=(slapd)
 compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || missing+=(postgresql)
 have pgbouncer || [[ -x /usr/sbin/pgbouncer ]] || missing+=(pgbouncer)
 have php || missing+=(php-cli)
