@@ -74,15 +74,15 @@ var metadataParam = regexp.MustCompile(`resource_metadata="([^"]+)"`)
 // challenge sends a request without a token. It returns where the refusal says that the metadata are, or "".
 func (c *check) challenge(ctx context.Context, server *url.URL) (named string, ok bool) {
 	body := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + version + `","capabilities":{},"clientInfo":{"name":"gatehouse","version":"1"}}}`
-	res, _, err := c.send(ctx, http.MethodPost, server.String(), body)
+	res, err := c.send(ctx, http.MethodPost, server.String(), body)
 	if err != nil {
 		c.say("request without a token", Failed, "%v", err)
 		return "", false
 	}
-	h := res.Header.Get("WWW-Authenticate")
+	h := res.header.Get("WWW-Authenticate")
 	switch {
-	case res.StatusCode != http.StatusUnauthorized:
-		c.say("request without a token", Failed, "the answer is %d in place of 401, so clients do not look for an authorization server", res.StatusCode)
+	case res.status != http.StatusUnauthorized:
+		c.say("request without a token", Failed, "the answer is %d in place of 401, so clients do not look for an authorization server", res.status)
 		return "", false
 	case len(h) < 7 || !strings.EqualFold(h[:7], "Bearer "):
 		c.say("request without a token", Warning, "401, and WWW-Authenticate does not begin with Bearer: clients do not read it")
@@ -189,19 +189,19 @@ func (c *check) issuer(ctx context.Context, issuer string) {
 // failure.
 func (c *check) first(ctx context.Context, name string, places []string, v any) bool {
 	for i, place := range places {
-		res, body, err := c.send(ctx, http.MethodGet, place, "")
+		res, err := c.send(ctx, http.MethodGet, place, "")
 		switch {
 		case err != nil:
 			c.say(name, Failed, "%s: %v", place, err)
 			return false
-		case res.StatusCode != http.StatusOK:
-			if next := i+1 < len(places); next && (res.StatusCode/100 == 4 || res.StatusCode == http.StatusBadGateway) {
-				c.say(name, Warning, "%s answers %d: clients look elsewhere", place, res.StatusCode)
+		case res.status != http.StatusOK:
+			if next := i+1 < len(places); next && (res.status/100 == 4 || res.status == http.StatusBadGateway) {
+				c.say(name, Warning, "%s answers %d: clients look elsewhere", place, res.status)
 				continue
 			}
-			c.say(name, Failed, "%s answers %d in place of 200", place, res.StatusCode)
+			c.say(name, Failed, "%s answers %d in place of 200", place, res.status)
 			return false
-		case json.Unmarshal(body, v) != nil:
+		case json.Unmarshal(res.body, v) != nil:
 			c.say(name, Failed, "%s is not JSON of the expected form", place)
 			return false
 		}
@@ -211,13 +211,20 @@ func (c *check) first(ctx context.Context, name string, places []string, v any) 
 	return false
 }
 
-// send makes a request as clients do, and reads the answer to a bounded length.
-func (c *check) send(ctx context.Context, method, address, body string) (*http.Response, []byte, error) {
+// answer is what came back, read to a bounded length.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// send makes a request as clients do.
+func (c *check) send(ctx context.Context, method, address, body string) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(body))
 	if err != nil {
-		return nil, nil, err
+		return answer{}, err
 	}
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	req.Header.Set("MCP-Protocol-Version", version)
@@ -226,9 +233,9 @@ func (c *check) send(ctx context.Context, method, address, body string) (*http.R
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, nil, err
+		return answer{}, err
 	}
 	defer res.Body.Close() //nolint:errcheck // only read
 	read, err := io.ReadAll(io.LimitReader(res.Body, maxBody))
-	return res, read, err
+	return answer{res.StatusCode, res.Header, read}, err
 }
