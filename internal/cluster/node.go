@@ -268,6 +268,9 @@ func listNodes(ctx context.Context, s storage.Store, clock storage.Shared) (list
 				return err
 			}
 			rec := e.Value
+			if at.Sub(rec.Seen) >= alive {
+				rec.Roles = nil // another node has them by now
+			}
 			list = append(list, Info{
 				ID: e.Key, Host: rec.Host, Version: rec.Version, Started: rec.Started, Seen: rec.Seen, Alive: at.Sub(rec.Seen) < alive,
 				Ahead: rec.Ahead / 1000, Lag: rec.Lag / 1000, Roles: append([]string{}, rec.Roles...),

@@ -318,6 +318,8 @@ func TestListOfNodes(t *testing.T) {
 		t.Errorf("Unused of a new storage = %v", err)
 	}
 	a := join(t, db, "a")
+	lead(t, a, "work")
+	a.beat(t)
 	db.clock.pass(time.Minute)
 	b := join(t, db, "b")
 	lead(t, b, "work")
