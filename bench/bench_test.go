@@ -142,6 +142,7 @@ func TestEveryRowIsMeasured(t *testing.T) {
 	set(t, "rounds", "1")
 	set(t, "seconds", "0.05")
 	set(t, "tokens", "300")
+	set(t, "websockets", "50")
 	text, err := run(t.Context())
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
@@ -153,6 +154,8 @@ func TestEveryRowIsMeasured(t *testing.T) {
 		"Badger with SyncWrites", "our group commit", "code flow, new sign-in, RS256", "code flow, new sign-in, ES256",
 		"dex in memory, code flow", "client_credentials, JWT, RS256", "client_credentials, JWT, ES256", "node-oidc-provider in memory",
 		"one person again and again", "load generator alone, p99 at 1,000/s", "300 tokens issued",
+		"quiet WebSocket, memory without and with protect", "50 quiet WebSockets, processor",
+		"revoked until its WebSocket has ended", "revoked until all 50 WebSockets of it have ended",
 	} {
 		if !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(row) + `.* \d`).MatchString(text) {
 			t.Errorf("no row %q", row)
@@ -166,6 +169,7 @@ func TestEveryRowIsMeasured(t *testing.T) {
 		"nginx auth_request to Gatehouse / to plain Caddy's respond", "forward-auth, µs of processor above plain Caddy's respond",
 		"Envoy's check over gRPC, µs of processor above a handler that does nothing",
 		"protect with introspect, token in the cache / protect, person's token",
+		"protect, bytes for each of 50 quiet WebSockets", "ms from a revocation until the WebSocket has ended, p99",
 		"one person again and again: the last tenth / the first", "introspection, p99 in ms at 1,000/s, 100 sign-ins a second tried",
 	} {
 		goal = strings.Replace(goal, "… ", "protect / the same site without: ", 1)

@@ -25,17 +25,18 @@ import (
 )
 
 var (
-	rounds   = flag.Int("rounds", 5, "interleaved rounds; figures are medians of them")
-	seconds  = flag.Float64("seconds", 2, "length of one measurement")
-	tokens   = flag.Int("tokens", 1_000_000, "live tokens of the memory figures")
-	only     = flag.String("only", "", "parts to run: speed, gates, durable, half, beside, flood, flows, jwts, again, memory. Default: all")
-	profiled = flag.String("profile", "", "write a processor profile of the server during this measurement to bin/")
-	guide    = flag.String("pgo", "", "write the profiles of all measurements of the server, as one, to this file: the build is guided by it")
-	role     = flag.String("role", "", "of a child process")
-	addr     = flag.String("addr", "", "of a child process")
-	rate     = flag.Int("rate", 0, "of a child process")
-	document = flag.String("document", "", "a document whose last run is replaced by the report")
-	keepDirs = flag.Bool("keep", false, "keep the working directory")
+	rounds     = flag.Int("rounds", 5, "interleaved rounds; figures are medians of them")
+	seconds    = flag.Float64("seconds", 2, "length of one measurement")
+	websockets = flag.Int("websockets", 10_000, "quiet WebSockets, as far as the limit of open files allows")
+	tokens     = flag.Int("tokens", 1_000_000, "live tokens of the memory figures")
+	only       = flag.String("only", "", "parts to run: speed, gates, durable, half, beside, flood, flows, jwts, again, sockets, memory. Default: all")
+	profiled   = flag.String("profile", "", "write a processor profile of the server during this measurement to bin/")
+	guide      = flag.String("pgo", "", "write the profiles of all measurements of the server, as one, to this file: the build is guided by it")
+	role       = flag.String("role", "", "of a child process")
+	addr       = flag.String("addr", "", "of a child process")
+	rate       = flag.Int("rate", 0, "of a child process")
+	document   = flag.String("document", "", "a document whose last run is replaced by the report")
+	keepDirs   = flag.Bool("keep", false, "keep the working directory")
 )
 
 func main() {
@@ -83,6 +84,10 @@ func upstream(addr string) error {
 		if r.URL.Path == "/introspect" {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, elsewhere)
+			return
+		}
+		if r.URL.Path == "/tunnel" {
+			lab.ServeTunnel(w)
 			return
 		}
 		w.Header().Set("Remote-User", "demo")
@@ -183,6 +188,7 @@ func run(ctx context.Context) (string, error) {
 		{"flows", b.flows},
 		{"jwts", b.jwts},
 		{"again", b.again},
+		{"sockets", b.sockets},
 		{"memory", b.memory},
 	}
 	defer b.stop()

@@ -58,10 +58,14 @@ func (o *other) site() string {
 func TestRemoteStreamEnds(t *testing.T) {
 	g := startGateway(t)
 	g.reply("/events", "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n")
-	for name, end := range map[string]func(token string){
-		"revoked": func(token string) { delete(g.other.good, token) }, "the server is away": func(string) { g.other.away = true },
+	for _, tt := range []struct { // the last one leaves the server alone for a while
+		name string
+		end  func(token string)
+	}{
+		{"revoked", func(token string) { delete(g.other.good, token) }},
+		{"the server is away", func(string) { g.other.away = true }},
 	} {
-		token := strings.ReplaceAll(name, " ", "-")
+		name, token := tt.name, strings.ReplaceAll(tt.name, " ", "-")
 		g.other.set(func() { g.other.good[token], g.other.away = true, false })
 		ws := g.raw(t, slices.Concat([]string{"GET /ws HTTP/1.1", "Host: remote.test", "Authorization: Bearer " + token}, handshake)...)
 		if ws.StatusCode != http.StatusSwitchingProtocols {
@@ -79,7 +83,7 @@ func TestRemoteStreamEnds(t *testing.T) {
 		if _, err := io.ReadFull(res.Body, make([]byte, 9)); err != nil {
 			t.Fatalf("%s: the first event: %v", name, err)
 		}
-		g.other.set(func() { end(token) })
+		g.other.set(func() { tt.end(token) })
 		if rest, err := io.ReadAll(ws.br); err != nil || !bytes.HasPrefix(rest, []byte{0x88, 2, 3, 0xf0}) {
 			t.Errorf("%s: the end of the connection was % x, %v, want a close frame 1008", name, rest, err)
 		}

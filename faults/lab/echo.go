@@ -42,7 +42,7 @@ func (e *Echo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.Forbidden.Add(1)
 	}
 	if r.Header.Get("Upgrade") != "" {
-		serveTunnel(w)
+		ServeTunnel(w)
 		return
 	}
 	if ms, err := strconv.Atoi(r.URL.Query().Get("ms")); err == nil {

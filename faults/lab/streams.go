@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// serveTunnel takes over a connection and repeats every line.
-func serveTunnel(w http.ResponseWriter) {
+// ServeTunnel takes over a connection and repeats every line.
+func ServeTunnel(w http.ResponseWriter) {
 	c, rw, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return
