@@ -57,24 +57,24 @@ func TestLoad(t *testing.T) {
 // What cannot be used is refused with its place.
 func TestLoadErrors(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]string{
-		`{}`:                                      ": it has no rules",
-		`{"allow":[{"when":["daily"]}]}`:          "allow[0].when[0]: ",
-		`{"allow":[{},{"need":{"level":9}}]}`:     "allow[1].need: level: ",
-		`{"allow":[{"need":{"max_age":"soon"}}]}`: "allow[0].need: max_age: ",
-		`{"allow":[{"need":{"groups":[""]}}]}`:    "allow[0].need: groups: a value is empty",
-		`{"allow":[{"need":{"claims":[{"name":"x","values":[]}]}}]}`: "allow[0].need: claim: want a name and a value",
-		`{"deny":[{"message":"no"}]}`:                                "deny[0]: deny: this rule refuses everybody everything",
-		`{"allow":[{"match":[{"path":7}]}]}`:                         "allow[0].match: ",
-		`{"allow":[{"match":[{}]}]}`:                                 "allow[0].match[0]: is empty",
-		`{"allow":[{"match":[{"paths":["/x"]}]}]}`:                   "allow[0].match[0].paths: there is no such matcher for policies of the configuration API, did you mean path?",
-		`{"allow":[{"match":[{"path_regexp":{"pattern":"("}}]}]}`:    "allow[0].match: ",
-		`{"allow":[{"name":"a"},{"name":"a"}]}`:                      "allow[1].name: there is a rule a already",
-		`{"public":["x"]}`:                                           "public[0]: want a path",
-		`{"allow":[` + strings.TrimSuffix(strings.Repeat(`{"need":{"groups":["a"]}},`, 201), ",") + `]}`: "more than 200 rules",
+	for _, tt := range []struct{ text, want string }{
+		{`{}`, ": it has no rules"},
+		{`{"allow":[{"when":["daily"]}]}`, "allow[0].when[0]: "},
+		{`{"allow":[{},{"need":{"level":9}}]}`, "allow[1].need: level: "},
+		{`{"allow":[{"need":{"max_age":"soon"}}]}`, "allow[0].need: max_age: "},
+		{`{"allow":[{"need":{"groups":[""]}}]}`, "allow[0].need: groups: a value is empty"},
+		{`{"allow":[{"need":{"claims":[{"name":"x","values":[]}]}}]}`, "allow[0].need: claim: want a name and a value"},
+		{`{"deny":[{"message":"no"}]}`, "deny[0]: deny: this rule refuses everybody everything"},
+		{`{"allow":[{"match":[{"path":7}]}]}`, "allow[0].match: "},
+		{`{"allow":[{"match":[{}]}]}`, "allow[0].match[0]: is empty"},
+		{`{"allow":[{"match":[{"paths":["/x"]}]}]}`, "allow[0].match[0].paths: there is no such matcher for policies of the configuration API, did you mean path?"},
+		{`{"allow":[{"match":[{"path_regexp":{"pattern":"("}}]}]}`, "allow[0].match: "},
+		{`{"allow":[{"name":"a"},{"name":"a"}]}`, "allow[1].name: there is a rule a already"},
+		{`{"public":["x"]}`, "public[0]: want a path"},
+		{`{"allow":[` + strings.TrimSuffix(strings.Repeat(`{"need":{"groups":["a"]}},`, 201), ",") + `]}`, "more than 200 rules"},
 	} {
-		if _, at, err := load(t, "office", text); err == nil || !strings.Contains(at+": "+err.Error(), want) {
-			t.Errorf("%.80s: %s: %v, want %q", text, at, err, want)
+		if _, at, err := load(t, "office", tt.text); err == nil || !strings.Contains(at+": "+err.Error(), tt.want) {
+			t.Errorf("%.80s: %s: %v, want %q", tt.text, at, err, tt.want)
 		}
 	}
 	if _, _, err := load(t, "../x", `{"public":["/x"]}`); err == nil || !strings.Contains(err.Error(), "is not the name of a policy") {
