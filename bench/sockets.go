@@ -48,8 +48,8 @@ func (b *bench) sockets() error {
 	return b.cuts()
 }
 
-// socketMemory opens WebSockets at a site of a new server, where it is protected with a token each, and returns what the
-// server holds for one of them, in bytes.
+// socketMemory opens WebSockets at a site of a new server, where it is protected with a token each, and returns what
+// the server holds for one of them, in bytes.
 func (b *bench) socketMemory(protected bool) (each float64, err error) {
 	if err := b.fresh(); err != nil {
 		return 0, err

@@ -17,8 +17,8 @@ import (
 	"github.com/quic-go/quic-go/http3"
 )
 
-// TestRevocationOverHTTP3: streams over HTTP/3 have no connection that can be cut, and end all the same: an event stream
-// and an upload, at once when their token is revoked, while those of another token go on.
+// TestRevocationOverHTTP3: streams over HTTP/3 have no connection that can be cut, and end all the same: an event
+// stream and an upload, at once when their token is revoked, while those of another token go on.
 func TestRevocationOverHTTP3(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan struct{}, 4)
