@@ -118,17 +118,12 @@ func (p *Requests) store(ctx context.Context, key string, rec *record, public bo
 	index := storage.Key(rec.ClientID, key)
 	full := false
 	err := p.deps.Store.Update(ctx, func(tx storage.Tx) error {
-		n := 0
-		for e, err := range open.Scan(tx, storage.Range{Prefix: storage.Prefix(rec.ClientID)}) {
-			if err != nil {
+		full = false
+		if !public { // strangers can push for a public client, so that its bound is that of their network
+			var err error
+			if full, err = isFull(tx, rec.ClientID, now); err != nil || full {
 				return err
 			}
-			if e.Value.ExpiresAt.After(now) {
-				n++
-			}
-		}
-		if full = n >= mostOpen && !public; full {
-			return nil
 		}
 		if err := open.Put(tx, index, openRecord{rec.ExpiresAt}, rec.ExpiresAt); err != nil {
 			return err
@@ -139,6 +134,20 @@ func (p *Requests) store(ctx context.Context, key string, rec *record, public bo
 		return oauth.TooManyTries(errFull, lifetime)
 	}
 	return oauth.StorageError(err)
+}
+
+// isFull tells whether a client has as many requests open as it may.
+func isFull(tx storage.Tx, clientID string, now time.Time) (bool, error) {
+	n := 0
+	for e, err := range open.Scan(tx, storage.Range{Prefix: storage.Prefix(clientID)}) {
+		if err != nil {
+			return false, err
+		}
+		if e.Value.ExpiresAt.After(now) {
+			n++
+		}
+	}
+	return n >= mostOpen, nil
 }
 
 // Is tells whether a request_uri begins like our references.
