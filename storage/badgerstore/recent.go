@@ -12,9 +12,9 @@ const recentSize = 2 << 20
 // perRecent is what an entry takes up in addition to its key and value, in bytes, rounded up.
 const perRecent = 128
 
-// recent keeps the records that closures have read or written last, as they are in Badger after the writer's last
-// commit: nobody else writes there. A record that many closures read and write, such as the head of a list, needs no
-// search through Badger's tables each time. Views read Badger, since each has a snapshot of its own.
+// recent keeps the records that closures have read last, as they are in Badger after the writer's last commit: nobody
+// else writes there. A record that many closures read and write, such as the head of a list, needs no search through
+// Badger's tables each time. Views read Badger, since each has a snapshot of its own.
 //
 // There are two generations. What is asked for moves to the young one; when that is full the old one is dropped. Only
 // the writer's goroutine uses it.
@@ -41,7 +41,15 @@ func (r *recent) get(key []byte) *engine.Entry {
 	return e
 }
 
-// put keeps what a read has found, or a commit has written.
+// wrote says what a commit has written. What no closure has asked for is not kept: most of it, such as tokens, never
+// will be, and would be in the way of what is.
+func (r *recent) wrote(e *engine.Entry) {
+	if r.young[e.Key] != nil || r.old[e.Key] != nil {
+		r.put(e)
+	}
+}
+
+// put keeps what a read has found.
 func (r *recent) put(e *engine.Entry) {
 	if r.size > recentSize {
 		r.young, r.old, r.size = make(map[string]*engine.Entry, len(r.young)), r.young, 0

@@ -50,6 +50,27 @@ func TestRecentForgetsWhatHasExpired(t *testing.T) {
 	}
 }
 
+// What is written and never read again takes up no room.
+func TestRecentKeepsNothingThatNobodyReads(t *testing.T) {
+	t.Parallel()
+	s, err := OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	mustPut(t, s, "token", "1")
+	if err := s.Update(t.Context(), func(tx storage.Tx) error { _, err := tx.Get([]byte("token")); return err }); err != nil {
+		t.Fatal(err)
+	}
+	mustPut(t, s, "another", "1")
+	if err := s.Update(t.Context(), func(storage.Tx) error { return nil }); err != nil { // waits for the writer
+		t.Fatal(err)
+	}
+	if len(s.writer.known.young) != 1 {
+		t.Errorf("%d records are kept, want that which was read alone", len(s.writer.known.young))
+	}
+}
+
 // What a closure reads is what the last commit wrote, whether it was read, written or removed before, and a caller that
 // changes what it got changes nothing.
 func TestRecentIsWhatWasCommitted(t *testing.T) {

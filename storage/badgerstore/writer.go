@@ -335,7 +335,7 @@ func (w *writer) write(p *pendingBatch) error {
 	}
 	w.seq, p.seq = seq, seq
 	for e := range w.batch.All() {
-		w.known.put(e)
+		w.known.wrote(e)
 	}
 	if err := s.present(); err != nil {
 		return err
