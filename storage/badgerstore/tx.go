@@ -25,7 +25,7 @@ type tx struct {
 	base  *badger.Txn     // reads the snapshot; nil until something is read
 	batch *engine.Overlay // what earlier closures of the batch wrote; nil in a view
 	own   *engine.Overlay // what this closure wrote; nil in a view
-	known *recent         // what closures read and wrote before; nil in a view
+	known *recent         // what closures have read before; nil in a view
 	fail  error           // a write that was refused: nothing of the closure is kept
 	ended bool
 	iters []*badger.Iterator // open iterators
