@@ -156,24 +156,26 @@ func (s *server) mustLoad() {
 }
 
 // patient repeats a request that no server has read: a connection that stood in the socket of the configuration
-// before, or was kept from then, is closed by Caddy without an answer.
+// before, or was kept from then, is closed by Caddy without an answer. On a busy machine the next one can be, too.
 type patient struct{ *http.Transport }
 
 func (p patient) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := p.Transport.RoundTrip(r)
-	unread := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
-		err != nil && strings.Contains(err.Error(), "server closed idle connection")
-	if !unread || r.Body != nil && r.GetBody == nil {
-		return resp, err
-	}
-	p.CloseIdleConnections()
-	again := r.Clone(r.Context())
-	if r.GetBody != nil {
-		if again.Body, err = r.GetBody(); err != nil {
-			return nil, err
+	for range 10 {
+		resp, err := p.Transport.RoundTrip(r)
+		unread := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
+			err != nil && strings.Contains(err.Error(), "server closed idle connection")
+		if !unread || r.Body != nil && r.GetBody == nil {
+			return resp, err
+		}
+		p.CloseIdleConnections()
+		r = r.Clone(r.Context())
+		if r.GetBody != nil {
+			if r.Body, err = r.GetBody(); err != nil {
+				return nil, err
+			}
 		}
 	}
-	return p.Transport.RoundTrip(again)
+	return p.Transport.RoundTrip(r)
 }
 
 // do sends a request and returns its status and body.
