@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/consent"
+	"github.com/gatehouse-id/gatehouse/authz/grant"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
@@ -127,7 +128,7 @@ func (s *Server) IssueToken(ctx context.Context, q IssueRequest, by event.Actor)
 	if c.TokenFormat == client.FormatJWT && lifetime > client.MaxJWTLifetime {
 		return Issued{}, oauth.InvalidRequest(nil, "the lifetime is too long for a JWT, whose key must stay published")
 	}
-	i, err := s.grants.IssueOwn(ctx, c, scope, c.OwnResources(q.Resources), lifetime, by.Origin, s.now())
+	i, err := s.grants.IssueOwn(ctx, &grant.Request{Client: c, From: by.Origin, Now: s.now()}, scope, c.OwnResources(q.Resources), lifetime)
 	if err != nil {
 		return Issued{}, err
 	}

@@ -96,7 +96,7 @@ func (s *Service) approver(r *http.Request) (*login.Result, error) {
 	if err != nil {
 		return nil, oauth.StorageError(err)
 	}
-	if !in.Active {
+	if in = in.For(token.Confirmation{}); !in.Active { // nothing is proved here
 		return nil, inactive()
 	}
 	if in.Person == nil || in.SessionID == "" || !slices.Contains(in.Scope, ApproveScope) {

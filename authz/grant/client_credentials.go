@@ -10,7 +10,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -21,7 +20,7 @@ func (s *Grants) grantClientCredentials(ctx context.Context, q *Request) (*reply
 	if err != nil {
 		return nil, err
 	}
-	i, err := s.IssueOwn(ctx, q.Client, scope, q.Client.OwnResources(q.Form.All("resource")), q.Client.Lifetimes.AccessToken, q.From, q.Now)
+	i, err := s.IssueOwn(ctx, q, scope, q.Client.OwnResources(q.Form.All("resource")), q.Client.Lifetimes.AccessToken)
 	if err != nil {
 		return nil, err
 	}
@@ -29,13 +28,14 @@ func (s *Grants) grantClientCredentials(ctx context.Context, q *Request) (*reply
 }
 
 // IssueOwn stores an access token of the client itself.
-func (s *Grants) IssueOwn(ctx context.Context, c *client.Client, scope, resources []string, lifetime time.Duration, from event.Origin, now time.Time) (*token.Draft, error) {
+func (s *Grants) IssueOwn(ctx context.Context, q *Request, scope, resources []string, lifetime time.Duration) (*token.Draft, error) {
+	c := q.Client
 	if err := s.clients.May(c, registry.Permission{Grant: client.GrantClientCredentials, Scope: scope, Resources: resources}); err != nil {
 		return nil, err
 	}
 	i, err := s.tokens.DraftAccess(c, token.Access{
-		ClientID: c.ID, Scope: scope, Audience: resources, CreatedAt: now, ExpiresAt: now.Add(lifetime),
-	}, EventAccessIssued, from)
+		ClientID: c.ID, Scope: scope, Audience: resources, CreatedAt: q.Now, ExpiresAt: q.Now.Add(lifetime), Confirmation: q.Proved,
+	}, EventAccessIssued, q.From)
 	if err != nil {
 		return nil, err
 	}

@@ -42,6 +42,7 @@ const (
 	codeSpent               // was redeemed or burned before
 	codeExpired
 	codeMismatch // its redirect_uri or code_verifier is wrong
+	codeUnproved // the key that it is bound to was not proved
 	codeEnded    // client, person, session or what they agreed on has ended
 	codeGood
 )
@@ -51,7 +52,7 @@ var codeReasons = map[codeVerdict]error{
 	codeUnknown: errors.New("unknown code"), codeForeign: errors.New("the code is another client's"),
 	codeSpent:   refusal.New(refusal.CodeReplayed, "the code was used before"),
 	codeExpired: errors.New("expired code"), codeMismatch: refusal.New(refusal.ProofKey, "redirect_uri or code_verifier is wrong"),
-	codeEnded: errors.New("client, person or session has ended"),
+	codeUnproved: errUnproved, codeEnded: errors.New("client, person or session has ended"),
 }
 
 // codeGrant is the redemption of one code.
@@ -143,6 +144,8 @@ func (s *Grants) judgeCode(tx storage.Tx, g *codeGrant) (Code, token.Standing, c
 		return rec, token.Standing{}, codeExpired, nil
 	case !g.redirectMatches(&rec) || !g.verifierMatches(&rec):
 		return rec, token.Standing{}, codeMismatch, nil
+	case !rec.Confirmation.MetBy(g.Proved): // RFC 9449 10
+		return rec, token.Standing{}, codeUnproved, nil
 	}
 	st, ok, err := s.tokens.CheckStanding(tx, rec.ClientID, rec.Subject)
 	if err != nil {
@@ -238,8 +241,9 @@ func (s *Grants) prepareCode(g *codeGrant, rec *Code) error {
 	g.grant = token.Grant{
 		SignIn: rec.SignIn, Epochs: rec.Epochs, ClientID: rec.ClientID, Scope: scope, Resources: rec.Resources,
 		CreatedAt: g.Now, ExpiresAt: ends, Nonce: rec.Nonce, Claims: rec.Claims,
+		Confirmation: g.heldBy(),
 	}
-	if g.access, err = s.tokens.DraftGrantAccess(g.Client, g.grantID, &g.grant, scope, resources, EventAccessIssued, g.From, g.Now); err != nil {
+	if g.access, err = s.tokens.DraftGrantAccess(g.Client, g.grantID, &g.grant, scope, resources, g.Proved, EventAccessIssued, g.From, g.Now); err != nil {
 		return err
 	}
 	if refreshes {
@@ -252,7 +256,7 @@ func (s *Grants) prepareCode(g *codeGrant, rec *Code) error {
 // transaction.
 func (s *Grants) prepareRefusal(g *codeGrant, rec *Code, v codeVerdict) error {
 	kind := EventCodeReplayed
-	if v == codeForeign || v == codeMismatch {
+	if v == codeForeign || v == codeMismatch || v == codeUnproved {
 		kind = eventCodeRefused
 	}
 	e, err := s.deps.Events.New(kind, g.From)
@@ -302,7 +306,7 @@ func (s *Grants) redeem(tx storage.Tx, g *codeGrant) (codeVerdict, error) {
 			}
 		}
 		return v, s.deps.Events.Append(tx, g.refusal)
-	case codeMismatch:
+	case codeMismatch, codeUnproved:
 		rec.Spent = true // burned: there is no second attempt
 		if err := codes.Put(tx, g.key, rec, rec.ExpiresAt.Add(token.CollectMargin)); err != nil {
 			return v, err

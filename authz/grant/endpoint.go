@@ -24,6 +24,8 @@ type Request struct {
 	Form   oauth.Form
 	From   event.Origin
 	Now    time.Time // of the whole request
+	// Proved is what the sender has proved to have. The tokens are bound to it.
+	Proved token.Confirmation
 }
 
 // grantHandler returns the answer to a request whose client is allowed the grant.
@@ -108,10 +110,22 @@ func (s *Grants) HandleToken(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// errUnproved is the cause of a refusal of what is bound to a key.
+var errUnproved = refusal.New(refusal.KeyUnproved, "it is bound to a key or certificate that the sender has not proved to have")
+
+// heldBy is what the refresh tokens of the client are bound to. Those of a client with credentials are bound to these
+// already, so that it can change its key. (RFC 9449 5)
+func (q *Request) heldBy() token.Confirmation {
+	if q.Client.Public {
+		return q.Proved
+	}
+	return token.Confirmation{}
+}
+
 // respond makes the answer for an access token.
 func (s *Grants) respond(c *client.Client, i *token.Draft, now time.Time) *reply.Token {
 	t := &reply.Token{
-		TokenType: token.TypeBearer, AccessToken: i.Token, ExpiresIn: reply.Seconds(i.Rec.ExpiresAt.Sub(now)), Scope: strings.Join(i.Rec.Scope, " "),
+		TokenType: i.Rec.Confirmation.TokenType(), AccessToken: i.Token, ExpiresIn: reply.Seconds(i.Rec.ExpiresAt.Sub(now)), Scope: strings.Join(i.Rec.Scope, " "),
 	}
 	if i.Rec.Subject != "" {
 		t.ProfileID = s.tokens.ProfileID(c, i.Rec.Subject)

@@ -115,7 +115,7 @@ func (s *Grants) introspectRefresh(ctx context.Context, text string) (*token.Int
 			Active: true, Scope: ch.standing.Client.StillAllowed(ch.rec.Scope), ClientID: ch.rec.ClientID, Subject: ch.grant.Subject,
 			TokenType: token.TypeRefresh, IssuedAt: ch.rec.CreatedAt, ExpiresAt: ch.rec.ExpiresAt, AuthTime: ch.grant.AuthTime,
 			Audience: ch.grant.Resources, Level: ch.grant.Level, AMR: ch.grant.AMR, SessionID: ch.grant.SessionID, Person: &person,
-			Provider: ch.grant.Provider, Sector: ch.standing.Client.Sector(), App: ch.standing.Client.App,
+			Provider: ch.grant.Provider, Confirmation: ch.grant.Confirmation, Sector: ch.standing.Client.Sector(), App: ch.standing.Client.App,
 		}
 		out.Permissions, err = s.deps.Subjects.Permissions(tx, person.Partition, person.Groups)
 		return err
@@ -140,6 +140,7 @@ func (s *Grants) introspectionBody(i *token.Introspection) *reply.Introspection 
 		Active: true, Scope: strings.Join(i.Scope, " "), ClientID: i.ClientID, TokenType: i.TokenType, Expires: i.ExpiresAt.Unix(),
 		IssuedAt: i.IssuedAt.Unix(), NotBefore: i.IssuedAt.Unix(), Subject: s.tokens.SubjectOf(i), Audience: i.Audience, Issuer: s.issuer,
 		AMR: i.AMR, ACR: token.ACR(i.Level), UsageLimit: i.UsageLimit, UsageCount: i.UsageCount,
+		Confirmation: reply.Confirmation(i.Confirmation),
 	}
 	if !i.AuthTime.IsZero() {
 		b.AuthTime = i.AuthTime.Unix()

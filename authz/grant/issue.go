@@ -37,11 +37,12 @@ func (s *Grants) IssueGrant(ctx context.Context, q *Request, i *Issuance) (*repl
 	}
 	l := q.Client.Lifetimes
 	g.ClientID, g.Epochs, g.CreatedAt, g.ExpiresAt = q.Client.ID, st.Epochs, q.Now, q.Now.Add(l.AccessToken)
+	g.Confirmation = q.heldBy()
 	refreshes := q.Client.HasGrant(client.GrantRefreshToken) && s.clients.UsageLimit(g.Scope) == 0
 	if refreshes {
 		g.ExpiresAt = q.Now.Add(l.RefreshChain)
 	}
-	access, err := s.tokens.DraftGrantAccess(q.Client, id, g, g.Scope, i.Resources, EventAccessIssued, q.From, q.Now)
+	access, err := s.tokens.DraftGrantAccess(q.Client, id, g, g.Scope, i.Resources, q.Proved, EventAccessIssued, q.From, q.Now)
 	if err != nil {
 		return nil, err
 	}

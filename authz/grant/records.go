@@ -33,6 +33,8 @@ type Code struct {
 	GrantID      string       `cbor:"13,keyasint,omitempty"` // what it gave
 
 	Claims token.ClaimsRequest `cbor:"14,keyasint,omitzero"`
+	// Confirmation is what the sender must prove to redeem it.
+	Confirmation token.Confirmation `cbor:"15,keyasint,omitzero"`
 }
 
 // refreshRecord is one refresh token of a rotation chain. It stays after it was spent, so that a reuse is detected.

@@ -30,7 +30,8 @@ const (
 	refreshExpired
 	refreshEnded // its grant, client or person has ended
 	refreshGood
-	refreshSpent // rotated before
+	refreshSpent    // rotated before
+	refreshUnproved // the key that it is bound to was not proved
 )
 
 var errRefreshReused = refusal.New(refusal.RefreshReplayed, "the refresh token was used before")
@@ -39,6 +40,7 @@ var errRefreshReused = refusal.New(refusal.RefreshReplayed, "the refresh token w
 var refreshReasons = map[refreshVerdict]error{
 	refreshUnknown: errors.New("unknown refresh token"), refreshExpired: errors.New("expired refresh token"),
 	refreshEnded: errors.New("grant, client or person has ended"), refreshSpent: errRefreshReused,
+	refreshUnproved: errUnproved,
 }
 
 // chain is a refresh token and the records that it depends on.
@@ -188,6 +190,9 @@ func (s *Grants) judgeRefresh(tx storage.Tx, g *rotation) (chain, outcome, error
 	if ch.verdict != refreshUnknown && ch.rec.ClientID != g.Client.ID {
 		ch.verdict = refreshUnknown // RFC 6749 6: bound to the client it was issued to
 	}
+	if (ch.verdict == refreshGood || ch.verdict == refreshSpent) && !ch.grant.Confirmation.MetBy(g.Proved) {
+		ch.verdict = refreshUnproved // also of a spent one: a thief without the key must not end the grant either
+	}
 	out := outcome{verdict: ch.verdict}
 	if ch.verdict != refreshSpent || g.Now.Sub(ch.rec.SpentAt) >= g.Client.Lifetimes.RefreshGrace {
 		return ch, out, nil
@@ -234,7 +239,7 @@ func (s *Grants) prepareRotation(ctx context.Context, g *rotation, ch *chain) (*
 	if err := s.clients.May(g.Client, registry.Permission{Grant: client.GrantRefreshToken, Scope: scope, Provider: ch.grant.Provider, Resources: resources}); err != nil {
 		return nil, err
 	}
-	if g.access, err = s.tokens.DraftGrantAccess(g.Client, ch.rec.GrantID, &ch.grant, scope, resources, eventAccessRefreshed, g.From, g.Now); err != nil {
+	if g.access, err = s.tokens.DraftGrantAccess(g.Client, ch.rec.GrantID, &ch.grant, scope, resources, g.Proved, eventAccessRefreshed, g.From, g.Now); err != nil {
 		return nil, err
 	}
 	// RFC 6749 6: the new refresh token has the scope of the old one, not the narrower one asked for this access token.

@@ -38,6 +38,7 @@ func (s *Grants) validateBearer(ctx context.Context, q *Request) (*reply.Validat
 	if err != nil {
 		return nil, err
 	}
+	in = in.For(token.Confirmation{}) // the answer cannot say that the token is bound to a key
 	if in.Active {
 		if err := s.providerStands(ctx, in); err != nil {
 			return nil, err // no use

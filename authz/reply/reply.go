@@ -156,6 +156,22 @@ type Introspection struct {
 	Groups      []string `json:"groups,omitempty"`
 	Roles       []string `json:"roles,omitempty"`
 	Permissions []string `json:"permissions,omitempty"`
+
+	Confirmation Confirmation `json:"cnf,omitzero"` // RFC 8705 3.2, RFC 9449 6.2
+}
+
+// Confirmation names what the sender of a token must prove to have. (RFC 7800 3.1)
+type Confirmation struct {
+	JKT string `json:"jkt,omitempty"`
+	X5T string `json:"x5t#S256,omitempty"`
+}
+
+// AppendJSON implements Body.
+func (c Confirmation) AppendJSON(dst []byte) []byte {
+	o := begin(dst)
+	o.textIf("jkt", c.JKT)
+	o.textIf("x5t#S256", c.X5T)
+	return o.end()
 }
 
 // AppendJSON implements Body.
@@ -192,6 +208,10 @@ func (i *Introspection) AppendJSON(dst []byte) []byte {
 	o.listIf("groups", i.Groups)
 	o.listIf("roles", i.Roles)
 	o.listIf("permissions", i.Permissions)
+	if i.Confirmation != (Confirmation{}) {
+		o.name("cnf")
+		o.buf = i.Confirmation.AppendJSON(o.buf)
+	}
 	return o.end()
 }
 

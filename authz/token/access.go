@@ -20,6 +20,7 @@ const CollectMargin = 10 * time.Minute
 const (
 	TypeBearer  = "bearer"        // token server document, "Token response"
 	TypeRefresh = "refresh_token" // RFC 7662 leaves it open
+	typeDPoP    = "DPoP"          // RFC 9449 5: bound to a key
 )
 
 // Draft is an access token on its way into storage.

@@ -22,7 +22,7 @@ type Introspection struct {
 	Scope     []string
 	ClientID  string
 	Subject   string // the person, or the client for its own token
-	TokenType string // bearer or refresh_token
+	TokenType string // bearer, DPoP or refresh_token
 	IssuedAt  time.Time
 	ExpiresAt time.Time
 	AuthTime  time.Time // zero for a client's own token
@@ -45,6 +45,9 @@ type Introspection struct {
 
 	// AppPassword is the id of an app password, which works at the sites of Audience alone. Empty: another token.
 	AppPassword string
+
+	// Confirmation is what the sender must prove. For checks it.
+	Confirmation Confirmation
 }
 
 // At tells whether the token can be used at a site, named by its origin.
@@ -160,10 +163,10 @@ func (l *Ledger) inspect(tx storage.Tx, key string, now time.Time, out *Introspe
 	}
 	c := h.client
 	*out = Introspection{
-		Active: true, Scope: c.StillAllowed(rec.Scope), ClientID: rec.ClientID, Subject: rec.Subject, TokenType: TypeBearer,
+		Active: true, Scope: c.StillAllowed(rec.Scope), ClientID: rec.ClientID, Subject: rec.Subject, TokenType: rec.Confirmation.TokenType(),
 		IssuedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt, AuthTime: rec.AuthTime, Audience: rec.Audience, Level: rec.Level,
 		AMR: rec.AMR, SessionID: rec.SessionID, Person: h.person, UsageLimit: rec.UsageLimit, Provider: rec.Provider,
-		Claims: c.AllowedClaims(rec.Claims), Sector: c.Sector(), App: c.App,
+		Claims: c.AllowedClaims(rec.Claims), Sector: c.Sector(), App: c.App, Confirmation: rec.Confirmation,
 	}
 	if out.Subject == "" {
 		out.Subject = rec.ClientID // the sub of a client-credentials token is the client (docs/decisions.md#introspection)
@@ -247,7 +250,7 @@ func (a *answer) weigh() int { return a.in.Weigh() }
 
 // Weigh estimates the bytes that an Introspection takes in memory.
 func (i *Introspection) Weigh() int {
-	n := 512 + len(i.ClientID) + len(i.Subject) + len(i.SessionID)
+	n := 512 + len(i.ClientID) + len(i.Subject) + len(i.SessionID) + len(i.Confirmation.JKT) + len(i.Confirmation.X5T)
 	for _, list := range [...][]string{i.Scope, i.Audience, i.AMR, i.Claims} {
 		n += textsWeigh(list)
 	}

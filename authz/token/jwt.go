@@ -28,6 +28,8 @@ type accessClaims struct {
 	AMR        []string `json:"amr,omitempty"`
 	CID        string   `json:"cid"`
 	UsageLimit int      `json:"usl,omitempty"`
+
+	Confirmation Confirmation `json:"cnf,omitzero"`
 }
 
 // signAccess returns an access token as a JWT, and the key of its record. The
@@ -41,6 +43,7 @@ func (l *Ledger) signAccess(c *client.Client, rec *Access) (token, key string, e
 	claims := accessClaims{
 		Issuer: l.issuer, Expires: rec.ExpiresAt.Unix(), Audience: rec.Audience, Subject: l.SubjectFor(c, rec.Subject), ClientID: c.ID,
 		IssuedAt: rec.CreatedAt.Unix(), ID: id, Scope: strings.Join(rec.Scope, " "), ACR: ACR(rec.Level), CID: c.ID, UsageLimit: rec.UsageLimit,
+		Confirmation: rec.Confirmation,
 	}
 	if len(claims.Audience) == 0 {
 		claims.Audience = []string{l.issuer} // RFC 9068 3: a default resource indicator

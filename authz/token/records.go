@@ -74,6 +74,8 @@ type Grant struct {
 	Nonce     string    `cbor:"8,keyasint,omitempty"`
 
 	Claims ClaimsRequest `cbor:"9,keyasint,omitzero"`
+	// Confirmation is what its refresh tokens are bound to. Those of clients with credentials are bound to these.
+	Confirmation Confirmation `cbor:"10,keyasint,omitzero"`
 }
 
 // heldList is the grants that a client has of a person, the oldest first.
@@ -114,7 +116,8 @@ type Access struct {
 	// Claims are those that the userinfo endpoint gives in addition to those of the scopes.
 	Claims []string `cbor:"15,keyasint,omitempty"`
 	// References are those of the sign-in.
-	References []string `cbor:"16,keyasint,omitempty"`
+	References   []string     `cbor:"16,keyasint,omitempty"`
+	Confirmation Confirmation `cbor:"17,keyasint,omitzero"`
 }
 
 // useRecord counts the uses of an access token with a usage limit. It is made with the token. If it is missing, the

@@ -64,6 +64,7 @@ const (
 	CodeReplayed        Reason = "code_replayed"
 	RefreshReplayed     Reason = "refresh_token_replayed"
 	ProofKey            Reason = "proof_key_wrong"
+	KeyUnproved         Reason = "key_unproved"
 	ScopeNotAllowed     Reason = "scope_not_allowed"
 	ResourceNotAllowed  Reason = "resource_not_allowed"
 	ConsentDenied       Reason = "consent_denied"
@@ -146,6 +147,7 @@ var meanings = map[Reason]meaning{
 	CodeReplayed:        {"the code was used a second time, so its tokens were revoked", "Redeem a code once. If the application does, the code was stolen."},
 	RefreshReplayed:     {"the refresh token was used a second time, so the grant was revoked", "Store the newest refresh token. If the application does, an older one was stolen."},
 	ProofKey:            {"redirect_uri or code_verifier is not that of the sign-in", "Send both exactly as when the sign-in began."},
+	KeyUnproved:         {"the token or code is bound to a key or certificate, and the request does not prove that its sender has it", "Let the client send the proof of the key that it asked for the token with. If it does, the token was stolen."},
 	ScopeNotAllowed:     {"the client is not allowed the scope, or it is unknown", "Allow the scope to the client, or ask for less."},
 	ResourceNotAllowed:  {"the resource is unknown or not allowed to the client", "Name the resource at the client."},
 	ConsentDenied:       {"the person did not allow the application what it asked for", "Start again and allow it."},
