@@ -332,7 +332,7 @@ func TestPrivateKeyJWTValidate(t *testing.T) {
 		"keys for a secret": {func(c *client.Client) {
 			c.AuthMethod = "basic"
 			c.Secrets = []secret.String{secret.New(authztest.Secret("x"))}
-		}, "set that, or remove jwks"},
+		}, "set one of them, or remove jwks"},
 		"a weak key":    {func(c *client.Client) { c.JWKS = set(weak.Public()) }, "want 1 to"},
 		"a private key": {func(c *client.Client) { c.JWKS = set(weak) }, "want 1 to"},
 		"a shared key":  {func(c *client.Client) { c.JWKS = set([]byte("0123456789abcdef0123456789abcdef")) }, "want 1 to"},

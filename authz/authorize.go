@@ -33,9 +33,11 @@ type authorizeRequest struct {
 // the redirect URI.
 var authorizeChecks = []func(*Server, context.Context, *authorizeRequest) error{
 	(*Server).checkClient,       // RFC 6749 4.1.2.1: only the person learns of an unknown client
+	(*Server).readObject,        // RFC 9101 6.3: of a signed request nothing else counts
 	(*Server).checkRedirectURI,  // RFC 6749 3.1.2.3, RFC 9700 2.1: the same string as registered
 	(*Server).checkState,        // RFC 6749 4.1.1: echoed exactly or not at all
 	(*Server).checkPushed,       // RFC 9126 4, 5, 6
+	(*Server).checkSigned,       // RFC 9101 10.5
 	(*Server).checkRepeats,      // RFC 6749 3.1: no parameter more than once
 	(*Server).checkObjects,      // OpenID Connect Core 3.1.2.6: request_not_supported and its kin
 	(*Server).checkResponseType, // RFC 6749 3.1.1, 4.1.2.1
@@ -105,9 +107,11 @@ func (s *Server) checkAuthorize(ctx context.Context, a *authorizeRequest) error 
 // beingPushed marks a request that is checked while it is pushed.
 const beingPushed = "being pushed"
 
-// checkPush checks a request that a client pushes.
-func (s *Server) checkPush(ctx context.Context, f oauth.Form) error {
-	return s.checkAuthorize(ctx, &authorizeRequest{form: f, now: s.now(), pushed: beingPushed})
+// checkPush checks a request that a client pushes, and returns its parameters.
+func (s *Server) checkPush(ctx context.Context, f oauth.Form) (oauth.Form, error) {
+	a := &authorizeRequest{form: f, now: s.now(), pushed: beingPushed}
+	err := s.checkAuthorize(ctx, a)
+	return a.form, err
 }
 
 // headOnly answers a HEAD request that would lead on. (RFC 9110 9.3.2)

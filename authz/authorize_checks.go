@@ -59,6 +59,21 @@ func (s *Server) checkClient(ctx context.Context, a *authorizeRequest) error {
 	return nil
 }
 
+// readObject puts the parameters of a signed request in place of those that the browser brings. A client without keys
+// signs nothing: checkObjects refuses it where the client can be told.
+func (s *Server) readObject(ctx context.Context, a *authorizeRequest) error {
+	if _, sent := a.form.Values["request"]; !sent || !a.client.HasKeys() {
+		return nil
+	}
+	f, err := s.objects.Read(ctx, a.client, a.form)
+	if err != nil {
+		return err
+	}
+	a.form, a.rec.Signed = f, true
+	oauth.Learn(ctx, a.client.ID, f.Get("redirect_uri"), f.Get("scope"))
+	return nil
+}
+
 func (s *Server) checkRedirectURI(_ context.Context, a *authorizeRequest) error {
 	if a.form.Repeated("redirect_uri") {
 		return oauth.InvalidRequest(nil, "redirect_uri is repeated")
@@ -104,6 +119,14 @@ func (s *Server) checkPushed(_ context.Context, a *authorizeRequest) error {
 		return oauth.InvalidRequest(nil, "the request must be pushed first")
 	}
 	a.rec.Pushed = a.pushed
+	return nil
+}
+
+// checkSigned refuses a request that is not signed where the client demands it. One that was pushed was checked then.
+func (s *Server) checkSigned(_ context.Context, a *authorizeRequest) error {
+	if a.client.SignedRequestRequired && !a.rec.Signed && (a.pushed == "" || a.pushed == beingPushed) {
+		return oauth.InvalidRequest(nil, "the request must be signed")
+	}
 	return nil
 }
 

@@ -53,6 +53,8 @@ type requestRecord struct {
 	Document string `cbor:"27,keyasint,omitempty"`
 	// Pushed is what par.Spend finishes. Empty: it was not pushed.
 	Pushed string `cbor:"28,keyasint,omitempty"`
+	// Signed says that the client has signed it.
+	Signed bool `cbor:"34,keyasint,omitempty"`
 }
 
 // postedLogoutRecord is a sign-out with what its hint said.

@@ -114,7 +114,7 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request, f oauth.Form) er
 		return err
 	}
 	p, err := s.loadRequest(r, f.Get("flow"))
-	if errors.Is(err, errExpired) && p != nil && p.rec.Pushed == "" && f.Has("again") {
+	if errors.Is(err, errExpired) && p != nil && p.rec.isPlain() && f.Has("again") {
 		page.RedirectStatus(w, resumePath+"?"+p.rec.parameters().Encode(), http.StatusFound)
 		return nil
 	}
@@ -123,7 +123,7 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request, f oauth.Form) er
 		return nil
 	}
 	switch {
-	case f.Has("again") && p.rec.Pushed == "":
+	case f.Has("again") && p.rec.isPlain():
 		page.RedirectStatus(w, resumePath+"?"+p.rec.parameters().Encode(), http.StatusFound)
 		return nil
 	case f.Has("cancel"):
@@ -137,7 +137,7 @@ func (s *Server) refuseRequest(w http.ResponseWriter, r *http.Request, p *pendin
 	switch {
 	case errors.Is(err, errExpired):
 		again := ""
-		if p != nil && p.rec.Pushed == "" { // one that was pushed cannot be sent in an address
+		if p != nil && p.rec.isPlain() {
 			again = resumePath + "?flow=" + url.QueryEscape(p.id) + "&again=true"
 		}
 		s.failPage(w, r, oauth.InvalidRequest(err, "the request has expired"), "error.expired", again)
@@ -147,6 +147,9 @@ func (s *Server) refuseRequest(w http.ResponseWriter, r *http.Request, p *pendin
 		s.failPage(w, r, err, "error.client", "")
 	}
 }
+
+// isPlain tells whether the request can be sent again in an address: one that was pushed or signed cannot.
+func (q *requestRecord) isPlain() bool { return q.Pushed == "" && !q.Signed }
 
 // parameters writes the request as the client sent it, for "Start again". The content of a signed hint is left out.
 func (q *requestRecord) parameters() url.Values {

@@ -22,6 +22,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/device"
 	"github.com/gatehouse-id/gatehouse/authz/grant"
+	"github.com/gatehouse-id/gatehouse/authz/jar"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/authz/metadoc"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
@@ -153,6 +154,7 @@ type Server struct {
 	grants       *grant.Grants
 	devices      *device.Service
 	pushed       *par.Requests
+	objects      *jar.Objects
 }
 
 // New returns a server for one configuration. Several can share one store, such as during a reload.
@@ -222,6 +224,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 		Record: func(r *http.Request, err error) { s.record(r, oauth.AsError(err)) }, Random: deps.Random,
 	})
 	s.pushed = par.New(par.Deps{Store: deps.Store, Clients: s.clients, Check: s.checkPush, Admit: deps.Admit, Now: deps.Now, Random: deps.Random})
+	s.objects = jar.New(cfg.Issuer, s.clients, deps.Now)
 	s.mux = s.routes()
 	return s, nil
 }

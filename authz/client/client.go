@@ -24,7 +24,7 @@ type Client struct {
 	SecretHashes []string `json:"secret_hashes,omitempty"`
 	// AuthMethod is post (default: in the form or as Basic credentials), basic (not in the form) or private_key_jwt.
 	AuthMethod             string              `json:"auth_method,omitempty"`
-	JWKS                   *jose.JSONWebKeySet `json:"jwks,omitempty"`     // public keys of private_key_jwt
+	JWKS                   *jose.JSONWebKeySet `json:"jwks,omitempty"`     // its public keys
 	JWKSURI                string              `json:"jwks_uri,omitempty"` // or where they are
 	RedirectURIs           []string            `json:"redirect_uris,omitempty"`
 	PostLogoutRedirectURIs []string            `json:"post_logout_redirect_uris,omitempty"`
@@ -40,7 +40,11 @@ type Client struct {
 	Consent       string   `json:"consent,omitempty"`        // on (default: remembered), off, always
 	PKCERequired  bool     `json:"pkce_required,omitempty"`
 	PARRequired   bool     `json:"par_required,omitempty"` // its authorization requests are pushed (RFC 9126)
-	IDTokenAlg    string   `json:"id_token_alg,omitempty"` // RS256 (default), ES256, EdDSA
+	// SignedRequestRequired says that its authorization requests are signed (RFC 9101).
+	SignedRequestRequired bool `json:"require_signed_request_object,omitempty"`
+	// RequestAlg is the only algorithm that they are signed with. Default: any of AssertionAlgorithms
+	RequestAlg string `json:"request_object_signing_alg,omitempty"`
+	IDTokenAlg string `json:"id_token_alg,omitempty"` // RS256 (default), ES256, EdDSA
 	// AccessTokenAlg signs its access tokens that are JWTs, if it names no algorithm. The registry knows it.
 	// (docs/decisions.md#jwt-signatures)
 	AccessTokenAlg string `json:"-"`

@@ -80,18 +80,44 @@ func canSign(key *jose.JSONWebKey) bool {
 	return false
 }
 
-// checkKeys judges the keys of a client that authenticates by them.
-func (c *Client) checkKeys(p *Problems) {
+// HasKeys tells whether the keys of the client are known.
+func (c *Client) HasKeys() bool { return c.JWKS != nil || c.JWKSURI != "" }
+
+// RequestAlgorithms are the algorithms that it can sign authorization requests with.
+func (c *Client) RequestAlgorithms() []jose.SignatureAlgorithm {
+	if c.RequestAlg != "" {
+		return []jose.SignatureAlgorithm{jose.SignatureAlgorithm(c.RequestAlg)}
+	}
+	return AssertionAlgorithms
+}
+
+// keyOption is the first option of the client that needs keys. Empty: none does.
+func (c *Client) keyOption() string {
 	switch {
-	case c.AuthMethod != MethodPrivateKey:
-		if c.JWKS != nil || c.JWKSURI != "" {
-			p.Addf("jwks: it is for auth_method private_key_jwt: set that, or remove jwks")
+	case c.AuthMethod == MethodPrivateKey:
+		return "auth_method " + MethodPrivateKey
+	case c.SignedRequestRequired:
+		return "request_object"
+	case c.RequestAlg != "":
+		return "request_object_alg"
+	}
+	return ""
+}
+
+// checkKeys judges the keys of a client.
+func (c *Client) checkKeys(p *Problems) {
+	p.oneOf("request_object_alg", c.RequestAlg, "RS256", "PS256", "ES256", "EdDSA")
+	need := c.keyOption()
+	switch {
+	case need == "":
+		if c.HasKeys() {
+			p.Addf("jwks: it is for auth_method private_key_jwt and request_object: set one of them, or remove jwks")
 		}
 		return
-	case len(c.Secrets)+len(c.SecretHashes) > 0:
+	case c.AuthMethod == MethodPrivateKey && len(c.Secrets)+len(c.SecretHashes) > 0:
 		p.Addf("secret: a client with auth_method private_key_jwt has keys instead: remove either")
 	case (c.JWKS != nil) == (c.JWKSURI != ""):
-		p.Addf("jwks is missing: auth_method private_key_jwt needs a file or a URL with the client's public keys")
+		p.Addf("jwks is missing: %s needs a file or a URL with the client's public keys", need)
 	case c.JWKSURI != "":
 		if err := validateRedirectURI(c.JWKSURI); err != nil {
 			p.Addf("jwks: %q: %w", c.JWKSURI, err)

@@ -44,6 +44,13 @@ func InvalidRequest(cause error, description string) error {
 	return &Error{Status: http.StatusBadRequest, Code: "invalid_request", Description: description, Cause: cause}
 }
 
+// InvalidRequestObject refuses a request that the client has signed. (RFC 9101 7)
+func InvalidRequestObject(cause error, why string) error {
+	return &Error{
+		Status: http.StatusBadRequest, Code: "invalid_request_object", Description: "the signed request is not valid: " + why, Cause: errors.Join(errRequestObject, cause),
+	}
+}
+
 // InvalidGrant is an invalid code, refresh token or password. (RFC 6749 5.2)
 func InvalidGrant(cause error, description string) error {
 	return &Error{Status: http.StatusBadRequest, Code: "invalid_grant", Description: description, Cause: cause}

@@ -17,6 +17,7 @@ var (
 	ErrRedirectURI    = refusal.New(refusal.RedirectURI, "the redirect URI is not one of the client's")
 	ErrDenied         = refusal.New(refusal.ConsentDenied, "the person did not allow it")
 	ErrGivenUp        = refusal.New(refusal.ConsentDenied, "the person gave up")
+	errRequestObject  = refusal.New(refusal.RequestObject, "the signed request is not valid")
 	ErrForm           = refusal.New(refusal.FormRefused, "the form is not its own page's")
 )
 

@@ -41,8 +41,9 @@ var (
 type Deps struct {
 	Store   storage.Store
 	Clients *registry.Registry
-	// Check returns what is wrong with the parameters of an authorization request.
-	Check  func(ctx context.Context, f oauth.Form) error
+	// Check returns the parameters of an authorization request, read from its request object if it has one, or what is
+	// wrong with them.
+	Check  func(ctx context.Context, f oauth.Form) (oauth.Form, error)
 	Admit  func(*http.Request) bool // whether a stranger may store one more request
 	Now    func() time.Time
 	Random io.Reader
@@ -85,7 +86,8 @@ func (p *Requests) Handle(w http.ResponseWriter, r *http.Request) error {
 		delete(params, name)
 	}
 	params["client_id"] = []string{c.ID}
-	if err := p.deps.Check(r.Context(), oauth.Form{Values: params}); err != nil {
+	checked, err := p.deps.Check(r.Context(), oauth.Form{Values: params})
+	if err != nil {
 		return asAnswer(err)
 	}
 	if !p.deps.Admit(r) {
@@ -95,7 +97,7 @@ func (p *Requests) Handle(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return oauth.ServerError(err)
 	}
-	if err := p.store(r.Context(), secret.Hash(id), &record{ClientID: c.ID, Params: params}, c.Public); err != nil {
+	if err := p.store(r.Context(), secret.Hash(id), &record{ClientID: c.ID, Params: checked.Values}, c.Public); err != nil {
 		return err
 	}
 	reply.Write(w, http.StatusCreated, answer{RequestURI: Prefix + id, ExpiresIn: reply.Seconds(lifetime)})

@@ -80,9 +80,12 @@ func (r *Registry) authenticateByKey(ctx context.Context, p identification) (*cl
 	case c.AuthMethod != client.MethodPrivateKey:
 		return nil, oauth.InvalidClient(errMethod)
 	}
-	payload, err := r.verifyAssertion(ctx, c, p.secret)
+	payload, err := r.Signed(ctx, c, p.secret, client.AssertionAlgorithms, "JWT", "client-authentication+jwt")
+	if e := new(oauth.Error); errors.As(err, &e) {
+		return nil, err // the keys cannot be fetched
+	}
 	if err != nil {
-		return nil, err
+		return nil, oauth.InvalidClient(fmt.Errorf("%w: %w", errAssertion, err))
 	}
 	now := r.now()
 	claims, expires, err := r.checkAssertion(c, payload, now)
@@ -101,15 +104,20 @@ func (r *Registry) authenticateByKey(ctx context.Context, p identification) (*cl
 	return c, nil
 }
 
-// verifyAssertion returns the payload that one of the client's keys has signed.
-func (r *Registry) verifyAssertion(ctx context.Context, c *client.Client, raw string) ([]byte, error) {
-	parsed, err := jose.ParseSignedCompact(raw, client.AssertionAlgorithms)
+// Signed returns what one of the keys of a client has signed with one of the algorithms. A type in the header must be
+// one of types: what was signed for another purpose is refused (RFC 8725 3.11). Keys that the header brings or points
+// to do not count.
+func (r *Registry) Signed(ctx context.Context, c *client.Client, raw string, algorithms []jose.SignatureAlgorithm, types ...string) ([]byte, error) {
+	parsed, err := jose.ParseSignedCompact(raw, algorithms)
 	if err != nil {
-		return nil, oauth.InvalidClient(fmt.Errorf("%w: %w", errAssertion, err))
+		return nil, err
 	}
 	header := parsed.Signatures[0].Header
-	if typ, ok := header.ExtraHeaders[jose.HeaderType].(string); ok && !strings.EqualFold(typ, "JWT") && !strings.EqualFold(typ, "client-authentication+jwt") {
-		return nil, oauth.InvalidClient(fmt.Errorf("%w: another kind of token", errAssertion)) // RFC 8725 3.11
+	if typ, sent := header.ExtraHeaders[jose.HeaderType]; sent {
+		text, _ := typ.(string)
+		if !slices.ContainsFunc(types, func(t string) bool { return strings.EqualFold(t, text) || strings.EqualFold("application/"+t, text) }) {
+			return nil, errors.New("another kind of token")
+		}
 	}
 	keys, err := r.clientKeys(ctx, c, header.KeyID)
 	if err != nil {
@@ -123,7 +131,7 @@ func (r *Registry) verifyAssertion(ctx context.Context, c *client.Client, raw st
 			return payload, nil
 		}
 	}
-	return nil, oauth.InvalidClient(fmt.Errorf("%w: no key of the client has signed it", errAssertion))
+	return nil, errors.New("no key of the client has signed it")
 }
 
 // checkAssertion checks the claims of a verified assertion. (RFC 7523 3)

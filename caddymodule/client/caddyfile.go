@@ -29,6 +29,8 @@ import (
 //		consent                   on|off|always
 //		pkce                      required
 //		par                       required
+//		request_object            required
+//		request_object_alg        RS256|PS256|ES256|EdDSA
 //		password_only
 //		id_token_alg              RS256|ES256|EdDSA
 //		id_token_claims           on|off
@@ -83,6 +85,8 @@ func (c *Client) subdirectives() options.Subdirectives {
 		"consent":                   options.Value(&c.Consent, checkConsent),
 		"pkce":                      ReadRequired("pkce", &c.PKCERequired),
 		"par":                       ReadRequired("par", &c.PARRequired),
+		"request_object":            ReadRequired("request_object", &c.SignedRequestRequired),
+		"request_object_alg":        options.Value(&c.RequestAlg, checkRequestAlg),
 		"password_only":             options.Flag(&c.PasswordOnly),
 		"id_token_alg":              options.Value(&c.IDTokenAlg, checkAlg),
 		"id_token_claims":           c.readIDTokenClaims,

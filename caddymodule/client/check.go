@@ -12,6 +12,7 @@ var (
 	checkGrant       = options.OneOf("authorization_code", "refresh_token", "client_credentials", "id_token", "implicit", "password", "validate_bearer", "device_code")
 	checkAuthMethod  = options.OneOf("basic", "post", "private_key_jwt")
 	checkConsent     = options.OneOf("on", "off", "always")
+	checkRequestAlg  = options.OneOf("RS256", "PS256", "ES256", "EdDSA")
 	checkAlg         = options.OneOf("RS256", "ES256", "EdDSA")
 	checkTokenFormat = options.OneOf("opaque", "jwt")
 	checkSubjectType = options.OneOf("public", "pairwise")

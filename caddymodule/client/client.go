@@ -23,8 +23,8 @@ type Client struct {
 	// How the client authenticates: post (its secret in the form, or as Basic credentials), basic (not in the form), or
 	// private_key_jwt, which needs jwks and no secret. Default: post.
 	AuthMethod string `json:"auth_method,omitempty"`
-	// A file or a URL with the public keys (JSON Web Key Set) of private_key_jwt. A file is read when the configuration
-	// is loaded, a URL when it is needed. Default: none.
+	// A file or a URL with its public keys (JSON Web Key Set), for private_key_jwt and signed requests. A file is read
+	// when the configuration is loaded, a URL when it is needed. Default: none.
 	JWKS string `json:"jwks,omitempty"`
 	// Where the browser may be sent after authorization; compared exactly. Default: none.
 	RedirectURIs []string `json:"redirect_uris,omitempty"`
@@ -53,6 +53,10 @@ type Client struct {
 	PKCERequired bool `json:"pkce_required,omitempty"`
 	// Whether it must push its authorization requests (RFC 9126). Default: false.
 	PARRequired bool `json:"par_required,omitempty"`
+	// Whether it must sign its authorization requests (RFC 9101) by a key of jwks. Default: false.
+	SignedRequestRequired bool `json:"require_signed_request_object,omitempty"`
+	// The only algorithm that it signs them with: RS256, PS256, ES256 or EdDSA. Default: any of these.
+	RequestAlg string `json:"request_object_signing_alg,omitempty"`
 	// Whether the grant password signs people in who have set up a second factor, without it. Default: false.
 	PasswordOnly bool `json:"password_only,omitempty"`
 	// The signature of its ID tokens: RS256, ES256 or EdDSA. Default: RS256.

@@ -102,7 +102,7 @@ var catalogue = []section{
 		{97, "`nonce`, short and of four thousand bytes", "echoed exactly, or refused"},
 		{98, "`max_age` of 0, 1, -1, huge, not a number", "asked again, `auth_time` correct; invalid values `invalid_request`"},
 		{99, "`prompt=login` with a live session; `none login`; twice", "the password is asked; `invalid_request`"},
-		{101, "a request object by value", "`request_not_supported`"},
+		{101, "a request object of a client without keys", "`request_not_supported`"},
 		{102, "a request object by reference to an inner address", "`request_uri_not_supported`, nothing is fetched"},
 		{103, "private parts and weak entries in JWKS and discovery", "public members only, each `kid` once, no `none`, the issuer exactly"},
 		{104, "user info for a token in the query, a revoked one, one without `openid`, two at once", "401, 401, 403, 400"},
@@ -308,5 +308,11 @@ var catalogue = []section{
 		{381, "answers about a token that lie: not JSON, huge, redirected, of another status, without `active`", "the token is refused, with 503"},
 		{382, "a token that the other server calls active, but that is expired, of another issuer, bound to a key, no access token", "401"},
 		{383, "a token revoked while the question about it is under way", "refused to later requests"},
+	}},
+	{"Signed requests and answers", []attackCase{
+		{431, "a request object signed by `none`, by the public key as a secret, by another key or algorithm, or changed", "400 `invalid_request_object`, on a page or to the client that pushed it; no redirect"},
+		{432, "a request object whose header brings a key or says where it is; a `kid` that is a path, markup, empty", "400; no connection is made"},
+		{433, "a request object for another server or client, too old, of another type; an assertion as one, and one as an assertion", "400; 401"},
+		{434, "a request object twice, beside a reference, of another client than the address says", "400"},
 	}},
 }

@@ -57,6 +57,7 @@ const (
 	ClientSecret        Reason = "client_secret_wrong"
 	ClientAuth          Reason = "client_authentication_failed"
 	RedirectURI         Reason = "redirect_uri_not_registered"
+	RequestObject       Reason = "request_object_invalid"
 	GrantNotAllowed     Reason = "grant_not_allowed"
 	GrantUnsupported    Reason = "grant_unsupported"
 	ResponseUnsupported Reason = "response_type_unsupported"
@@ -140,6 +141,7 @@ var meanings = map[Reason]meaning{
 	ClientSecret:        {"the client's secret is wrong", "Compare the secret in the application with that of the client."},
 	ClientAuth:          {"the client did not authenticate as it is registered", "Compare the method of authentication in the application with that of the client."},
 	RedirectURI:         {"the redirect URI is not registered for the client", "Register it exactly, or correct it in the application."},
+	RequestObject:       {"the signed request of the client is not valid", "The detail says what is wrong: often a key, a clock or the audience. The keys are those of jwks."},
 	GrantNotAllowed:     {"the client is not allowed this grant", "Allow the grant to the client."},
 	GrantUnsupported:    {"the grant type is unknown", "Use one of those in the metadata."},
 	ResponseUnsupported: {"the response type is unknown or not allowed", "Use response_type=code."},

@@ -36,6 +36,7 @@ var mayImport = map[string][]string{
 	"authz/registry":            {"authz/metadoc", "authz/client", "authz/oauth", "storage", "internal"},
 	"authz/consent":             {"authz/client", "storage", "internal"},
 	"authz/device":              {"authz/grant", "authz/consent", "authz/reply", "authz/token", "authz/registry", "authz/client", "authz/oauth", "storage", "internal"},
+	"authz/jar":                 {"authz/client", "authz/oauth", "internal"},
 	"authz/par":                 {"authz/reply", "authz/registry", "authz/client", "authz/oauth", "storage", "internal"},
 	"authz/grant":               {"authz/consent", "authz/reply", "authz/personal", "authz/visit", "authz/token", "authz/registry", "authz/client", "authz/oauth", "storage", "internal"},
 	"authz/visit":               {"authz/token", "authz/registry", "authz/keys", "authz/client", "authz/oauth", "storage", "internal"},

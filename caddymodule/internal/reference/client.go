@@ -46,7 +46,7 @@ scopes openid profile email`,
 			Text: "How the client authenticates. `post`: with its secret in the form, or as Basic credentials. `basic`: not in the form. `private_key_jwt`: with a key of `jwks`, and without a secret.",
 		},
 		{
-			Word: "jwks", Arguments: "<file or url>", Text: "The public keys of `private_key_jwt`, a JSON Web Key Set. A file is read when the configuration is loaded, a URL when it is needed.",
+			Word: "jwks", Arguments: "<file or url>", Text: "The public keys of the client, a JSON Web Key Set, for `private_key_jwt` and signed requests. A file is read when the configuration is loaded, a URL when it is needed.",
 			Example: "auth_method private_key_jwt\njwks https://shop.example.com/jwks.json\nredirect_uris https://shop.example.com/callback\ngrants authorization_code\nscopes openid", Instead: "-",
 		},
 		{
@@ -76,6 +76,14 @@ scopes openid profile email`,
 		{Word: "consent", Arguments: "on|off|always", Default: "`on`", Text: "Whether people are asked before the client gets anything: `on` once for each scope, `always` at every sign-in.", Example: "consent off"},
 		{Word: "pkce", Arguments: "required", Default: "required of public clients only", Text: "A client with a secret must use PKCE, too.", Example: "pkce required"},
 		{Word: "par", Arguments: "required", Default: "not required", Text: "The client must push its authorization requests. See [pushed requests](decisions.md#pushed-requests).", Example: "par required"},
+		{
+			Word: "request_object", Arguments: "required", Default: "not required", Text: "The client must sign its authorization requests by a key of `jwks`. See [signed requests](decisions.md#signed-requests).",
+			Example: "request_object required\njwks https://shop.example.com/jwks.json",
+		},
+		{
+			Word: "request_object_alg", Arguments: "RS256|PS256|ES256|EdDSA", Default: "any of them", Text: "The only signature of its authorization requests. It allows signed requests to a client with a secret.",
+			Example: "request_object_alg ES256\njwks https://shop.example.com/jwks.json",
+		},
 		{
 			Word: "password_only", Default: "refused", Text: "The grant `password` signs in people who have a second factor without asking for it.",
 			Example: "password_only\nsecret {env.SHOP_SECRET}\ngrants password\nscopes profile", Instead: "-",
