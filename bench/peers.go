@@ -95,7 +95,7 @@ func (b *bench) plainCaddy(bin string) (err error) {
 	if path := peer("caddy"); path != "" {
 		bin = path
 	}
-	ports, err := lab.FreePorts(4)
+	ports, err := lab.FreePorts(5)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,14 @@ http://localhost:%[3]d {
 	respond /oauth/forward-auth 200
 	respond "a short answer of about the size of an introspection, to be fair to both of them: 0123456789 0123456789 0123456789"
 }
-`, ports[0], ports[1], ports[2], ports[3], b.echo)
+http://localhost:%[6]d {
+	request_header Remote-User demo@example.com
+	request_header Remote-Name "Demo Person"
+	request_header Remote-Email demo@example.com
+	request_header Remote-Groups staff
+	reverse_proxy %[5]s
+}
+`, ports[0], ports[1], ports[2], ports[4], b.echo, ports[3])
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return err
 	}

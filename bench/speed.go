@@ -50,6 +50,7 @@ const (
 	rowCookie        = "protect, session cookie"
 	rowJWT           = "protect, JWT access token"
 	rowProxy         = "plain Caddy, reverse_proxy"
+	rowNames         = "plain Caddy, reverse_proxy, a person's headers set"
 	rowForward       = "plain Caddy, forward_auth to a trivial service"
 	rowRespond       = "plain Caddy, respond"
 	rowIntrospect    = "introspection, client token"
@@ -66,6 +67,7 @@ func (b *bench) speed() error {
 		{rowCookie, b.wiki()},
 		{rowJWT, b.api("jwt")},
 		{rowProxy, b.plain(0)},
+		{rowNames, b.plain(3)},
 		{rowForward, b.plain(1)},
 		{rowRespond, b.plain(2)},
 		{rowIntrospect, b.introspect("client", 16)},
@@ -90,6 +92,9 @@ func (b *bench) speed() error {
 	b.atLeast("protect / the same site without: person's token", f[rowPerson].rate/f[rowOpen].rate, 0.95)
 	b.atLeast("protect / the same site without: session cookie", f[rowCookie].rate/f[rowOpen].rate, 0.95)
 	b.atLeast("protect / the same site without: JWT access token", f[rowJWT].rate/f[rowOpen].rate, 0.95)
+	// What the three above can reach at most: Caddy itself, setting the same headers without asking who it is.
+	b.atLeast("plain Caddy with a person's headers set / without", f[rowNames].rate/f[rowProxy].rate, 0.95)
+	b.atMost("protect, person's token / plain Caddy with a person's headers set, processor", f[rowPerson].cpu/f[rowNames].cpu, 1)
 	b.atLeast("protect / plain Caddy's reverse_proxy", f[rowClient].rate/f[rowProxy].rate, 1)
 	b.atLeast("protect / plain Caddy's forward_auth", f[rowClient].rate/f[rowForward].rate, 1.9)
 	if proxy != nil {

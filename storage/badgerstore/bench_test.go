@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -24,12 +25,23 @@ func openBench(b *testing.B) *badgerstore.Lasting {
 	return s
 }
 
+// processor is what this process has used of the processors.
+func processor(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
 // writers runs b.N writes in n goroutines.
 func writers(b *testing.B, n int, write func(i int64) error) {
 	b.Helper()
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	took := make([]time.Duration, b.N)
+	used := processor(b)
 	b.ResetTimer()
 	for range n {
 		wg.Go(func() {
@@ -50,6 +62,7 @@ func writers(b *testing.B, n int, write func(i int64) error) {
 	wg.Wait()
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "writes/s")
+	b.ReportMetric(float64((processor(b)-used).Microseconds())/float64(b.N), "processor-µs")
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "µs-p99")
 }
