@@ -9,10 +9,11 @@ import (
 	"sync/atomic"
 )
 
-// Tracker is a Store that can tell later whether what a View has read is still as it was.
-// (docs/adr/0006-answers-in-memory.md)
+// Tracker is a Store that can tell later whether what a View has read is still as it was, or at least wake somebody
+// soon after it has changed. (docs/adr/0006-answers-in-memory.md)
 type Tracker interface {
-	// Track is View, and returns what fn has rested on. It is nil on an error.
+	// Track is View, and returns what fn has rested on. It is nil on an error. In a Store that other processes write to
+	// it never holds, and can be watched at times.
 	Track(ctx context.Context, fn func(Tx) error) (*Reading, error)
 }
 
@@ -38,7 +39,7 @@ const everywhere = spot(math.MaxUint64)
 // Holds tells whether a View that begins now would read the same. It turns false before the first commit that changes
 // that can be read, and when the store fails or closes, and never turns true again. It can be false too early.
 func (r *Reading) Holds() bool {
-	if r == nil || r.loose || r.marks.void.Load() {
+	if r == nil || r.loose || r.marks.shared || r.marks.void.Load() {
 		return false
 	}
 	for _, s := range r.on {
@@ -73,6 +74,9 @@ type Marks struct {
 	keys uint64          // how many of them are those of keys: a power of two
 	void atomic.Bool
 
+	shared  bool          // other processes write too: see NewSharedMarks
+	hearing atomic.Uint64 // from when on all that is written is told. 0: it is not told
+
 	watches
 }
 
@@ -87,12 +91,20 @@ func NewMarks(keys int) *Marks {
 // Wrote notes that a commit writes a key. The engine calls it before the commit can be read, for one commit after the
 // other in their order.
 func (m *Marks) Wrote(key string, seq uint64) {
-	m.wrote(spotOfKey(maphash.String(m.seed, key)), seq)
+	m.wrote(spotOfKey(m.hash(key)), seq)
 	m.wrote(everywhere, seq)
 	at := strings.IndexByte(key, '/') + 1
 	for end := at; end > 0; end = nextPart(key, end) {
-		m.wrote(spotOfBeginning(maphash.String(m.seed, key[:end])), seq)
+		m.wrote(spotOfBeginning(m.hash(key[:end])), seq)
 	}
+}
+
+// hash returns the hash of a key, which differs between processes if they do not share the marks.
+func (m *Marks) hash(key string) uint64 {
+	if m.shared {
+		return sharedHash(key)
+	}
+	return maphash.String(m.seed, key)
 }
 
 func (m *Marks) wrote(s spot, seq uint64) {
@@ -146,14 +158,14 @@ func (w *Watched) Reading() *Reading {
 
 // Get implements Tx.
 func (w *Watched) Get(key []byte) ([]byte, error) {
-	w.note(spotOfKey(maphash.Bytes(w.reading.marks.seed, key)))
+	w.noteKey(key)
 	return w.Tx.Get(key)
 }
 
 // GetMany implements Tx.
 func (w *Watched) GetMany(keys ...[]byte) ([][]byte, error) {
 	for _, key := range keys {
-		w.note(spotOfKey(maphash.Bytes(w.reading.marks.seed, key)))
+		w.noteKey(key)
 	}
 	return w.Tx.GetMany(keys...)
 }
@@ -162,10 +174,18 @@ func (w *Watched) GetMany(keys ...[]byte) ([][]byte, error) {
 func (w *Watched) Scan(r Range) iter.Seq2[Record, error] {
 	on, prefix := everywhere, string(r.Prefix)
 	for end := strings.IndexByte(prefix, '/') + 1; end > 0; end = nextPart(prefix, end) {
-		on = spotOfBeginning(maphash.String(w.reading.marks.seed, prefix[:end]))
+		on = spotOfBeginning(w.reading.marks.hash(prefix[:end]))
 	}
 	w.note(on)
 	return w.Tx.Scan(r)
+}
+
+func (w *Watched) noteKey(key []byte) {
+	if m := w.reading.marks; m.shared {
+		w.note(spotOfKey(sharedHash(string(key))))
+	} else {
+		w.note(spotOfKey(maphash.Bytes(m.seed, key)))
+	}
 }
 
 func (w *Watched) note(mark spot) {

@@ -28,8 +28,9 @@ type post struct {
 }
 
 // Watch wakes w after each commit that changes what the View has read, once a View can read the change, and when the
-// store fails or closes. It does so too for a commit that came between the View and this call. It can wake without
-// need. nil: what the View has read cannot be watched. Call Stop when done.
+// store fails or closes, or is not told any more what other processes write. It does so too for a commit that came
+// between the View and this call. It can wake without need. nil: what the View has read cannot be watched. Call Stop
+// when done.
 func (r *Reading) Watch(w Waker) *Watch {
 	if r == nil || r.loose {
 		return nil
@@ -37,6 +38,12 @@ func (r *Reading) Watch(w Waker) *Watch {
 	m := r.marks
 	watch := &Watch{marks: m, waker: w, seq: r.seq, on: make([]post, len(r.on))}
 	m.enlist(watch, r.on)
+	if m.shared {
+		if since := m.hearing.Load(); since == 0 || r.seq < since { // after it is enlisted: see Deafen
+			watch.Stop()
+			return nil
+		}
+	}
 	// The writer sets a mark and then asks whether there are watches; we are one and then look at the marks. So one of us
 	// sees the other.
 	newest := uint64(0)
@@ -79,6 +86,7 @@ type watches struct {
 
 		changes []change
 		waking  bool // a goroutine is at it
+		all     bool // something has come, and nobody knows where
 		ended   bool // all have been told that the store answers no more
 	}
 }
@@ -184,7 +192,7 @@ func (m *Marks) wake() {
 
 // isNews tells whether there is somebody to wake, with the lock of news held.
 func (m *Marks) isNews() bool {
-	if m.void.Load() && !m.news.ended {
+	if m.news.all || m.void.Load() && !m.news.ended {
 		return true
 	}
 	visible := m.visible.Load()
@@ -207,8 +215,8 @@ func (m *Marks) wakeAll() {
 			m.news.Unlock()
 			return
 		}
-		all := m.void.Load() && !m.news.ended
-		m.news.ended = m.void.Load()
+		all := m.news.all || m.void.Load() && !m.news.ended
+		m.news.all, m.news.ended = false, m.void.Load()
 		visible := m.visible.Load()
 		now, later = now[:0], nil
 		for _, c := range m.news.changes {

@@ -29,6 +29,9 @@ type Storage struct {
 	// by commas; the one that takes writes is used. A placeholder such as {env.DATABASE_URL} keeps the password out of
 	// the configuration.
 	URL string `json:"url,omitempty"`
+	// The URL of the same database without the pooler that the URL leads to, on which this server hears what others
+	// write. Default: the URL.
+	DirectURL string `json:"direct_url,omitempty"`
 	// The schema of the tables. Default: the first of the user's search path.
 	Schema string `json:"schema,omitempty"`
 	// The name that the database was made with. A database of another name is refused. Default: gatehouse.
@@ -53,6 +56,7 @@ const name = "storage postgres"
 // UnmarshalCaddyfile reads
 //
 //	storage postgres <url> {
+//		direct_url <url>
 //		schema     <name>
 //		cluster    <name>
 //		pool       <number>
@@ -71,7 +75,8 @@ func (s *Storage) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return err
 	}
 	return options.ReadBlock(d, name, &reference.Postgres, options.Subdirectives{
-		"schema": options.Value(&s.Schema, checkName), "cluster": options.Value(&s.Cluster, checkName),
+		"direct_url": options.Value(&s.DirectURL, checkURL),
+		"schema":     options.Value(&s.Schema, checkName), "cluster": options.Value(&s.Cluster, checkName),
 		"pool": options.Value(&s.Pool, checkPool), "durability": options.Value(&s.Durability, checkDurability),
 	})
 }
@@ -113,7 +118,7 @@ func (s *Storage) Provision(caddy.Context) error {
 	r := options.NewResolver(caddy.NewReplacer())
 	s.opt = pgstore.Options{
 		URL: r.Plain("url", s.URL, checkURL), Schema: r.Plain("schema", s.Schema, checkName), Cluster: r.Plain("cluster", s.Cluster, checkName),
-		Durability: r.Plain("durability", s.Durability, checkDurability),
+		Durability: r.Plain("durability", s.Durability, checkDurability), DirectURL: r.Plain("direct_url", s.DirectURL, checkURL),
 	}
 	if v, ok := r.Text("pool", s.Pool, checkPool); ok {
 		s.opt.Pool, _ = strconv.Atoi(v)
@@ -140,7 +145,7 @@ var seed = maphash.MakeSeed()
 
 // Options are the options besides the place. A URL with another password has another mark.
 func (s *Storage) Options() string {
-	return fmt.Sprintf("pool %d, durability %q, cluster %q, url %x", s.opt.Pool, s.opt.Durability, s.opt.Cluster, maphash.String(seed, s.opt.URL))
+	return fmt.Sprintf("pool %d, durability %q, cluster %q, url %x, direct_url %x", s.opt.Pool, s.opt.Durability, s.opt.Cluster, maphash.String(seed, s.opt.URL), maphash.String(seed, s.opt.DirectURL))
 }
 
 // Open opens the store. The caller closes it.

@@ -25,8 +25,8 @@ func KeyOf(kind byte, text string) Key { return Key{kind, sha256.Sum256([]byte(t
 // shards is how many locks there are.
 const shards = 8
 
-// askAgain is how soon what is open is asked about again in a store that cannot tell what has changed, such as one that
-// other nodes write to: a second after a revocation it has ended.
+// askAgain is how soon what is open is asked about again while the store does not tell what has changed, such as one
+// that other nodes write to unheard: a second after a revocation it has ended.
 const askAgain = 900 * time.Millisecond
 
 // perEntry is what an entry takes besides its answer, in bytes: key, map, ring, and the reading.
@@ -106,12 +106,12 @@ func (c *Cache[A]) Look(ctx context.Context, k Key, now time.Time, ask func(stor
 		return answer, watch.Basis{Again: askAgain}, err
 	}
 	reading, err := c.tracker.Track(ctx, view)
-	if err == nil && until.After(now) && reading.Holds() {
+	if err == nil && until.After(now) && reading.Holds() { // never, where other processes write
 		c.keep(&entry[A]{key: k, answer: answer, until: until, reading: reading}, now)
 	} else {
 		c.drop(k)
 	}
-	return answer, watch.Basis{Until: until, Reading: reading}, err
+	return answer, watch.Basis{Until: until, Reading: reading, Again: askAgain}, err
 }
 
 // Keep keeps an answer that rests on nothing in the store.

@@ -35,11 +35,12 @@ const factsText = "SELECT version(), current_setting('server_version_num'), curr
 // refusal is why a database is refused.
 func refusal(format string, args ...any) error { return &fault{nil, fmt.Sprintf(format, args...)} }
 
-// prepare looks at the server and the tables, and makes them where there are none. It refuses before it writes.
-func (s *Store) prepare(ctx context.Context) error {
+// prepare looks at the server and the tables, and makes them where there are none. It refuses before it writes. It
+// returns the channel on which the nodes tell each other what they write; empty: the server has none.
+func (s *Store) prepare(ctx context.Context) (channel string, err error) {
 	c, err := s.pool.connect(ctx)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer c.close()
 	facts, err := factsOf(c)
@@ -47,22 +48,48 @@ func (s *Store) prepare(ctx context.Context) error {
 		facts, err = factsOf(c)
 	}
 	if err != nil {
-		return err
+		return "", err
 	}
 	if err := facts.judge(); err != nil {
-		return err
+		return "", err
 	}
 	s.tellOf(facts)
 	s.sql.begins(facts.postgres, s.opt.Durability)
 	for try := 1; ; try++ {
 		err := s.settle(c)
+		if err == nil && facts.postgres {
+			channel, err = s.channelOf(c)
+		}
 		if !errors.Is(err, errAgain) || try == maxTries {
-			return err
+			return channel, err
 		}
 		if err := s.pause(ctx, try); err != nil {
-			return err
+			return "", err
 		}
 	}
+}
+
+// channelOf returns a name that all have in common who use our table, and nobody else of the database.
+func (s *Store) channelOf(c *session) (string, error) {
+	r, err := c.run(statement{sql: "SELECT $1::regclass::oid::text", types: []uint32{typeText}, params: [][]byte{[]byte(s.sql.table)}})
+	if err != nil {
+		return "", s.refusedTo("find its table", err)
+	}
+	channel := "gatehouse_" + string(r[0].Rows[0][0])
+	c.warned.Store(false)
+	_, err = c.run(statement{sql: "BEGIN"}, s.sql.notify(channel, nil), statement{sql: "ROLLBACK"})
+	if err != nil && !c.rollBack() {
+		return "", s.failed(c, err)
+	}
+	if err != nil || c.warned.Load() { // some servers take it and say that they do nothing
+		reason := errNoNotify
+		if err != nil {
+			reason = fmt.Errorf("%w (%w)", reason, safe(err))
+		}
+		s.log.Warn(notToldEver, zap.NamedError("reason", reason))
+		return "", nil
+	}
+	return channel, nil
 }
 
 // settle makes the tables, or finds them in order. It is errAgain when another node is at it too.

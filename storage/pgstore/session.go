@@ -25,6 +25,7 @@ const (
 	typeTime   = 1184
 	typeTimes  = 1185 // timestamptz[]
 	typeText   = 25
+	typeTexts  = 1009 // text[]
 	nullLength = 0xffffffff
 )
 

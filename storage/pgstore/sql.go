@@ -11,8 +11,8 @@ import (
 type texts struct {
 	table, meta string
 
-	getText, putText, deleteText, sweepText string
-	beginView, beginUpdate                  []statement
+	getText, putText, deleteText, sweepText, notifyText string
+	beginView, beginUpdate                              []statement
 }
 
 // newTexts returns the statements for the tables of a schema; empty: the first of the search path.
@@ -29,6 +29,7 @@ func newTexts(schema string) *texts {
 		"ON CONFLICT (k) DO UPDATE SET v = excluded.v, x = excluded.x, c = excluded.c"
 	q.deleteText = "DELETE FROM " + q.table + " WHERE k = ANY($1)"
 	q.sweepText = "DELETE FROM " + q.table + " WHERE k IN (SELECT k FROM " + q.table + " WHERE x < "
+	q.notifyText = "SELECT pg_notify($1, p) FROM unnest($2) AS p"
 	q.beginView = []statement{{sql: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"}}
 	return q
 }

@@ -25,6 +25,8 @@ import (
 type Options struct {
 	// URL says where the database is: postgres://user:password@host:5432/database?sslmode=verify-full
 	URL string
+	// DirectURL leads to the same database without a pooler between. Default: URL.
+	DirectURL string
 	// Schema holds the tables. Default: the first of the search path.
 	Schema string
 	// Cluster is the name that the nodes have in common. A database of another name is refused. Default: gatehouse.
@@ -68,6 +70,9 @@ type Store struct {
 	stopSweeps context.CancelFunc
 	sweeps     sync.WaitGroup
 	stats      counters
+
+	marks *storage.Marks
+	ears  *ears // nil: the server tells nothing
 }
 
 var (
@@ -101,10 +106,20 @@ func open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opt: o, log: o.Log, pool: newPool(config, o.Pool), sql: newTexts(o.Schema)}
-	if err := s.prepare(ctx); err != nil {
+	direct := config
+	if o.DirectURL != "" {
+		if direct, err = parseURL(o.DirectURL); err != nil {
+			return nil, fmt.Errorf("direct_url: %w", err)
+		}
+	}
+	s := &Store{opt: o, log: o.Log, pool: newPool(config, o.Pool), sql: newTexts(o.Schema), marks: storage.NewSharedMarks(marksKept)}
+	channel, err := s.prepare(ctx)
+	if err != nil {
 		s.pool.close()
 		return nil, err
+	}
+	if channel != "" {
+		s.listen(direct, channel)
 	}
 	s.writer = newWriter(s)
 	go s.writer.loop()
@@ -132,6 +147,7 @@ func (s *Store) leave() { s.views.Done() }
 // Close implements storage.Store. It waits for views and updates under way.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
+		s.ears.close()
 		s.stopSweeps()
 		s.sweeps.Wait()
 		s.mu.Lock()
@@ -141,6 +157,7 @@ func (s *Store) Close() error {
 		s.views.Wait()
 		s.leaving.Wait()
 		s.pool.close()
+		s.marks.Void()
 	})
 	return nil
 }

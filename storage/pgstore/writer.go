@@ -108,6 +108,7 @@ type writer struct {
 	stopped chan struct{} // closed once every request is answered
 
 	session *session // of the writer alone; nil: not connected
+	mute    bool     // the next try tells the nodes nothing
 }
 
 func newWriter(s *Store) *writer {
@@ -309,12 +310,20 @@ func (w *writer) commit(base *transaction, all *engine.Overlay) error {
 		base.session, list = c, append(list, base.begin...)
 	}
 	entries := slices.SortedFunc(all.All(), func(a, b *engine.Entry) int { return strings.Compare(a.Key, b.Key) })
-	list = append(append(list, w.store.sql.write(entries)...), statement{sql: "COMMIT"})
+	list = append(list, w.store.sql.write(entries)...)
+	if w.store.ears != nil && len(entries) > 0 && !w.mute {
+		list = append(list, w.store.notice(entries))
+	}
+	w.mute = false
+	list = append(list, statement{sql: "COMMIT"})
 	c := base.session
 	c.warned.Store(false)
 	closed := c.conn.IsClosed() // otherwise something may have been sent: pgconn.SafeToRetry is no help with a batch
 	results, err := c.run(list...)
 	switch {
+	case sqlState(err) == "54000": // so much was told that is not heard yet. No beat is heard either, so nobody relies on it
+		w.mute = true
+		err = errAgain
 	case err != nil && (refused(err) || len(entries) == 0 || closed):
 		err = w.store.failed(c, err)
 	case err != nil:

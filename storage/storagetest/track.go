@@ -31,6 +31,14 @@ func (s *suite) tracks(t *testing.T) {
 		"all":    func(tx storage.Tx) error { return scanAll(tx, storage.Range{}) },
 		"inside": func(tx storage.Tx) error { return scanAll(tx, storage.Range{Prefix: []byte("t/p\x00\x01x")}) },
 	}
+	if _, shared := store.(storage.Shared); shared {
+		for name, read := range reads {
+			if track(t, tracker, read).Holds() {
+				t.Errorf("%s: the reading holds though others can write unheard", name)
+			}
+		}
+		return
+	}
 	for _, tc := range []struct {
 		write string
 		ends  []string

@@ -72,6 +72,10 @@ var Postgres = Block{
 		"The URL is of the form `postgres://USER:PASSWORD@HOST:5432/DATABASE?sslmode=verify-full&sslrootcert=FILE`; several hosts are separated by commas, and the one that takes writes is used. " +
 		"`encryption_key` is required with this storage. [postgres.md](postgres.md) says what the database must be like.",
 	Options: []Option{
+		{
+			Word: "direct_url", Arguments: "<url>", Default: "the URL", Example: "direct_url {env.DATABASE_DIRECT_URL}",
+			Text: "The URL of the same database without the pooler, such as PgBouncer, that the URL leads to. On it the server hears what the other nodes write, which a pooler does not pass on.",
+		},
 		{Word: "schema", Arguments: "<name>", Default: "the first of the user's search path", Example: "schema gatehouse", Text: "The schema of the tables. It is made if it is missing."},
 		{Word: "cluster", Arguments: "<name>", Default: "`gatehouse`", Example: "cluster production", Text: "The name that is written into the database at its first start. A database of another name is refused, so that a wrong URL does no harm."},
 		{Word: "pool", Arguments: "<number>", Default: "`16`", Example: "pool 32", Text: "How many connections read at the same time. One more writes."},

@@ -32,6 +32,7 @@ type Proxy struct {
 
 	mu     sync.Mutex // guards all below
 	decide func(conn int, sql string) Fate
+	silent bool // notifications are lost
 	conns  map[net.Conn]bool
 	closed bool
 	made   int // connections so far
@@ -69,6 +70,19 @@ func (p *Proxy) Decide(fn func(conn int, sql string) Fate) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.decide = fn
+}
+
+// Silence loses notifications of the server from now on, or no longer.
+func (p *Proxy) Silence(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.silent = on
+}
+
+func (p *Proxy) loses(kind byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return kind == 'A' && p.silent
 }
 
 func (p *Proxy) fate(conn int, sql string) Fate {
@@ -231,6 +245,9 @@ func (r *relay) answers() {
 			r.proxy.Rows(&row)
 			raw, _ := row.Encode(nil)
 			body = raw[5:]
+		}
+		if r.proxy.loses(kind) {
+			continue
 		}
 		if !send(r.client, kind, body) {
 			return
