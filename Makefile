@@ -8,13 +8,16 @@ LINT        := $(CURDIR)/.bin/golangci-lint
 
 export GATEHOUSE_BIN := $(CURDIR)/bin/gatehouse
 
-.PHONY: help run build test check conformance bench faults golden install
+.PHONY: help run cluster build test check conformance bench faults golden install
 
 help: ## Lists the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
 
 run: build ## Serves Caddyfile.example on localhost and prints what to look at
 	@./scripts/run.sh
+
+cluster: build ## Serves Caddyfile.example by two nodes behind HAProxy on one PostgreSQL, and prints what to kill
+	@./scripts/cluster.sh
 
 build: ## Builds bin/gatehouse, a Caddy with the plugins in xcaddy.json, and its bill of materials
 	@go run ./internal/build -pgo internal/build/gatehouse.pgo -o bin/gatehouse -sbom bin/gatehouse.cdx.json
