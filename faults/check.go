@@ -11,7 +11,7 @@ import (
 // look introspects a token and compares the answer with the ledger. A missing answer proves nothing.
 func (r *Run) look(ctx context.Context, t *token, when string) (told bool) {
 	r.Reads.Add(1)
-	a := r.Server.Introspect(ctx, t.text)
+	a := r.server().Introspect(ctx, t.text)
 	active, told := a.Active()
 	if !told {
 		r.Unanswered.Add(1)
@@ -49,7 +49,7 @@ func (r *Run) Check(ctx context.Context, when string, all bool) {
 	})
 	var tokens []*token
 	for _, w := range r.workers {
-		from := max(0, len(w.tokens)-400)
+		from := max(0, len(w.tokens)-r.Recent)
 		for i, t := range w.tokens {
 			if all || i >= from || w.rand.IntN(20) == 0 {
 				tokens = append(tokens, t)
@@ -81,7 +81,7 @@ func (r *Run) gate(ctx context.Context, tokens []*token, when string) {
 			continue
 		}
 		n++
-		if a := r.Server.Call(ctx, t.text, lab.MustNotArrive, "1"); a.Status != http.StatusUnauthorized {
+		if a := r.server().Call(ctx, t.text, lab.MustNotArrive, "1"); a.Status != http.StatusUnauthorized {
 			r.violation("%s: protect answered %d to an ended token", when, a.Status)
 		}
 	}
@@ -95,8 +95,8 @@ func (r *Run) settle(ctx context.Context, w *worker, g *grant, when string) {
 	if !g.rotating || g.fate != living {
 		return
 	}
-	first := r.Server.Refresh(ctx, g.client, g.refresh)
-	second := r.Server.Refresh(ctx, g.client, g.refresh)
+	first := r.server().Refresh(ctx, g.client, g.refresh)
+	second := r.server().Refresh(ctx, g.client, g.refresh)
 	next := first.Text("refresh_token")
 	if first.Status != http.StatusOK || next == "" {
 		r.Lost.Add(1)
@@ -124,7 +124,7 @@ func (r *Run) replay(ctx context.Context, w *worker, when string) []*code {
 			continue
 		}
 		for range 2 {
-			a := r.Server.Redeem(ctx, c.client, c.text, c.verifier)
+			a := r.server().Redeem(ctx, c.client, c.text, c.verifier)
 			switch a.Outcome() {
 			case lab.OK:
 				c.successes++

@@ -46,6 +46,14 @@ var faults = []fault{
 	{"F20", "mail server down", false, mailDown},
 	{"F21", "breach service down", false, breachDown},
 	{"F40", "malformed input, broken handlers", false, malformed},
+	{"N", "two nodes, each harm a few times", false, nodesInShort},
+	{"N1", "two nodes, one killed", true, nodesOf(kill)},
+	{"N2", "two nodes, PostgreSQL killed", true, nodesOf(lose)},
+	{"N3", "two nodes, standby promoted", true, nodesOf(promotion)},
+	{"N4", "two nodes, network cut", true, nodesOf(cut)},
+	{"N5", "two nodes, one paused", true, nodesOf(pause)},
+	{"N6", "two nodes, control without syncs", false, nodesControl},
+	{"N7", "two nodes, races", false, nodeRaces},
 	{"T", "times tell nothing", true, timing},
 	{"TP", "times tell nothing of people", true, timingOfPeople},
 }
@@ -150,7 +158,13 @@ func start(t *testing.T, c lab.Config, n int) setup {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := OpenLedger(filepath.Join(c.Dir, "ledger.jsonl"))
+	return setup{Run: load(t, s, echo, n), first: first}
+}
+
+// load prepares n workers for a server that runs, as start says.
+func load(t *testing.T, s *lab.Server, echo *lab.Echo, n int) *Run {
+	t.Helper()
+	l, err := OpenLedger(filepath.Join(s.Dir, "ledger.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,14 +181,16 @@ func start(t *testing.T, c lab.Config, n int) setup {
 		for _, v := range r.Violations() {
 			t.Error(v)
 		}
-		if p := s.Panics(); len(p) > 0 {
-			t.Errorf("the log contains %d panics; the first:\n%s", len(p), p[0])
-		}
-		if t.Failed() {
-			t.Logf("end of the log:\n%s", s.LogTail(25))
+		for _, n := range r.Nodes {
+			if p := n.Panics(); len(p) > 0 {
+				t.Errorf("the log contains %d panics; the first:\n%s", len(p), p[0])
+			}
+			if t.Failed() {
+				t.Logf("end of the log at %s:\n%s", n.Address, n.LogTail(25))
+			}
 		}
 	})
-	return setup{Run: r, first: first}
+	return r
 }
 
 func (s setup) restart(t *testing.T) time.Duration {

@@ -24,6 +24,9 @@ type Ledger struct {
 	next atomic.Int64
 	seen []string // the first failures, in words
 
+	// Judge is told of each request without the answer that was wanted. nil: nobody is.
+	Judge func(op string, a lab.Answer)
+
 	Acked, Refused, Unknown atomic.Int64 // outcomes of all operations
 }
 
@@ -78,6 +81,9 @@ func (l *Ledger) Do(op, client, object string, send func() lab.Answer) (lab.Answ
 
 // fail keeps the first failures as text, for tests that expect none.
 func (l *Ledger) fail(op string, a lab.Answer) {
+	if l.Judge != nil {
+		l.Judge(op, a)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.seen) < 8 {

@@ -166,7 +166,7 @@ func reloadsUnderLoad(t *testing.T, rep *report) {
 	if v.turned.Load() > 0 {
 		t.Errorf("a signed-in browser was turned away %d of %d times", v.turned.Load(), v.pages.Load())
 	}
-	if _, _, a := s.workers[0].browser.Code(t.Context(), lab.WebClient(0)); a.Err != nil {
+	if _, _, a := s.workers[0].browsers[0].Code(t.Context(), lab.WebClient(0)); a.Err != nil {
 		t.Errorf("the person is signed out at the issuer: %v", a.Err)
 	}
 	s.Check(t.Context(), "after reloads", true)

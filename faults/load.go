@@ -59,24 +59,32 @@ type code struct {
 
 // worker owns the objects that it makes: nothing else changes them, so its expectations are exact.
 type worker struct {
-	run     *Run
-	browser *lab.Browser
-	rand    *rand.Rand
-	client  string
-	tokens  []*token
-	grants  []*grant
-	codes   []*code
+	run      *Run
+	browsers []*lab.Browser // one for each node, with the same cookies
+	rand     *rand.Rand
+	client   string
+	tokens   []*token
+	grants   []*grant
+	codes    []*code
 }
 
 // Run is a load over many starts of one server, and the knowledge about that server.
 type Run struct {
 	Server *lab.Server
+	Nodes  []*lab.Server // those that the load is sent to. Default: Server alone
 	Echo   *lab.Echo
 	Ledger *Ledger
+
+	// Also is further work of the load, for one step in eight. nil: there is none.
+	Also func(ctx context.Context, w *worker)
+	// Recent is how many of the last tokens of a worker each check looks at. Default: 400.
+	Recent int
 
 	seed    uint64
 	workers []*worker
 	stop    atomic.Bool
+	turn    atomic.Uint64
+	avoided sync.Map // of nodes: whether they are left out
 	wg      sync.WaitGroup
 
 	mu         sync.Mutex // guards violations
@@ -110,7 +118,7 @@ func (r *Run) Violations() []string {
 
 // NewRun prepares n workers. The server must run: the person signs in once for all of them.
 func NewRun(ctx context.Context, s *lab.Server, e *lab.Echo, l *Ledger, n int, seed uint64) (*Run, error) {
-	r := &Run{Server: s, Echo: e, Ledger: l, seed: seed}
+	r := &Run{Server: s, Nodes: []*lab.Server{s}, Recent: 400, Echo: e, Ledger: l, seed: seed}
 	b := s.NewBrowser()
 	first, verifier, err := b.SignIn(ctx, lab.WebClient(0))
 	if err != nil {
@@ -121,12 +129,45 @@ func NewRun(ctx context.Context, s *lab.Server, e *lab.Echo, l *Ledger, n int, s
 	}
 	for i := range n {
 		w := &worker{run: r, client: lab.WebClient(i), rand: rand.New(rand.NewPCG(seed, uint64(i)))} //nolint:gosec // a load that can be repeated
-		w.browser = &lab.Browser{Server: s, HTTP: lab.NewHTTP()}
-		w.browser.HTTP.Jar = b.HTTP.Jar // one browser, many tabs
+		w.browsers = []*lab.Browser{b.At(s)}                                                         // one browser, many tabs
 		r.workers = append(r.workers, w)
 	}
 	return r, nil
 }
+
+// Spread sends the load to several nodes of one installation.
+func (r *Run) Spread(nodes ...*lab.Server) {
+	r.Nodes = nodes
+	for _, w := range r.workers {
+		one := w.browsers[0]
+		w.browsers = nil
+		for _, n := range nodes {
+			w.browsers = append(w.browsers, one.At(n))
+		}
+	}
+}
+
+// Avoid has the load leave out a node, or no more.
+func (r *Run) Avoid(n *lab.Server, out bool) { r.avoided.Store(n, out) }
+
+// server returns the node for the next request.
+func (r *Run) server() *lab.Server { return r.Nodes[r.pick()] }
+
+func (r *Run) pick() int {
+	for range r.Nodes {
+		i := int(r.turn.Add(1) % uint64(len(r.Nodes))) //nolint:gosec // a few
+		if out, _ := r.avoided.Load(r.Nodes[i]); out != true {
+			return i
+		}
+	}
+	return 0
+}
+
+// server returns a node for the next request. Several goroutines of a worker can call it.
+func (w *worker) server() *lab.Server { return w.run.server() }
+
+// surf returns the browser at a node.
+func (w *worker) surf() *lab.Browser { return w.browsers[w.run.pick()] }
 
 // Begin starts the workers. They stop at Halt.
 func (r *Run) Begin(ctx context.Context) {
@@ -147,13 +188,19 @@ func (r *Run) Halt() { r.stop.Store(true) }
 func (r *Run) Wait() error {
 	r.wg.Wait()
 	for _, w := range r.workers {
-		w.browser.Forget()
+		for _, b := range w.browsers {
+			b.Forget()
+		}
 	}
 	return r.Ledger.Sync()
 }
 
 // step does one operation of the mix.
 func (w *worker) step(ctx context.Context) {
+	if w.run.Also != nil && w.rand.IntN(8) == 0 {
+		w.run.Also(ctx, w)
+		return
+	}
 	switch n := w.rand.IntN(100); {
 	case n < 35:
 		w.issue(ctx)
@@ -173,7 +220,7 @@ func (w *worker) step(ctx context.Context) {
 }
 
 func (w *worker) issue(ctx context.Context) {
-	a, out := w.run.Ledger.Do("issue", lab.MachineID, "", func() lab.Answer { return w.run.Server.Issue(ctx) })
+	a, out := w.run.Ledger.Do("issue", lab.MachineID, "", func() lab.Answer { return w.server().Issue(ctx) })
 	switch {
 	case out == lab.Refused:
 		w.run.violation("client_credentials refused: %d %s", a.Status, a.Body)
@@ -186,7 +233,7 @@ func (w *worker) issue(ctx context.Context) {
 func (w *worker) newCode(ctx context.Context) *code {
 	c := &code{client: w.client}
 	a, out := w.run.Ledger.Do("authorize", w.client, "", func() (a lab.Answer) {
-		c.text, c.verifier, a = w.browser.Code(ctx, w.client)
+		c.text, c.verifier, a = w.surf().Code(ctx, w.client)
 		return a
 	})
 	if out == lab.OK && c.text != "" {
@@ -209,7 +256,7 @@ func (w *worker) newGrant(ctx context.Context) {
 	}
 	w.codes = append(w.codes, c)
 	a, out := w.run.Ledger.Do("redeem", w.client, c.text, func() lab.Answer {
-		return w.run.Server.Redeem(ctx, c.client, c.text, c.verifier)
+		return w.server().Redeem(ctx, c.client, c.text, c.verifier)
 	})
 	c.outcome = out
 	switch out {
@@ -262,7 +309,7 @@ func (w *worker) race(ctx context.Context) {
 	for range n {
 		wg.Go(func() {
 			_, out := w.run.Ledger.Do("redeem-race", w.client, c.text, func() lab.Answer {
-				return w.run.Server.Redeem(ctx, c.client, c.text, c.verifier)
+				return w.server().Redeem(ctx, c.client, c.text, c.verifier)
 			})
 			switch out {
 			case lab.OK:
@@ -307,7 +354,7 @@ func (w *worker) refresh(ctx context.Context) {
 		return
 	}
 	a, out := w.run.Ledger.Do("refresh", g.client, g.refresh, func() lab.Answer {
-		return w.run.Server.Refresh(ctx, g.client, g.refresh)
+		return w.server().Refresh(ctx, g.client, g.refresh)
 	})
 	switch out {
 	case lab.OK:
@@ -328,7 +375,7 @@ func (w *worker) endGrant(ctx context.Context) {
 		return
 	}
 	_, out := w.run.Ledger.Do("revoke-grant", g.client, g.refresh, func() lab.Answer {
-		return w.run.Server.Revoke(ctx, g.client, g.refresh)
+		return w.server().Revoke(ctx, g.client, g.refresh)
 	})
 	g.fate = after(out, g.fate)
 }
@@ -359,7 +406,7 @@ func (w *worker) revoke(ctx context.Context) {
 		return
 	}
 	_, out := w.run.Ledger.Do("revoke", t.client, t.text, func() lab.Answer {
-		return w.run.Server.Revoke(ctx, t.client, t.text)
+		return w.server().Revoke(ctx, t.client, t.text)
 	})
 	t.fate = after(out, t.fate)
 }
@@ -381,7 +428,7 @@ func (w *worker) call(ctx context.Context) {
 	if want == ended {
 		mark = []string{lab.MustNotArrive, "1"}
 	}
-	a := w.run.Server.Call(ctx, t.text, mark...)
+	a := w.server().Call(ctx, t.text, mark...)
 	w.run.Reads.Add(1)
 	switch {
 	case a.Outcome() == lab.Unknown:

@@ -152,4 +152,3 @@ func nodeRaces(t *testing.T, rep *report) {
 	rep.add("%d races for %s, %d with a number of winners other than one, %d without an answer, %d a second", c.Raced.Load(), names, c.Doubles.Load(), failed.Load(),
 		int(float64(c.Raced.Load())/time.Since(begin).Seconds()))
 }
-

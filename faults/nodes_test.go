@@ -35,10 +35,12 @@ type nodes struct {
 	mu      sync.Mutex // guards what follows
 	atFront []failure  // requests through HAProxy without the answer that was wanted
 	back    []time.Duration
+	latest  time.Duration // after a node was gone: the last request through HAProxy that failed
+	failed  int           // requests through HAProxy that failed then
 }
 
 type failure struct {
-	at   time.Time
+	at   time.Time // when the request was sent
 	text string
 }
 
@@ -140,7 +142,7 @@ func (c *nodes) judge(op string, a lab.Answer) {
 	text := fmt.Sprintf("%s at %s: %d %.80q %v after %d ms", op, a.From, a.Status, a.Body, a.Err, a.Took.Milliseconds())
 	if a.From == c.front.Address {
 		c.mu.Lock()
-		c.atFront = append(c.atFront, failure{time.Now(), text})
+		c.atFront = append(c.atFront, failure{time.Now().Add(-a.Took), text})
 		c.mu.Unlock()
 	}
 	if c.broken.Load() { // judged by what HAProxy makes of it
@@ -240,7 +242,7 @@ func (c *nodes) writes(t *testing.T, list ...*lab.Server) time.Duration {
 	return d
 }
 
-// lastAtFront returns how long after an event the last request through HAProxy failed, and how many did.
+// lastAtFront returns how long after an event the last request through HAProxy was sent that failed, and how many did.
 func (c *nodes) lastAtFront(begin time.Time) (last time.Duration, n int, text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -252,18 +254,14 @@ func (c *nodes) lastAtFront(begin time.Time) (last time.Duration, n int, text st
 	return last, len(c.atFront), text
 }
 
-func rounds(short int) int {
-	if testing.Short() {
-		return short
-	}
-	return cmp.Or(*more, 50)
-}
-
 // report writes the figures.
-func (c *nodes) report(t *testing.T, rep *report, what string, n int) {
+func (c *nodes) report(t *testing.T, rep *report) {
 	t.Helper()
 	setup{Run: c.Run}.figures(rep)
-	rep.add("%d %s, 503 with Retry-After %d, no answer %d", n, what, c.refused.Load(), c.cutOff.Load())
+	rep.add("503 with Retry-After %d, without an answer of a node that is gone %d", c.refused.Load(), c.cutOff.Load())
+	if c.failed > 0 {
+		rep.add("through HAProxy %d failed then, the last sent after %d ms", c.failed, c.latest.Milliseconds())
+	}
 	if len(c.back) > 0 {
 		rep.add("writes again after p50 %d ms, max %d ms", median(c.back).Milliseconds(), slices.Max(c.back).Milliseconds())
 		if m := slices.Max(c.back); m > 10*time.Second {
@@ -272,137 +270,137 @@ func (c *nodes) report(t *testing.T, rep *report, what string, n int) {
 	}
 }
 
-// nodeKilled is N1: the other node serves, and HAProxy soon sends everything there.
-func nodeKilled(t *testing.T, rep *report) {
-	c := startNodes(t, false, "", "")
-	n := rounds(1)
-	var latest time.Duration
-	failed := 0
-	for i := range n {
-		c.round(t, "after kill -9 of a node", i == n-1, func() {
-			c.broken.Store(true)
-			victim := c.list[i%2]
-			begin := time.Now()
-			c.Avoid(victim, true)
-			victim.Kill()
-			c.For(t.Context(), noticed+time.Second)
-			last, n, text := c.lastAtFront(begin)
-			latest, failed = max(latest, last), failed+n
-			if last > noticed {
-				t.Errorf("%v after a node was killed a request through HAProxy failed: %s", last, text)
-			}
-			if _, err := victim.StartReady(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			c.Avoid(victim, false)
-		})
-	}
-	c.report(t, rep, "kills", n)
-	rep.add("through HAProxy %d failed, the last %d ms after the kill", failed, latest.Milliseconds())
+// harm is what a round does to the nodes, and the name of it in the figures.
+type harm struct {
+	name  string
+	rows  string // of what is done
+	short int    // rounds of it in the short round
+	do    func(c *nodes, t *testing.T, i int)
 }
 
-// postgresKilled is N2: the database is killed and started at once.
-func postgresKilled(t *testing.T, rep *report) {
-	c := startNodes(t, false, "", "")
-	n := rounds(2)
-	for i := range n {
-		c.round(t, "after kill -9 of PostgreSQL", i == n-1, func() {
-			c.db.Kill()
-			if err := c.db.Start(); err != nil {
-				t.Fatal(err)
-			}
-			c.writes(t, c.list...)
-		})
+var (
+	kill      = harm{"after kill -9 of a node", "kills of a node", 1, (*nodes).killNode}
+	lose      = harm{"after kill -9 of PostgreSQL", "kills of PostgreSQL", 2, (*nodes).killPostgres}
+	promotion = harm{"after a promotion", "promotions", 1, (*nodes).promote}
+	cut       = harm{"after a network cut", "cuts", 2, (*nodes).cut}
+	pause     = harm{"after a pause", "pauses", 1, (*nodes).pause}
+)
+
+// nodesOf is N1 to N5: many rounds of one kind of harm.
+func nodesOf(h harm) func(*testing.T, *report) {
+	return func(t *testing.T, rep *report) {
+		c := startNodes(t, h.name == promotion.name, "", "")
+		n := cmp.Or(*more, 50)
+		for i := range n {
+			c.round(t, h.name, i == n-1, func() { h.do(c, t, i) })
+		}
+		rep.add("%d %s", n, h.rows)
+		c.report(t, rep)
 	}
-	c.report(t, rep, "kills", n)
 }
 
-// standbyPromoted is N3: the database is lost, and its standby takes over.
-func standbyPromoted(t *testing.T, rep *report) {
+// nodesInShort is N: some rounds of each kind of harm.
+func nodesInShort(t *testing.T, rep *report) {
 	c := startNodes(t, true, "", "")
-	n := rounds(1)
-	for i := range n {
-		c.round(t, "after a promotion", i == n-1, func() {
-			c.db.Kill()
-			c.db, c.other = c.other, c.db
-			if err := c.db.Promote(); err != nil {
-				t.Fatal(err)
-			}
-			if err := c.db.SyncWith(false); err != nil {
-				t.Fatal(err)
-			}
-			c.writes(t, c.list...)
-		})
-		if i == n-1 {
-			break
+	for _, h := range []harm{kill, lose, cut, pause, promotion} {
+		for i := range h.short {
+			c.round(t, h.name, h.name == promotion.name, func() { h.do(c, t, i) })
 		}
-		if err := c.other.Follow(c.db); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.db.SyncWith(true); err != nil {
-			t.Fatal(err)
-		}
+		rep.add("%d %s", h.short, h.rows)
 	}
-	c.report(t, rep, "promotions", n)
+	c.report(t, rep)
 }
 
-// networkCut is N4: a node cannot reach the database, because connections are reset or because nothing passes.
-func networkCut(t *testing.T, rep *report) {
-	c := startNodes(t, false, "", "")
-	n := rounds(2)
-	for i := range n {
-		c.round(t, "after a network cut", i == n-1, func() {
-			for _, net := range c.nets[i/2%2] {
-				if i%2 == 0 {
-					net.Cut()
-				} else {
-					net.Stall()
-				}
-			}
-			long := 1500 * time.Millisecond
-			if i%10 == 9 {
-				long = 15 * time.Second // more than a request waits
-			}
-			c.For(t.Context(), between(c.rand, long/5, long))
-			for _, net := range c.nets[i/2%2] {
-				net.Mend()
-			}
-			c.writes(t, c.list...)
-		})
+// killNode kills a node: the other one serves, and HAProxy soon sends everything there.
+func (c *nodes) killNode(t *testing.T, i int) {
+	victim := c.list[i%2]
+	c.broken.Store(true)
+	begin := time.Now()
+	c.Avoid(victim, true)
+	victim.Kill()
+	c.For(t.Context(), noticed+time.Second)
+	c.unnoticed(t, "killed", begin)
+	if _, err := victim.StartReady(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	c.report(t, rep, "cuts", n)
+	c.Avoid(victim, false)
 }
 
-// nodePaused is N5: a node stands still for longer than it keeps its roles, and then goes on.
-func nodePaused(t *testing.T, rep *report) {
-	c := startNodes(t, false, "", "")
-	n := rounds(1)
-	var latest time.Duration
-	failed := 0
-	for i := range n {
-		c.round(t, "after a pause", i == n-1, func() {
-			c.broken.Store(true)
-			victim := c.list[i%2]
-			begin := time.Now()
-			if err := victim.Signal(syscall.SIGSTOP); err != nil {
-				t.Fatal(err)
-			}
-			c.Avoid(victim, true)
-			c.For(t.Context(), leased)
-			last, n, text := c.lastAtFront(begin)
-			latest, failed = max(latest, last), failed+n
-			if last > noticed {
-				t.Errorf("%v after a node was paused a request through HAProxy failed: %s", last, text)
-			}
-			if err := victim.Signal(syscall.SIGCONT); err != nil {
-				t.Fatal(err)
-			}
-			c.Avoid(victim, false)
-			c.writes(t, victim)
-		})
+// unnoticed looks at what HAProxy made of a node that is gone.
+func (c *nodes) unnoticed(t *testing.T, how string, begin time.Time) {
+	t.Helper()
+	last, n, text := c.lastAtFront(begin)
+	c.latest, c.failed = max(c.latest, last), c.failed+n
+	if last > noticed {
+		t.Errorf("a request through HAProxy failed that was sent %v after a node was %s: %s", last, how, text)
 	}
-	c.report(t, rep, "pauses", n)
-	rep.add("through HAProxy %d failed, the last %d ms after the pause", failed, latest.Milliseconds())
+}
+
+// killPostgres kills the database and starts it at once.
+func (c *nodes) killPostgres(t *testing.T, _ int) {
+	c.db.Kill()
+	if err := c.db.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c.writes(t, c.list...)
+}
+
+// promote kills the database, and its standby takes over.
+func (c *nodes) promote(t *testing.T, _ int) {
+	if err := c.db.SyncWith(true); err != nil {
+		t.Fatal(err)
+	}
+	c.For(t.Context(), between(c.rand, 100*time.Millisecond, 500*time.Millisecond))
+	c.db.Kill()
+	c.db, c.other = c.other, c.db
+	if err := c.db.Promote(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.db.SyncWith(false); err != nil {
+		t.Fatal(err)
+	}
+	c.writes(t, c.list...)
+	if err := c.other.Follow(c.db); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// cut takes the database from a node, because connections are reset or because nothing passes.
+func (c *nodes) cut(t *testing.T, i int) {
+	for _, net := range c.nets[i/2%2] {
+		if i%2 == 0 {
+			net.Cut()
+		} else {
+			net.Stall()
+		}
+	}
+	long := 1500 * time.Millisecond
+	if i%10 == 9 {
+		long = 15 * time.Second // more than a request waits
+	}
+	c.For(t.Context(), between(c.rand, long/5, long))
+	for _, net := range c.nets[i/2%2] {
+		net.Mend()
+	}
+	c.writes(t, c.list...)
+}
+
+// pause stops a node for longer than it keeps its roles, and lets it go on.
+func (c *nodes) pause(t *testing.T, i int) {
+	victim := c.list[i%2]
+	c.broken.Store(true)
+	begin := time.Now()
+	if err := victim.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	c.Avoid(victim, true)
+	c.For(t.Context(), leased)
+	c.unnoticed(t, "paused", begin)
+	if err := victim.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	c.Avoid(victim, false)
+	c.writes(t, victim)
 }
 
 // nodesControl is N2 with commits that wait for no disk. If it loses nothing, N2 proves nothing.
@@ -432,4 +430,3 @@ func nodesControl(t *testing.T, rep *report) {
 	}
 	rep.add("lost %d of %d acked", c.Lost.Load(), c.Ledger.Acked.Load())
 }
-

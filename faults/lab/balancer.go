@@ -24,7 +24,7 @@ defaults
 	http-error status 502 content-type text/plain string "try again" hdr Retry-After 1
 	http-error status 503 content-type text/plain string "try again" hdr Retry-After 1
 	http-error status 504 content-type text/plain string "try again" hdr Retry-After 1
-	default-server inter 500ms fall 2 rise 2 on-marked-down shutdown-sessions
+	default-server inter 500ms fall 2 rise 2
 `
 
 // Balance starts HAProxy in front of nodes, for their issuer and their API, at 127.0.0.1, and returns it as one server

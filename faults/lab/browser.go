@@ -26,9 +26,16 @@ type Browser struct {
 // NewBrowser returns a browser without cookies that keeps its connections.
 func (s *Server) NewBrowser() *Browser {
 	jar, _ := cookiejar.New(nil) // never fails
-	c := NewHTTP()
+	c := NewHTTP(s.Address)
 	c.Jar = jar
 	return &Browser{Server: s, HTTP: c}
+}
+
+// At returns the same browser, with the same cookies, as it talks to another server.
+func (b *Browser) At(s *Server) *Browser {
+	o := s.NewBrowser()
+	o.HTTP.Jar, o.Person = b.HTTP.Jar, b.Person
+	return o
 }
 
 // Forget closes the kept connections. The cookies stay.

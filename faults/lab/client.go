@@ -18,6 +18,7 @@ type Answer struct {
 	Body   []byte
 	Err    error // no answer: refused, reset, timed out, cut short
 	Took   time.Duration
+	From   string // address of the server
 }
 
 // Outcome is what a client knows after a request.
@@ -68,11 +69,11 @@ func (s *Server) do(c *http.Client, req *http.Request) Answer {
 	begin := time.Now()
 	res, err := c.Do(req)
 	if err != nil {
-		return Answer{Err: err, Took: time.Since(begin)}
+		return Answer{Err: err, Took: time.Since(begin), From: s.Address}
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, 4<<20))
-	return Answer{Status: res.StatusCode, Header: res.Header, Body: body, Err: err, Took: time.Since(begin)}
+	return Answer{Status: res.StatusCode, Header: res.Header, Body: body, Err: err, Took: time.Since(begin), From: s.Address}
 }
 
 // Get sends a GET with further headers given as name, value, name, value.

@@ -16,6 +16,10 @@ type Config struct {
 	Binary string
 	Dir    string // working directory: configuration, log, default place of the data
 	Data   string // Badger directory. Default: Dir/data
+	// Storage is the storage line, if it is not that of the Badger directory.
+	Storage string
+	// Address is where the server listens. Default: 127.0.0.1
+	Address string
 	// WebClients is the number of clients with the code flow: web-0, web-1, ...
 	WebClients int
 	// Persons is the number of persons in addition to the first, all with the lab's password. Person returns their
@@ -107,12 +111,15 @@ func (c *Config) Caddyfile(p Ports, s Secrets, comment string) string {
 	var b strings.Builder
 	w := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	w("# %s", comment)
-	w("{\n\tadmin 127.0.0.1:%d\n\tpersist_config off\n\tauto_https off\n\tdefault_bind 127.0.0.1\n\tgrace_period 10s", p.Admin)
+	w("{\n\tadmin 127.0.0.1:%d\n\tpersist_config off\n\tauto_https off\n\tdefault_bind %s\n\tgrace_period 10s", p.Admin, c.Address)
 	w("%s", c.Global)
 	w("\tgatehouse {\n\t\tissuer http://localhost:%d", p.Issuer)
-	if c.MinFree != "" {
+	switch {
+	case c.Storage != "":
+		w("\t\t%s", c.Storage)
+	case c.MinFree != "":
 		w("\t\tstorage badger %s {\n\t\t\tmin_free %s\n\t\t}", c.Data, c.MinFree)
-	} else {
+	default:
 		w("\t\tstorage badger %s", c.Data)
 	}
 	w("\t\tencryption_key %s", s.Key)

@@ -168,7 +168,7 @@ func (p *Postgres) launch() error {
 	args := []string{"-D", p.data(), "-p", strconv.Itoa(p.Port), "-k", p.Dir}
 	for _, s := range append([]string{
 		"listen_addresses=127.0.0.1", "max_connections=200", "shared_buffers=32MB", "min_wal_size=16MB", "max_wal_size=128MB", "wal_keep_size=64MB",
-		"max_wal_senders=8", "log_min_messages=fatal",
+		"max_wal_senders=8", "wal_retrieve_retry_interval=200ms", "log_min_messages=fatal",
 	}, p.settings...) {
 		args = append(args, "-c", s)
 	}
@@ -246,7 +246,9 @@ func (p *Postgres) Remove() {
 }
 
 // Promote makes a standby take writes. It returns when it does.
-func (p *Postgres) Promote() error { return p.tool("pg_ctl", "promote", "-D", p.data(), "-w", "-t", "60") }
+func (p *Postgres) Promote() error {
+	return p.tool("pg_ctl", "promote", "-D", p.data(), "-w", "-t", "60")
+}
 
 // Query runs statements in the database of Gatehouse and returns what they print.
 func (p *Postgres) Query(sql string) (string, error) { return p.query("gatehouse", sql) }

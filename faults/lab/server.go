@@ -1,9 +1,11 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -33,6 +35,7 @@ func New(c Config) (*Server, error) {
 	if c.Data == "" {
 		c.Data = filepath.Join(c.Dir, "data")
 	}
+	c.Address = cmp.Or(c.Address, "127.0.0.1")
 	if _, err := os.Stat(c.Binary); err != nil {
 		return nil, fmt.Errorf("the binary under test is missing, `make build` makes it: %w", err)
 	}
@@ -42,16 +45,23 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{
 		Config: c, Ports: Ports{p[0], p[1], p[2], p[3], p[4]}, Secrets: newSecrets(),
-		Log: filepath.Join(c.Dir, "server.log"), HTTP: NewHTTP(),
+		Log: filepath.Join(c.Dir, "server.log"), HTTP: NewHTTP(c.Address),
 	}
 	return s, s.WriteConfig()
 }
 
-// NewHTTP returns a client that keeps connections, follows no redirect and gives up after 10 s.
-func NewHTTP() *http.Client {
+// NewHTTP returns a client of the server whose sites, of localhost, are at an address. It keeps connections, follows
+// no redirect and gives up after 10 s.
+func NewHTTP(address string) *http.Client {
+	dial := func(ctx context.Context, network, to string) (net.Conn, error) {
+		if port, ok := strings.CutPrefix(to, "localhost:"); ok {
+			to = net.JoinHostPort(address, port)
+		}
+		return new(net.Dialer).DialContext(ctx, network, to)
+	}
 	return &http.Client{
 		Timeout:       10 * time.Second,
-		Transport:     &http.Transport{MaxIdleConns: 0, MaxIdleConnsPerHost: 512, DisableCompression: true},
+		Transport:     &http.Transport{MaxIdleConns: 0, MaxIdleConnsPerHost: 512, DisableCompression: true, DialContext: dial},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
@@ -224,5 +234,18 @@ func (s *Server) Clone(dir, data string) (*Server, error) {
 		return nil, err
 	}
 	n.Secrets = s.Secrets
+	return n, n.WriteConfig()
+}
+
+// Node returns another server with the same secrets, configuration and ports of sites, at another address. It is not started.
+func (s *Server) Node(dir, address, storage string) (*Server, error) {
+	c := s.Config
+	c.Dir, c.Address, c.Storage = dir, address, storage
+	admin, err := FreePorts(1)
+	if err != nil {
+		return nil, err
+	}
+	n := &Server{Config: c, Ports: s.Ports, Secrets: s.Secrets, Log: filepath.Join(dir, "server.log"), HTTP: NewHTTP(address)}
+	n.Ports.Admin = admin[0]
 	return n, n.WriteConfig()
 }
