@@ -32,6 +32,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/authz/site"
 	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/authz/trust"
 	"github.com/gatehouse-id/gatehouse/authz/visit"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -87,6 +88,8 @@ type Config struct {
 	Resources []client.Resource
 	// Documents says which metadata documents of clients are fetched.
 	Documents metadoc.Config
+	// Trusted are issuers elsewhere whose tokens stand for clients.
+	Trusted   []trust.Rule
 	Providers []registry.Provider // besides identity, which always exists, and those of Deps.Providers
 	// Partitioned says that persons are kept in partitions.
 	Partitioned bool
@@ -189,7 +192,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 		return nil, fmt.Errorf("authz: %w", err)
 	}
 	s.clients, err = registry.New(ctx, registry.Config{
-		Issuer: cfg.Issuer, Clients: cfg.Clients, APIClients: cfg.APIClients, Scopes: cfg.Scopes, Resources: cfg.Resources, Documents: cfg.Documents, Providers: cfg.Providers,
+		Issuer: cfg.Issuer, Clients: cfg.Clients, APIClients: cfg.APIClients, Scopes: cfg.Scopes, Resources: cfg.Resources, Documents: cfg.Documents, Trusted: cfg.Trusted, Providers: cfg.Providers,
 		OutboundAllow: cfg.OutboundAllow, Used: used,
 	}, registry.Deps{
 		Store: deps.Store, Keyring: deps.Keyring, Hasher: deps.Hasher, Events: deps.Events, Passwords: deps.Passwords != nil,

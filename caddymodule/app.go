@@ -80,6 +80,8 @@ type App struct {
 	ExtAuthz *extauthz.Server `json:"ext_authz,omitempty"`
 	// The clients that are known by their metadata documents, without being registered. Default: on if a site has mcp.
 	ClientDocuments *client.Documents `json:"client_metadata_documents,omitempty"`
+	// Issuers elsewhere whose tokens stand for clients: build servers and clusters. Default: none.
+	TrustedIssuers []client.TrustedIssuer `json:"trusted_issuers,omitempty"`
 	// The identity providers besides the identity service itself, by the ids that clients and the parameter idp use.
 	// Default: none.
 	IDPsRaw caddy.ModuleMap `json:"idps,omitempty" caddy:"namespace=gatehouse.idp inline_key=module"`

@@ -58,6 +58,7 @@ func parseGlobal(d *caddyfile.Dispenser, existing any) (any, error) {
 //		identity { ... }
 //		events { ... }
 //		client_metadata_documents [on|off] { ... }
+//		trust_issuer <url> { ... }
 //		par required
 //		outbound { allow <network>... }
 //		mail <module> ...
@@ -91,6 +92,7 @@ func (a *App) readGlobal(d *caddyfile.Dispenser) error {
 		"par":                       client.ReadRequired("par", &a.PARRequired),
 		"outbound":                  a.Outbound.readBlock,
 		"client_metadata_documents": func(d *caddyfile.Dispenser) (err error) { a.ClientDocuments, err = client.ReadDocuments(d); return err },
+		"trust_issuer":              a.readTrustedIssuer,
 		"mail":                      a.readMail,
 		"sms":                       a.readSMS,
 		"push":                      a.readPush,
@@ -110,6 +112,12 @@ func (a *App) readGlobal(d *caddyfile.Dispenser) error {
 func (a *App) readClient(d *caddyfile.Dispenser) error {
 	c, err := client.Read(d, a.Clients)
 	a.Clients = append(a.Clients, c)
+	return err
+}
+
+func (a *App) readTrustedIssuer(d *caddyfile.Dispenser) error {
+	t, err := client.ReadTrusted(d)
+	a.TrustedIssuers = append(a.TrustedIssuers, t)
 	return err
 }
 

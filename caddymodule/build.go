@@ -44,6 +44,13 @@ func (a *App) buildAuthz(r *options.Resolver) authz.Config {
 	if a.ClientDocuments != nil {
 		cfg.Documents = a.ClientDocuments.Build(r)
 	}
+	for i := range a.TrustedIssuers {
+		rule := a.TrustedIssuers[i].Build(r)
+		if rule.Client != "" && !seen[rule.Client] {
+			r.Fail("trust_issuer %s: client %s is not in the configuration: add it, with `auth_method workload`", rule.Issuer, rule.Client)
+		}
+		cfg.Trusted = append(cfg.Trusted, rule)
+	}
 	clear(seen)
 	for i := range a.APIClients {
 		c := a.APIClients[i].Build(r)

@@ -77,6 +77,10 @@ func (p place) whole(lines, needs, beside string) string {
 		if strings.Contains(lines, "\tpolicy office") && !strings.Contains(lines, "policy office {") {
 			lines = strings.Replace(lines, "\tissuer https://auth.example.com\n", "\tissuer https://auth.example.com\n\t"+office+"\n", 1)
 		}
+		if strings.Contains(lines, "client deploy\n") {
+			const deploy = "client deploy {\n\t\t\tauth_method workload\n\t\t\tgrants jwt_bearer\n\t\t\tscopes deploy.write\n\t\t}"
+			lines = strings.Replace(lines, "\tissuer https://auth.example.com\n", "\tissuer https://auth.example.com\n\t"+deploy+"\n", 1)
+		}
 		return "{\n" + indent(lines) + "\n}\n\n" + serve
 	}
 	return "{\n\tgatehouse {\n\t\tissuer https://auth.example.com\n\t\t" + office + "\n\t}\n}\n\n" + serve + "\nwiki.example.com {\n" + indent(lines) + "\n\treverse_proxy localhost:9001\n}\n"

@@ -22,7 +22,8 @@ type Client struct {
 	// SecretHashes are secrets in PHC form (Argon2id, bcrypt) or, for stored clients, "hmac:" and the keyed hash in
 	// base64url.
 	SecretHashes []string `json:"secret_hashes,omitempty"`
-	// AuthMethod is post (default: in the form or as Basic credentials), basic (not in the form) or private_key_jwt.
+	// AuthMethod is post (default: in the form or as Basic credentials), basic (not in the form), private_key_jwt or
+	// workload.
 	AuthMethod             string              `json:"auth_method,omitempty"`
 	JWKS                   *jose.JSONWebKeySet `json:"jwks,omitempty"`     // its public keys
 	JWKSURI                string              `json:"jwks_uri,omitempty"` // or where they are

@@ -17,6 +17,9 @@ import (
 // MethodPrivateKey is the auth_method of a client that signs assertions instead of sending a secret.
 const MethodPrivateKey = "private_key_jwt"
 
+// MethodWorkload is the auth_method of a client that shows tokens of a trusted issuer instead of a secret.
+const MethodWorkload = "workload"
+
 const (
 	maxClientKeys = 64
 	minRSABits    = 2048

@@ -25,6 +25,7 @@ const (
 	GrantPassword          = "password"
 	GrantValidateBearer    = "validate_bearer" // token server document: "Validate access token"
 	GrantDevice            = "device_code"     // RFC 8628
+	GrantJWTBearer         = "jwt_bearer"      // RFC 7523 2.1
 )
 
 // Bounds of what is configured.
@@ -145,9 +146,9 @@ func (a *App) check(p *Problems) {
 
 func (c *Client) checkAuth(p *Problems) {
 	switch c.AuthMethod {
-	case "", "basic", "post", MethodPrivateKey:
+	case "", "basic", "post", MethodPrivateKey, MethodWorkload:
 	default:
-		p.Addf("auth_method: %q is none of basic, post, private_key_jwt", c.AuthMethod)
+		p.Addf("auth_method: %q is none of basic, post, private_key_jwt, workload", c.AuthMethod)
 	}
 	c.checkKeys(p)
 	if c.Public {
@@ -159,7 +160,10 @@ func (c *Client) checkAuth(p *Problems) {
 		}
 		return
 	}
-	if c.AuthMethod != MethodPrivateKey {
+	switch {
+	case c.AuthMethod == MethodWorkload && len(c.Secrets)+len(c.SecretHashes) > 0:
+		p.Addf("secret: a client with auth_method workload shows tokens of a trust_issuer instead: remove either")
+	case c.AuthMethod != MethodPrivateKey && c.AuthMethod != MethodWorkload:
 		checkSecrets(p, c.Secrets, c.SecretHashes)
 	}
 }
@@ -200,7 +204,7 @@ func DecodeKeyedHash(text string) ([]byte, error) {
 }
 
 // grantNames are the grants in the order in which messages name them.
-var grantNames = []string{GrantCode, GrantRefreshToken, GrantClientCredentials, GrantIDToken, GrantImplicit, GrantPassword, GrantValidateBearer, GrantDevice}
+var grantNames = []string{GrantCode, GrantRefreshToken, GrantClientCredentials, GrantIDToken, GrantImplicit, GrantPassword, GrantValidateBearer, GrantDevice, GrantJWTBearer}
 
 func (c *Client) checkGrants(p *Problems) {
 	if len(c.Grants) == 0 {
@@ -208,7 +212,7 @@ func (c *Client) checkGrants(p *Problems) {
 	}
 	for _, g := range c.Grants {
 		switch g {
-		case GrantCode, GrantRefreshToken, GrantClientCredentials, GrantIDToken, GrantImplicit, GrantPassword, GrantValidateBearer, GrantDevice:
+		case GrantCode, GrantRefreshToken, GrantClientCredentials, GrantIDToken, GrantImplicit, GrantPassword, GrantValidateBearer, GrantDevice, GrantJWTBearer:
 		default:
 			p.Addf("grants: %q is none of %s", g, strings.Join(grantNames, ", "))
 		}
@@ -218,6 +222,9 @@ func (c *Client) checkGrants(p *Problems) {
 	}
 	if c.Public && c.HasGrant(GrantValidateBearer) {
 		p.Addf("grants: a public client cannot use validate_bearer, since it has no credentials")
+	}
+	if c.HasGrant(GrantJWTBearer) && c.AuthMethod != MethodWorkload {
+		p.Addf("grants: jwt_bearer is for clients with auth_method workload, which show tokens of a trust_issuer")
 	}
 	if c.HasGrant(GrantPassword) && c.Public { // docs/decisions.md#password-grant
 		p.Addf("grants: a public client cannot use password: anyone who knows its name could try passwords")

@@ -20,7 +20,9 @@ func (s *Grants) grantClientCredentials(ctx context.Context, q *Request) (*reply
 	if err != nil {
 		return nil, err
 	}
-	i, err := s.IssueOwn(ctx, q, scope, q.Client.OwnResources(q.Form.All("resource")), q.Client.Lifetimes.AccessToken)
+	i, err := s.issueOwn(ctx, q, ownToken{
+		grant: client.GrantClientCredentials, scope: scope, resources: q.Client.OwnResources(q.Form.All("resource")), lifetime: q.Client.Lifetimes.AccessToken,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -29,16 +31,29 @@ func (s *Grants) grantClientCredentials(ctx context.Context, q *Request) (*reply
 
 // IssueOwn stores an access token of the client itself.
 func (s *Grants) IssueOwn(ctx context.Context, q *Request, scope, resources []string, lifetime time.Duration) (*token.Draft, error) {
+	return s.issueOwn(ctx, q, ownToken{grant: client.GrantClientCredentials, scope: scope, resources: resources, lifetime: lifetime})
+}
+
+// ownToken is an access token of a client itself that is to be made.
+type ownToken struct {
+	grant            string
+	scope, resources []string
+	lifetime         time.Duration
+	reason           string // for its event
+}
+
+func (s *Grants) issueOwn(ctx context.Context, q *Request, t ownToken) (*token.Draft, error) {
 	c := q.Client
-	if err := s.clients.May(c, registry.Permission{Grant: client.GrantClientCredentials, Scope: scope, Resources: resources}); err != nil {
+	if err := s.clients.May(c, registry.Permission{Grant: t.grant, Scope: t.scope, Resources: t.resources}); err != nil {
 		return nil, err
 	}
 	i, err := s.tokens.DraftAccess(c, token.Access{
-		ClientID: c.ID, Scope: scope, Audience: resources, CreatedAt: q.Now, ExpiresAt: q.Now.Add(lifetime), Confirmation: q.Proved,
+		ClientID: c.ID, Scope: t.scope, Audience: t.resources, CreatedAt: q.Now, ExpiresAt: q.Now.Add(t.lifetime), Confirmation: q.Proved,
 	}, EventAccessIssued, q.From)
 	if err != nil {
 		return nil, err
 	}
+	i.Explain(t.reason)
 	alive := false
 	err = s.update(ctx, func(tx storage.Tx) error {
 		st, ok, err := s.tokens.CheckStanding(tx, c.ID, "")

@@ -21,9 +21,11 @@ import (
 // Request is a request of the token endpoint, its client authenticated.
 type Request struct {
 	Client *client.Client
-	Form   oauth.Form
-	From   event.Origin
-	Now    time.Time // of the whole request
+	// Workload has shown its token in place of credentials of the client. nil: there was something else.
+	Workload *registry.Workload
+	Form     oauth.Form
+	From     event.Origin
+	Now      time.Time // of the whole request
 	// Proved is what the sender has proved to have. The tokens are bound to it.
 	Proved token.Confirmation
 }
@@ -46,6 +48,7 @@ var tokenGrants = map[string]served{
 	client.GrantRefreshToken:      {client.GrantRefreshToken, ofPerson((*Grants).grantRefresh)},
 	client.GrantClientCredentials: {client.GrantClientCredentials, ofClient((*Grants).grantClientCredentials)},
 	client.GrantPassword:          {client.GrantPassword, ofPerson((*Grants).grantPassword)},
+	typeJWTBearer:                 {client.GrantJWTBearer, ofClient((*Grants).grantJWTBearer)},
 	typeValidateBearer:            {client.GrantValidateBearer, ofPerson((*Grants).validateBearer)},
 }
 
@@ -82,7 +85,7 @@ func (s *Grants) HandleToken(w http.ResponseWriter, r *http.Request) error {
 	}
 	r.PostForm = url.Values(f.Values) // as ParseForm leaves it; ErrorCode reads it
 	oauth.Learn(r.Context(), f.Get("client_id"), f.Get("redirect_uri"), f.Get("scope"))
-	c, err := s.clients.Authenticate(r, f)
+	c, workload, err := s.authenticate(r, f)
 	if err != nil {
 		return err
 	}
@@ -98,7 +101,7 @@ func (s *Grants) HandleToken(w http.ResponseWriter, r *http.Request) error {
 	if err := s.clients.May(c, registry.Permission{Grant: served.grant}); err != nil {
 		return err
 	}
-	answer, err := served.answer(s, r.Context(), &Request{Client: c, Form: f, From: s.deps.Origin(r), Now: s.now()})
+	answer, err := served.answer(s, r.Context(), &Request{Client: c, Workload: workload, Form: f, From: s.deps.Origin(r), Now: s.now()})
 	if err != nil {
 		return err
 	}
@@ -120,6 +123,19 @@ func (q *Request) heldBy() token.Confirmation {
 		return q.Proved
 	}
 	return token.Confirmation{}
+}
+
+// authenticate returns the client of a request. One whose workload shows a token needs no other credentials.
+func (s *Grants) authenticate(r *http.Request, f oauth.Form) (*client.Client, *registry.Workload, error) {
+	if f.Get("grant_type") == typeJWTBearer && s.clients.TrustsIssuers() && !registry.HasCredentials(r.Header, f) {
+		w, err := s.clients.AuthenticateWorkload(r, f)
+		if err != nil {
+			return nil, nil, err
+		}
+		return w.Client, w, nil
+	}
+	c, err := s.clients.Authenticate(r, f)
+	return c, nil, err
 }
 
 // respond makes the answer for an access token.

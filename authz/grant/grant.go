@@ -72,10 +72,14 @@ type Grants struct {
 
 // New returns the grants of an issuer.
 func New(issuer string, deps Deps) *Grants {
-	return &Grants{
+	s := &Grants{
 		issuer: issuer, deps: deps, clients: deps.Clients, tokens: deps.Tokens, visits: deps.Visits, personal: deps.Personal,
 		served: maps.Clone(tokenGrants),
 	}
+	if !deps.Clients.TrustsIssuers() {
+		delete(s.served, typeJWTBearer)
+	}
+	return s
 }
 
 // update is Store.Update whose failures are 503: nobody knows what was written.

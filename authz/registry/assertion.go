@@ -45,7 +45,7 @@ type assertionClaims struct {
 }
 
 // readAssertion says which client a request claims to be by its assertion. Nothing of it is verified yet.
-func readAssertion(f oauth.Form) (identification, error) {
+func (r *Registry) readAssertion(f oauth.Form) (identification, error) {
 	if f.Get("client_assertion_type") != assertionType || !f.Has("client_assertion") {
 		return identification{id: f.Get("client_id")}, oauth.InvalidClient(errAssertion)
 	}
@@ -58,7 +58,11 @@ func readAssertion(f oauth.Form) (identification, error) {
 		return identification{id: f.Get("client_id")}, oauth.InvalidClient(fmt.Errorf("%w: %w", errAssertion, err))
 	}
 	var claims assertionClaims
-	if err := json.Unmarshal(parsed.UnsafePayloadWithoutVerification(), &claims); err != nil || client.CheckID(claims.Subject) != nil {
+	err = json.Unmarshal(parsed.UnsafePayloadWithoutVerification(), &claims)
+	if err == nil && r.workloads.Knows(claims.Issuer) { // its sub is the workload, not the client
+		return identification{id: f.Get("client_id"), secret: raw, method: client.MethodWorkload}, nil
+	}
+	if err != nil || client.CheckID(claims.Subject) != nil {
 		return identification{id: f.Get("client_id")}, oauth.InvalidClient(errAssertion)
 	}
 	if f.Has("client_id") && f.Get("client_id") != claims.Subject { // RFC 7521 4.2

@@ -60,14 +60,22 @@ func verdictContext(req *http.Request) (context.Context, context.CancelFunc) {
 
 // Authenticate returns the client that sent the request. (RFC 6749 2.3, 3.2.1; token server document, "Authentication")
 func (r *Registry) Authenticate(req *http.Request, f oauth.Form) (*client.Client, error) {
-	readings, err := readCredentials(req.Header, f)
+	readings, err := r.readCredentials(req.Header, f)
 	if err != nil {
 		return nil, r.refuseClient(req, readings[0].id, err)
 	}
 	if r.docs.Takes(readings[0].id) {
 		req = req.WithContext(metadoc.Asking(req.Context(), r.deps.Origin(req).ClientIP, f.Get("grant_type") == client.GrantRefreshToken))
 	}
-	if p := readings[0]; p.method == client.MethodPrivateKey {
+	if p := readings[0]; p.method == client.MethodWorkload {
+		ctx, cancel := verdictContext(req)
+		defer cancel()
+		w, err := r.workload(ctx, p.id, p.secret)
+		if errors.As(err, new(*oauth.Error)) || err == nil {
+			return w.client(), r.refuseClient(req, p.id, err)
+		}
+		return nil, r.refuseClient(req, p.id, oauth.InvalidClient(fmt.Errorf("%w: %w", errAssertion, err)))
+	} else if p.method == client.MethodPrivateKey {
 		ctx, cancel := verdictContext(req)
 		defer cancel()
 		c, err := r.authenticateByKey(ctx, p)
@@ -118,7 +126,7 @@ func (r *Registry) authenticateBySecret(req *http.Request, p identification) (c 
 		return nil, errUnknownClient, nil
 	case reg.client.Disabled:
 		return nil, errDisabled, nil
-	case reg.client.AuthMethod == client.MethodPrivateKey:
+	case reg.client.AuthMethod == client.MethodPrivateKey, reg.client.AuthMethod == client.MethodWorkload:
 		return nil, errMethod, nil // it has no secret
 	case reg.client.Public != (p.method == methodNone): // a confidential client is never let in by its name alone
 		return nil, errMethod, nil
@@ -166,7 +174,7 @@ func cannotCheck(err error) error {
 
 // readCredentials finds the one way in which a request authenticates its client. Basic credentials can have two
 // readings. With an error there is one, of which only the id can be set.
-func readCredentials(h http.Header, f oauth.Form) ([]identification, error) {
+func (r *Registry) readCredentials(h http.Header, f oauth.Form) ([]identification, error) {
 	headers := h.Values("Authorization")
 	posted := f.Has("client_secret")
 	asserted := f.Has("client_assertion") || f.Has("client_assertion_type")
@@ -196,7 +204,7 @@ func readCredentials(h http.Header, f oauth.Form) ([]identification, error) {
 	case posted:
 		return []identification{{id: f.Get("client_id"), secret: f.Get("client_secret"), method: methodPost}}, nil
 	case asserted:
-		p, err := readAssertion(f)
+		p, err := r.readAssertion(f)
 		return []identification{p}, err
 	case f.Has("client_id"):
 		return []identification{{id: f.Get("client_id"), method: methodNone}}, nil
@@ -380,7 +388,15 @@ func (r *Registry) refuseClient(req *http.Request, id string, err error) error {
 	if client.CheckID(id) == nil {
 		refusal.Learn(req.Context(), func(f *refusal.Refusal) { f.ClientID = id })
 	}
-	if e := new(oauth.Error); !errors.As(err, &e) || e.Status != http.StatusUnauthorized || !r.failures.AllowN(r.deps.Now(), 1) {
+	if e := new(oauth.Error); !errors.As(err, &e) || e.Status != http.StatusUnauthorized {
+		return err
+	}
+	return r.noteFailure(req, id, err)
+}
+
+// noteFailure is refuseClient for any refusal.
+func (r *Registry) noteFailure(req *http.Request, id string, err error) error {
+	if !r.failures.AllowN(r.deps.Now(), 1) {
 		return err
 	}
 	e, failed := r.deps.Events.New(eventClientAuthFailed, r.deps.Origin(req))

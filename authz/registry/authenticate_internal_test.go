@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/trust"
 )
 
 // An Authorization header has one reading or is refused, and encoded values come back.
@@ -56,7 +57,7 @@ func FuzzReadAssertion(f *testing.F) {
 		if err != nil {
 			return
 		}
-		p, err := readAssertion(q)
+		p, err := (&Registry{workloads: new(trust.Issuers)}).readAssertion(q)
 		if err != nil {
 			e := new(oauth.Error)
 			if !errors.As(err, &e) || (e.Status != http.StatusUnauthorized && e.Status != http.StatusBadRequest) {

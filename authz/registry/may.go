@@ -58,7 +58,7 @@ func (r *Registry) May(c *client.Client, a Permission) error {
 			return oauth.InvalidScope(nil, "a scope is unknown or not allowed") // one is enough for the whole request
 		}
 		// Only persons have a level.
-		if a.Grant == client.GrantClientCredentials && r.scopes[name].Level > 0 {
+		if (a.Grant == client.GrantClientCredentials || a.Grant == client.GrantJWTBearer) && r.scopes[name].Level > 0 {
 			return oauth.InvalidScope(nil, "a scope needs a person")
 		}
 	}

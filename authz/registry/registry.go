@@ -24,6 +24,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/metadoc"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/trust"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/outbound"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -51,11 +52,13 @@ type Registry struct {
 	providers atomic.Pointer[providerSet]
 	checks    *secretChecks
 
-	stored  parseCache // clients
-	docs    *metadoc.Documents
-	asked   []string // scopes that clients with a metadata document can ask for
-	origins corsOrigins
-	remote  remoteKeys
+	stored parseCache // clients
+	docs   *metadoc.Documents
+	// workloads are the issuers whose tokens stand for clients.
+	workloads *trust.Issuers
+	asked     []string // scopes that clients with a metadata document can ask for
+	origins   corsOrigins
+	remote    remoteKeys
 	// trusted and untrusted make requests to addresses of the configuration and of clients that were added since.
 	trusted, untrusted *http.Client
 	// failures bounds the events of failed client authentications.
@@ -88,7 +91,8 @@ type Config struct {
 	Scopes     []client.Scope
 	Resources  []client.Resource // of the sites of the configuration
 	Documents  metadoc.Config
-	Providers  []Provider // besides identity, which always exists, and those of Deps.Providers
+	Trusted    []trust.Rule // issuers whose tokens stand for clients
+	Providers  []Provider   // besides identity, which always exists, and those of Deps.Providers
 	// OutboundAllow are networks besides public ones to which addresses of clients that were added by command can lead.
 	OutboundAllow []netip.Prefix
 	// Used says that a server has worked on the store before.
@@ -153,6 +157,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Registry, error) {
 		}
 		r.apis[c.ID] = &entry[client.APIClient]{client: c, credential: r.checks.credential("api_client", c.ID, c.Secrets, c.SecretHashes)}
 	}
+	var err error
+	r.workloads, err = trust.New(cfg.Issuer, cfg.Trusted, cfg.OutboundAllow, deps.Now)
+	p.AddErr(err)
+	r.checkWorkloads(&p)
 	if err := r.checkStored(ctx, &p); err != nil {
 		return nil, err
 	}

@@ -55,6 +55,9 @@ func (l *Ledger) DraftAccess(c *client.Client, rec Access, kind event.Type, from
 	return i, nil
 }
 
+// Explain says more about a token in its event.
+func (i *Draft) Explain(reason string) { i.event.Reason = reason }
+
 // Issue stores a draft together with its event, or counts it.
 func (l *Ledger) Issue(tx storage.Tx, i *Draft) error {
 	// Put, not Create: a key of 256 random bits is unique, and looking it up would cost every writer a read.

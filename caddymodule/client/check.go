@@ -9,8 +9,8 @@ import (
 )
 
 var (
-	checkGrant       = options.OneOf("authorization_code", "refresh_token", "client_credentials", "id_token", "implicit", "password", "validate_bearer", "device_code")
-	checkAuthMethod  = options.OneOf("basic", "post", "private_key_jwt")
+	checkGrant       = options.OneOf("authorization_code", "refresh_token", "client_credentials", "id_token", "implicit", "password", "validate_bearer", "device_code", "jwt_bearer")
+	checkAuthMethod  = options.OneOf("basic", "post", "private_key_jwt", "workload")
 	checkConsent     = options.OneOf("on", "off", "always")
 	checkRequestAlg  = options.OneOf("RS256", "PS256", "ES256", "EdDSA")
 	checkAlg         = options.OneOf("RS256", "ES256", "EdDSA")

@@ -20,8 +20,8 @@ type Client struct {
 	Secrets []options.Sensitive `json:"secrets,omitempty"`
 	// Secrets as Argon2id or bcrypt PHC strings. Default: none.
 	SecretHashes []options.Sensitive `json:"secret_hashes,omitempty"`
-	// How the client authenticates: post (its secret in the form, or as Basic credentials), basic (not in the form), or
-	// private_key_jwt, which needs jwks and no secret. Default: post.
+	// How the client authenticates: post (its secret in the form, or as Basic credentials), basic (not in the form),
+	// private_key_jwt, which needs jwks and no secret, or workload, by the tokens of a trusted issuer. Default: post.
 	AuthMethod string `json:"auth_method,omitempty"`
 	// A file or a URL with its public keys (JSON Web Key Set), for private_key_jwt and signed requests. A file is read
 	// when the configuration is loaded, a URL when it is needed. Default: none.
@@ -37,8 +37,8 @@ type Client struct {
 	// none.
 	FrontchannelLogoutURI string `json:"frontchannel_logout_uri,omitempty"`
 	// What the client may do: authorization_code, refresh_token, client_credentials, device_code (for devices without a
-	// browser), id_token (which signs people in by an ID token alone), and the deprecated implicit, password and
-	// validate_bearer. Default: none.
+	// browser), jwt_bearer (for workloads of a trusted issuer), id_token (which signs people in by an ID token alone), and
+	// the deprecated implicit, password and validate_bearer. Default: none.
 	Grants []string `json:"grants,omitempty"`
 	// The scopes it may ask for. Default: none.
 	Scopes []string `json:"scopes,omitempty"`

@@ -38,7 +38,7 @@ func (c *Client) Build(r *options.Resolver) *client.Client {
 func (c *Client) Resolve(r *options.Resolver) *client.Client {
 	of := "client " + c.ID + ": "
 	c.logo = options.ReadPicture(r, of+"logo", c.Logo)
-	jwks, jwksURI := c.keys(r, of+"jwks")
+	jwks, jwksURI := readKeys(r, of+"jwks", c.JWKS)
 	return &client.Client{
 		ID: r.Plain("client", c.ID, nil), Name: r.Plain(of+"name", c.Name, nil), Public: c.Public,
 		Secrets: secrets(r, of+"secret", c.Secrets), SecretHashes: hashes(r, of+"secret_hash", c.SecretHashes),
@@ -88,11 +88,11 @@ func (a *MobileApp) build(r *options.Resolver, of string) *client.App {
 // maxJWKS is the size in bytes of a file with keys.
 const maxJWKS = 256 << 10
 
-// keys returns the client's public keys, or where they are.
-func (c *Client) keys(r *options.Resolver, option string) (*jose.JSONWebKeySet, string) {
-	at, ok := r.Text(option, c.JWKS, nil)
+// readKeys returns the public keys of a file, or where they are.
+func readKeys(r *options.Resolver, option, file string) (*jose.JSONWebKeySet, string) {
+	at, ok := r.Text(option, file, nil)
 	switch {
-	case !ok && c.JWKS != "" && r.Adapting():
+	case !ok && file != "" && r.Adapting():
 		return nil, options.StandInURI
 	case !ok:
 		return nil, ""

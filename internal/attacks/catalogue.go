@@ -315,4 +315,10 @@ var catalogue = []section{
 		{433, "a request object for another server or client, too old, of another type; an assertion as one, and one as an assertion", "400; 401"},
 		{434, "a request object twice, beside a reference, of another client than the address says", "400"},
 	}},
+	{"Tokens that stand for others", []attackCase{
+		{451, "tokens of a trusted issuer: another key, algorithm, audience, branch, claim, time or type", "400, no token"},
+		{452, "a token of a job used twice, by many at the same time, after a restart, in another way", "one success"},
+		{453, "a workload asks for another scope or resource, or another caller claims to be its client", "refused"},
+		{454, "metadata of a trusted issuer that lead into our network; unknown keys again and again", "no connection; one fetch a minute"},
+	}},
 }

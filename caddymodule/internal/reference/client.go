@@ -34,7 +34,7 @@ scopes openid profile email`,
 			Example: "public\nredirect_uris https://spa.example.com/\ngrants authorization_code\nscopes openid", Instead: "-",
 		},
 		{
-			Word: "secret", Arguments: "<secret>", Repeats: true, Default: "required, unless there is a `secret_hash`, `public` or `private_key_jwt`", Example: "secret {env.SHOP_SECRET}",
+			Word: "secret", Arguments: "<secret>", Repeats: true, Default: "required, unless there is a `secret_hash`, `public`, `private_key_jwt` or `workload`", Example: "secret {env.SHOP_SECRET}",
 			Text: "A secret of at least 32 characters; `caddy gatehouse secret` prints one. Twice while it is rotated: both are valid.",
 		},
 		{
@@ -42,8 +42,8 @@ scopes openid profile email`,
 			Example: "secret_hash $argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$wYxzbMNMhf9rHdLOaa6kjRS2Nw/9EXmeQwhgYoYD2gU",
 		},
 		{
-			Word: "auth_method", Arguments: "basic|post|private_key_jwt", Default: "`post`", Example: "auth_method basic",
-			Text: "How the client authenticates. `post`: with its secret in the form, or as Basic credentials. `basic`: not in the form. `private_key_jwt`: with a key of `jwks`, and without a secret.",
+			Word: "auth_method", Arguments: "basic|post|private_key_jwt|workload", Default: "`post`", Example: "auth_method basic",
+			Text: "How the client authenticates. `post`: with its secret in the form, or as Basic credentials. `basic`: not in the form. `private_key_jwt`: with a key of `jwks`, and without a secret. `workload`: by the tokens of a [`trust_issuer`](#trust_issuer), without a secret.",
 		},
 		{
 			Word: "jwks", Arguments: "<file or url>", Text: "The public keys of the client, a JSON Web Key Set, for `private_key_jwt` and signed requests. A file is read when the configuration is loaded, a URL when it is needed.",
@@ -64,7 +64,7 @@ scopes openid profile email`,
 		},
 		{
 			Word: "grants", Arguments: "<grant>…", Default: "required", Example: "grants authorization_code refresh_token",
-			Text: "What the client may do: `authorization_code`, `refresh_token`, `client_credentials`, `device_code` (televisions and programs without a browser, [device grant](decisions.md#device-grant)), `id_token` (sign-in by an ID token alone), and the deprecated `implicit`, `password` and `validate_bearer`.",
+			Text: "What the client may do: `authorization_code`, `refresh_token`, `client_credentials`, `device_code` (televisions and programs without a browser, [device grant](decisions.md#device-grant)), `jwt_bearer` ([workloads](decisions.md#workloads)), `id_token` (sign-in by an ID token alone), and the deprecated `implicit`, `password` and `validate_bearer`.",
 		},
 		{Word: "scopes", Arguments: "<scope>…", Text: "The scopes that it can ask for.", Example: "scopes openid profile orders.read"},
 		{Word: "default_scopes", Arguments: "<scope>…", Default: "the only one of a client with one scope", Text: "The scopes that it gets when it asks for none. Each is among `scopes`.", Example: "default_scopes openid"},
@@ -108,6 +108,28 @@ scopes openid profile email`,
 		{Word: "disabled", Text: "The client is switched off: nothing of it is valid.", Example: "disabled"},
 		{Word: "logo", Arguments: "<file>", Text: "A PNG, JPEG or GIF picture of at most 64 KiB, shown where people sign in and consent.", Example: "logo /etc/gatehouse/logo.png"},
 		{Word: "lifetimes", Text: "How long what it gets is valid.", Blocks: []*Block{&Lifetimes}},
+	},
+}
+
+// TrustedIssuer is an issuer elsewhere whose tokens stand for a client.
+var TrustedIssuer = Block{
+	Head: "trust_issuer <url>", Open: "trust_issuer https://token.actions.githubusercontent.com",
+	Text: "A build server or a cluster that gives its jobs signed tokens: a job shows one in place of a secret and gets a token of a client. The client has `auth_method workload`. " +
+		"An issuer can be there several times, once for each client. [workloads.md](workloads.md) has GitHub Actions and Kubernetes step by step.",
+	Needs: "match sub repo:example/app:ref:refs/heads/main\nclient deploy",
+	Options: []Option{
+		{
+			Word: "match", Arguments: "<claim> <pattern>…", Default: "required", Repeats: true, Example: "match sub repo:example/app:ref:refs/heads/main",
+			Text: "A claim of the tokens and the values of which it has one. A `*` stands for any characters but a colon, at least one. Each `match` must fit.", Instead: "client deploy",
+		},
+		{Word: "client", Arguments: "<id>", Default: "required", Text: "The client that the tokens stand for.", Example: "client deploy", Instead: "match sub repo:example/app:ref:refs/heads/main"},
+		{Word: "audience", Arguments: "<text>", Default: "the issuer of Gatehouse", Text: "The audience (`aud`) that the tokens must have, alone.", Example: "audience https://auth.example.com"},
+		{Word: "scopes", Arguments: "<scope>…", Default: "those of the client", Text: "The most that the tokens get.", Example: "scopes deploy.write"},
+		{
+			Word: "jwks", Arguments: "<file or url>", Default: "what the metadata of the issuer name", Example: "jwks https://token.actions.githubusercontent.com/.well-known/jwks",
+			Text: "The public keys of the issuer, a JSON Web Key Set, where its metadata cannot be read. A file is read when the configuration is loaded, a URL when it is needed.",
+		},
+		{Word: "reuse", Arguments: "on|off", Default: "`off`", Text: "`on`: a token can be shown until it is ten minutes old, in place of once. For clusters that give a pod the same token for minutes.", Example: "reuse on"},
 	},
 }
 

@@ -28,6 +28,9 @@ var Gatehouse = Block{
 			Word: "client_metadata_documents", Arguments: "[on|off]", Default: "on if a site has [`mcp`](#protect-mcp)", Blocks: []*Block{&Documents},
 			Text: "Clients that nobody has registered.",
 		},
+		{
+			Word: "trust_issuer", Arguments: "<url>", Repeats: true, Text: "A build server or a cluster whose jobs get tokens without a secret.", Blocks: []*Block{&TrustedIssuer},
+		},
 		{Word: "policy", Arguments: "<name>", Repeats: true, Text: "Rules that sites share.", Blocks: []*Block{&Policy}},
 		{Word: "forward_auth", Arguments: "<name>", Repeats: true, Text: "A site that another proxy serves.", Blocks: []*Block{&ForwardAuth}},
 		{

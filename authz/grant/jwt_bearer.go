@@ -1,0 +1,32 @@
+package grant
+
+import (
+	"context"
+
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/reply"
+)
+
+// typeJWTBearer is the grant_type of a workload that shows the token of a trusted issuer. (RFC 7523 2.1)
+const typeJWTBearer = "urn:ietf:params:oauth:grant-type:jwt-bearer" //nolint:gosec // a name, no credentials
+
+// grantJWTBearer gives a workload a token of its client, which the token of the workload has authenticated. There is no
+// refresh token: the workload can show another token.
+func (s *Grants) grantJWTBearer(ctx context.Context, q *Request) (*reply.Token, error) {
+	if q.Workload == nil {
+		return nil, oauth.InvalidRequest(nil, "the assertion of a workload stands alone, without other credentials of a client")
+	}
+	scope, err := s.clients.ScopesFor(q.Client, q.Form)
+	if err != nil {
+		return nil, err
+	}
+	i, err := s.issueOwn(ctx, q, ownToken{
+		grant: client.GrantJWTBearer, scope: scope, resources: q.Client.OwnResources(q.Form.All("resource")), lifetime: q.Client.Lifetimes.AccessToken,
+		reason: q.Workload.String(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.respond(q.Client, i, q.Now), nil
+}

@@ -1,0 +1,122 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/trust"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// A client with auth_method workload has no secret: the tokens that a trusted issuer gives to a workload stand for it.
+// (RFC 7521 4, RFC 7523 2; docs/decisions.md#workloads)
+
+// Workload is who has shown a token of a trusted issuer.
+type Workload struct {
+	// Client is the client that the workload stands for, with the scopes that the operator gives the workload.
+	Client    *client.Client
+	Statement *trust.Statement
+}
+
+func (w *Workload) client() *client.Client {
+	if w == nil {
+		return nil
+	}
+	return w.Client
+}
+
+// TrustsIssuers tells whether there are workloads at all.
+func (r *Registry) TrustsIssuers() bool { return r.workloads.Any() }
+
+// HasCredentials tells whether a request authenticates its client in a way of its own, besides naming it.
+func HasCredentials(h http.Header, f oauth.Form) bool {
+	return len(h.Values("Authorization")) > 0 || f.Has("client_secret") || f.Has("client_assertion") || f.Has("client_assertion_type")
+}
+
+// AuthenticateWorkload returns the workload whose token is the assertion of a request without other credentials. (RFC
+// 7523 2.1) A token is used up by it.
+func (r *Registry) AuthenticateWorkload(req *http.Request, f oauth.Form) (*Workload, error) {
+	raw, id := f.Get("assertion"), f.Get("client_id")
+	if raw == "" {
+		return nil, oauth.InvalidRequest(nil, "assertion is missing")
+	}
+	ctx, cancel := verdictContext(req)
+	defer cancel()
+	w, err := r.workload(ctx, id, raw)
+	if err == nil || errors.As(err, new(*oauth.Error)) {
+		return w, err
+	}
+	return nil, r.noteFailure(req, id, oauth.InvalidGrant(err, "assertion is invalid, expired or was used before")) // RFC 7523 3.1
+}
+
+// workload verifies a token and uses it up. An *oauth.Error is a failure or says that the client is not usable; any
+// other error is why the token is refused.
+func (r *Registry) workload(ctx context.Context, id, raw string) (*Workload, error) {
+	st, err := r.workloads.Verify(ctx, raw, id)
+	if err != nil {
+		return nil, err
+	}
+	c, err := r.Get(ctx, st.Client)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return nil, oauth.InvalidClient(errUnknownClient)
+	case err != nil:
+		return nil, err
+	case c.Disabled:
+		return nil, oauth.InvalidClient(errDisabled)
+	case c.AuthMethod != client.MethodWorkload:
+		return nil, oauth.InvalidClient(errMethod)
+	}
+	err = r.update(ctx, st.Spend)
+	if errors.Is(err, storage.ErrExists) {
+		return nil, trust.ErrReplayed
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Workload{Client: narrowed(c, st.Scopes), Statement: st}, nil
+}
+
+// narrowed is a client that is allowed these of its scopes alone, and asks for them if it names none. No scopes: as it
+// is.
+func narrowed(c *client.Client, scopes []string) *client.Client {
+	if len(scopes) == 0 {
+		return c
+	}
+	out := *c
+	other := func(name string) bool { return !slices.Contains(scopes, name) }
+	out.Scopes = slices.DeleteFunc(slices.Clone(c.Scopes), other)
+	if out.DefaultScopes = slices.DeleteFunc(slices.Clone(c.DefaultScopes), other); len(out.DefaultScopes) == 0 {
+		out.DefaultScopes = out.Scopes
+	}
+	return &out
+}
+
+// checkWorkloads refuses a trusted issuer without a client, and a client that nothing can be shown for.
+func (r *Registry) checkWorkloads(p *client.Problems) {
+	named := r.workloads.Clients()
+	for _, id := range named {
+		switch reg := r.fixed[id]; {
+		case id == "": // said already
+		case reg == nil:
+			p.Addf("trust_issuer: there is no client %q in the configuration", id)
+		case reg.client.AuthMethod != client.MethodWorkload:
+			p.Addf("trust_issuer: client %q has another way to authenticate: give it `auth_method workload` in place of a secret", id)
+		}
+	}
+	for id, reg := range r.fixed {
+		if reg.client.AuthMethod == client.MethodWorkload && !slices.Contains(named, id) {
+			p.Addf("client %q: auth_method workload: no trust_issuer names it: add `trust_issuer ADDRESS { match …; client %s }`", id, id)
+		}
+	}
+}
+
+// String says for events which workload it was.
+func (w *Workload) String() string {
+	return fmt.Sprintf("workload %s of %s", w.Statement.Subject, w.Statement.Issuer)
+}
