@@ -97,7 +97,7 @@ func startNodes(t *testing.T, standby bool, old, replacement string, settings ..
 	t.Cleanup(echo.Close)
 	dir := t.TempDir()
 	first, err := lab.New(lab.Config{
-		Binary: binary(t), Dir: dir, Address: "127.0.0.2", Storage: storage(), Echo: echo.Addr, WebClients: nodeWorkers, Gatehouse: scarceClient + racedClient,
+		Binary: binary(t), Dir: dir, Address: "127.0.0.2", Storage: storage(), Echo: echo.Addr, WebClients: nodeWorkers, Persons: 1, Gatehouse: scarceClient + racedClient,
 	})
 	must(err)
 	t.Cleanup(first.Kill)

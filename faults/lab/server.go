@@ -249,3 +249,11 @@ func (s *Server) Node(dir, address, storage string) (*Server, error) {
 	n.Ports.Admin = admin[0]
 	return n, n.WriteConfig()
 }
+
+// Command runs a command of operators for the running server, with input, and returns what it prints.
+func (s *Server) Command(ctx context.Context, input string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, s.Binary, append(append([]string{"gatehouse"}, args...), "--address", strings.TrimPrefix(s.Admin(), "http://"))...)
+	cmd.Dir, cmd.Stdin, cmd.Env = s.Dir, strings.NewReader(input), append(os.Environ(), "HOME="+s.Dir)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}

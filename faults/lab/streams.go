@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -41,7 +42,7 @@ type Tunnel struct {
 
 // OpenTunnel opens a tunnel with an access token.
 func (s *Server) OpenTunnel(token string) (*Tunnel, error) {
-	c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.Ports.API))
+	c, err := net.Dial("tcp", net.JoinHostPort(s.Address, strconv.Itoa(s.Ports.API)))
 	if err != nil {
 		return nil, err
 	}
