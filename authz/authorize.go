@@ -148,7 +148,7 @@ func (s *Server) refuseAuthorize(w http.ResponseWriter, r *http.Request, a *auth
 		s.failPage(w, r, err, "", "") // a person sees the page and can try again
 		return nil
 	}
-	s.redirectError(w, r, &a.rec, err, http.StatusFound)
+	s.redirectError(w, r, a.client, &a.rec, err, http.StatusFound)
 	return nil
 }
 
@@ -179,7 +179,7 @@ func (s *Server) proceed(w http.ResponseWriter, r *http.Request, p *pendingReque
 	if err != nil {
 		return s.refusePending(w, r, p, err)
 	}
-	s.redirectClient(w, r, &p.rec, answer, http.StatusFound)
+	s.redirectClient(w, r, p.client, &p.rec, answer, http.StatusFound)
 	return nil
 }
 
@@ -287,7 +287,7 @@ func (s *Server) refusePending(w http.ResponseWriter, r *http.Request, p *pendin
 	if r.Method == http.MethodPost {
 		status = http.StatusSeeOther
 	}
-	s.redirectError(w, r, &p.rec, err, status)
+	s.redirectError(w, r, p.client, &p.rec, err, status)
 	return nil
 }
 
@@ -304,14 +304,14 @@ func refusalError(refusal *login.Refusal) error {
 }
 
 // redirectError sends the browser to the client with an error. (RFC 6749 4.1.2.1)
-func (s *Server) redirectError(w http.ResponseWriter, r *http.Request, rec *requestRecord, err error, status int) {
+func (s *Server) redirectError(w http.ResponseWriter, r *http.Request, c *client.Client, rec *requestRecord, err error, status int) {
 	e := oauth.AsError(err)
 	s.record(r, e)
 	params := url.Values{"error": {e.Code}, "error_description": {oauth.Printable(e.Description)}}
 	for name, value := range e.Fields {
 		params.Set(name, oauth.Printable(value))
 	}
-	s.redirectClient(w, r, rec, params, status)
+	s.redirectClient(w, r, c, rec, params, status)
 }
 
 // newID returns an identifier that cannot be guessed.

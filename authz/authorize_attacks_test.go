@@ -288,7 +288,7 @@ func TestAttacksOnFlows(t *testing.T) {
 	h := authztest.New(t)
 	t.Run("attack 16: a token in the query or a form", func(t *testing.T) {
 		b := h.Browser(authztest.Demo).SignIn(authztest.Demo)
-		for _, mode := range []string{"query", "form_post", "jwt"} {
+		for _, mode := range []string{"query", "form_post", "query.jwt", "form_post.jwt", "web_message"} {
 			for _, path := range []string{"/oauth/authorize?", "/oauth/v1/authorize?"} {
 				res := b.Follow(path + h.Params("fragment", "response_type", "token", "response_mode", mode).Encode())
 				wantRedirectError(t, h, mode, res, "invalid_request")

@@ -163,7 +163,7 @@ func (s *Server) checkResponseType(_ context.Context, a *authorizeRequest) error
 
 // checkResponseMode refuses a mode that is unknown, or in which this answer would not be safe.
 func (s *Server) checkResponseMode(_ context.Context, a *authorizeRequest) error {
-	if mode := a.form.Get("response_mode"); mode != "" && mode != a.rec.ResponseMode {
+	if mode := a.form.Get("response_mode"); mode != "" && mode != modeJWT && mode != a.rec.ResponseMode {
 		return oauth.InvalidRequest(nil, "response_mode is not supported here")
 	}
 	return nil

@@ -148,7 +148,7 @@ func (s *Server) handleConsent(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return s.refusePending(w, r, p, err)
 	}
-	s.redirectClient(w, r, &p.rec, answer, http.StatusSeeOther) // RFC 9700 4.12: never 307
+	s.redirectClient(w, r, p.client, &p.rec, answer, http.StatusSeeOther) // RFC 9700 4.12: never 307
 	return nil
 }
 

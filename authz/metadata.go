@@ -32,6 +32,8 @@ type metadata struct {
 	ACRValues             []string `json:"acr_values_supported"`
 	SubjectTypes          []string `json:"subject_types_supported"`
 	IDTokenAlgs           []string `json:"id_token_signing_alg_values_supported"`
+	ResponseAlgs          []string `json:"authorization_signing_alg_values_supported"` // JARM 4
+	IntrospectionAlgs     []string `json:"introspection_signing_alg_values_supported"` // RFC 9701 7
 	TokenAuthMethods      []string `json:"token_endpoint_auth_methods_supported"`
 	TokenAuthAlgs         []string `json:"token_endpoint_auth_signing_alg_values_supported"`
 	RevocationAuthAlgs    []string `json:"revocation_endpoint_auth_signing_alg_values_supported"`
@@ -75,7 +77,7 @@ func (s *Server) metadata() metadata {
 		PushedRequest: at("/oauth/par"), PushedRequired: s.cfg.PARRequired, DeviceAuthorization: at("/oauth/device_authorization"),
 		Scopes: scopes, ResponseTypes: []string{responseCode, responseToken, responseIDToken}, ResponseModes: responseModes,
 		Grants:    slices.Sorted(slices.Values(append(s.grants.Types(), client.GrantImplicit))),
-		ACRValues: []string{token.ACR(1)}, SubjectTypes: []string{client.SubjectPublic, client.SubjectPairwise}, IDTokenAlgs: algs,
+		ACRValues: []string{token.ACR(1)}, SubjectTypes: []string{client.SubjectPublic, client.SubjectPairwise}, IDTokenAlgs: algs, ResponseAlgs: algs, IntrospectionAlgs: algs,
 		RequestParameter: true, RequestAlgs: assertionAlgNames, TokenAuthMethods: methods, TokenAuthAlgs: assertionAlgNames, RevocationAuthAlgs: assertionAlgNames, RevocationAuthMethods: methods, IntrospectionMethods: []string{"client_secret_basic"},
 		Claims: claimsSupported(), ChallengeMethods: []string{"S256"}, Prompts: []string{"none", "login", "consent", "select_account"},
 		ClientDocuments: s.clients.Documents(), IssParameter: true, ClaimsParameter: true, BackchannelLogout: true, BackchannelSession: true, FrontchannelLogout: true, FrontchannelSession: true,

@@ -1,12 +1,15 @@
 package authz
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
@@ -15,16 +18,34 @@ const (
 	modeQuery    = "query"
 	modeFragment = "fragment"
 	modeFormPost = "form_post"
+	// modeJWT, or one of the others followed by a dot and it: the answer is signed. (JWT Secured Authorization Response
+	// Mode 2.3)
+	modeJWT = "jwt"
 )
 
 // responseModes are those served, for the metadata.
-var responseModes = []string{modeQuery, modeFragment, modeFormPost}
+var responseModes = []string{modeQuery, modeFragment, modeFormPost, "query.jwt", "fragment.jwt", "form_post.jwt", modeJWT}
 
 // responseMode returns how the answer travels, errors included: the requested mode if it is safe, otherwise the default
 // of the response type ("": the query). An access token travels only in the fragment, which servers and logs do not
 // see, an ID token there or in a form.
 func responseMode(a *authorizeRequest) string {
-	kind, mode := a.form.Get("response_type"), a.form.Get("response_mode")
+	asked := a.form.Get("response_mode")
+	if asked == modeJWT {
+		return cmp.Or(plainMode(a, ""), modeQuery) + "." + modeJWT
+	}
+	if mode, signed := strings.CutSuffix(asked, "."+modeJWT); signed {
+		if plain := plainMode(a, mode); plain == mode && mode != "" {
+			return asked
+		}
+		asked = ""
+	}
+	return plainMode(a, asked)
+}
+
+// plainMode is responseMode for an answer that is not signed.
+func plainMode(a *authorizeRequest, mode string) string {
+	kind := a.form.Get("response_type")
 	if mode == modeFormPost && !page.IsFormTarget(a.rec.RedirectURI) { // an application's private scheme takes no form
 		mode = ""
 	}
@@ -38,12 +59,21 @@ func responseMode(a *authorizeRequest) string {
 }
 
 // redirectClient sends the answer of a request to the client, with iss and state.
-func (s *Server) redirectClient(w http.ResponseWriter, r *http.Request, rec *requestRecord, params url.Values, status int) {
+func (s *Server) redirectClient(w http.ResponseWriter, r *http.Request, c *client.Client, rec *requestRecord, params url.Values, status int) {
 	params.Set("iss", s.cfg.Issuer) // RFC 9207 2
 	if rec.State != "" {
 		params.Set("state", rec.State) // RFC 6749 4.1.2: the exact value received
 	}
-	switch rec.ResponseMode {
+	mode, signed := strings.CutSuffix(rec.ResponseMode, "."+modeJWT)
+	if signed {
+		response, err := s.envelopes.Response(c, params)
+		if err != nil {
+			s.failPage(w, r, oauth.ServerError(err), "", "")
+			return
+		}
+		params = url.Values{"response": {response}}
+	}
+	switch mode {
 	case modeFragment:
 		// A redirect URI has no fragment of its own (RFC 6749 3.1.2)
 		page.RedirectStatus(w, rec.RedirectURI+"#"+params.Encode(), status)

@@ -29,7 +29,7 @@ func TestResponseModes(t *testing.T) {
 		{"error in the fragment", []string{"response_mode", "fragment", "scope", "nonsense"}, "fragment", "invalid_scope"},
 		{"error by form", []string{"response_mode", "form_post", "scope", "nonsense"}, "form_post", "invalid_scope"},
 		{"early error in the fragment", []string{"response_mode", "fragment", "request", "x"}, "fragment", "request_not_supported"},
-		{"unknown mode", []string{"response_mode", "jwt"}, "query", "invalid_request"},
+		{"unknown mode", []string{"response_mode", "web_message"}, "query", "invalid_request"},
 		{"silent error by form", []string{"response_mode", "form_post", "prompt", "none", "acr_values", "urn:gatehouse:level:4"}, "form_post", "interaction_required"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/device"
+	"github.com/gatehouse-id/gatehouse/authz/envelope"
 	"github.com/gatehouse-id/gatehouse/authz/grant"
 	"github.com/gatehouse-id/gatehouse/authz/jar"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
@@ -158,6 +159,7 @@ type Server struct {
 	devices      *device.Service
 	pushed       *par.Requests
 	objects      *jar.Objects
+	envelopes    *envelope.Envelopes
 }
 
 // New returns a server for one configuration. Several can share one store, such as during a reload.
@@ -217,9 +219,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 		Store: deps.Store, Tokens: s.tokens, Clients: s.clients, Events: deps.Events, Sites: cfg.AppPasswordSites, Allowed: deps.AppPasswords,
 		Log: deps.Log, Now: deps.Now, Random: deps.Random,
 	})
+	s.envelopes = envelope.New(cfg.Issuer, deps.Keys, deps.Now)
 	s.grants = grant.New(cfg.Issuer, grant.Deps{
 		Store: deps.Store, Clients: s.clients, Tokens: s.tokens, Visits: s.visits, Personal: s.personal, Subjects: deps.Subjects,
-		Passwords: deps.Passwords, Events: deps.Events, Origin: deps.Origin, Log: deps.Log, Now: deps.Now, Random: deps.Random,
+		Passwords: deps.Passwords, Envelopes: s.envelopes, Events: deps.Events, Origin: deps.Origin, Log: deps.Log, Now: deps.Now, Random: deps.Random,
 	})
 	s.devices = device.New(cfg.Issuer, device.Deps{
 		Store: deps.Store, Auth: deps.Auth, Clients: s.clients, Tokens: s.tokens, Grants: s.grants, Events: deps.Events, Pages: deps.Pages,

@@ -46,6 +46,8 @@ type Client struct {
 	// RequestAlg is the only algorithm that they are signed with. Default: any of AssertionAlgorithms
 	RequestAlg string `json:"request_object_signing_alg,omitempty"`
 	IDTokenAlg string `json:"id_token_alg,omitempty"` // RS256 (default), ES256, EdDSA
+	// ResponseAlg signs its authorization responses, if it asks for that: RS256 (default), ES256, EdDSA
+	ResponseAlg string `json:"authorization_signed_response_alg,omitempty"`
 	// AccessTokenAlg signs its access tokens that are JWTs, if it names no algorithm. The registry knows it.
 	// (docs/decisions.md#jwt-signatures)
 	AccessTokenAlg string `json:"-"`
@@ -112,6 +114,8 @@ type APIClient struct {
 	// APIs are some of introspection, configuration, credentials, events, persons, policies, access, access_decisions.
 	APIs      []string `json:"apis,omitempty"`
 	Audiences []string `json:"audiences,omitempty"` // introspects only tokens for these. Default: all
+	// IntrospectionAlg signs the answers of introspection that are JWTs: RS256 (default), ES256, EdDSA
+	IntrospectionAlg string `json:"introspection_signed_response_alg,omitempty"`
 	// Partitions are the partitions of persons that it is limited to. Default: all
 	Partitions []string `json:"partitions,omitempty"`
 	// MaxLevel is the highest level of the LOGIN tokens that it makes. Default: 2

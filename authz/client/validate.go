@@ -120,6 +120,7 @@ func (c *Client) Validate() error {
 		c.App.check(&p)
 	}
 	p.oneOf("id_token_alg", c.IDTokenAlg, "RS256", "ES256", "EdDSA")
+	p.oneOf("authorization_response_alg", c.ResponseAlg, "RS256", "ES256", "EdDSA")
 	for _, a := range c.Audiences {
 		p.AddErr(checkAudience(a))
 	}
@@ -293,6 +294,10 @@ func (c *APIClient) Validate() error {
 	}
 	for _, a := range c.Audiences {
 		p.AddErr(checkAudience(a))
+	}
+	p.oneOf("introspection_alg", c.IntrospectionAlg, "RS256", "ES256", "EdDSA")
+	if c.IntrospectionAlg != "" && !slices.Contains(c.APIs, "introspection") {
+		p.Addf("introspection_alg: the API client does not introspect: add introspection to apis, or leave it out")
 	}
 	for _, name := range c.Partitions {
 		if err := login.CheckPartition(name); err != nil {

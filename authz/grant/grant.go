@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/authz/envelope"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/personal"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
@@ -52,6 +53,7 @@ type Deps struct {
 	Personal  *personal.Passwords
 	Subjects  Subjects
 	Passwords Passwords // nil: no client has the password grant
+	Envelopes *envelope.Envelopes
 	Events    *event.Recorder
 	Origin    func(*http.Request) event.Origin
 	Log       *zap.Logger

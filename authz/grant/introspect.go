@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/envelope"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
@@ -63,13 +64,25 @@ func (s *Grants) HandleIntrospect(w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 	if !i.Active || !concerns(asker, i) {
-		reply.Write(w, http.StatusOK, reply.Inactive{})
-		return nil
+		return s.answerAbout(w, r, asker, reply.Inactive{})
 	}
 	if refresh {
 		s.refreshDetails(r.Context(), text, i)
 	}
-	reply.Write(w, http.StatusOK, s.introspectionBody(i))
+	return s.answerAbout(w, r, asker, s.introspectionBody(i))
+}
+
+// answerAbout answers as the API client asks: by JSON, or by a JWT for it alone (RFC 9701).
+func (s *Grants) answerAbout(w http.ResponseWriter, r *http.Request, asker *client.APIClient, b reply.Body) error {
+	if !envelope.Accepts(r.Header, envelope.MediaIntrospection) {
+		reply.Write(w, http.StatusOK, b)
+		return nil
+	}
+	signed, err := s.deps.Envelopes.Introspection(asker, b.AppendJSON(nil))
+	if err != nil {
+		return oauth.ServerError(err)
+	}
+	reply.WriteJWT(w, envelope.MediaIntrospection, signed)
 	return nil
 }
 
@@ -90,11 +103,9 @@ func (s *Grants) introspectAppPassword(w http.ResponseWriter, r *http.Request, a
 	case err != nil:
 		return err
 	case !i.Active:
-		reply.Write(w, http.StatusOK, reply.Inactive{})
-	default:
-		reply.Write(w, http.StatusOK, s.introspectionBody(i))
+		return s.answerAbout(w, r, asker, reply.Inactive{})
 	}
-	return nil
+	return s.answerAbout(w, r, asker, s.introspectionBody(i))
 }
 
 // introspectRefresh is Introspect for refresh tokens. They open nothing at a resource server, so Introspect does not

@@ -278,8 +278,11 @@ func (k *Keys) open(key *signingKey) error {
 		return errors.New("not a signing key")
 	}
 	key.private, key.signers = private, map[string]jose.Signer{}
-	for _, typ := range []string{TypeIDToken, TypeAccessToken, TypeLogout, TypeAssertion} {
-		opts := (&jose.SignerOptions{}).WithType(jose.ContentType(typ)).WithHeader("kid", key.id)
+	for _, typ := range []string{TypeIDToken, TypeAccessToken, TypeLogout, TypeAssertion, TypeIntrospection, TypeResponse} {
+		opts := (&jose.SignerOptions{}).WithHeader("kid", key.id)
+		if typ != "" {
+			opts = opts.WithType(jose.ContentType(typ))
+		}
 		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.SignatureAlgorithm(key.Algorithm), Key: key.private}, opts)
 		if err != nil {
 			return err
@@ -301,6 +304,11 @@ const (
 	TypeAccessToken = "at+jwt"     // RFC 9068 2.1
 	TypeLogout      = "logout+jwt" // OpenID Connect Back-Channel Logout 2.4
 	TypeAssertion   = "gate+jwt"   // what upstreams of protected sites get (docs/decisions.md#signed-assertions)
+	// TypeIntrospection are answers about tokens. (RFC 9701 5)
+	TypeIntrospection = "token-introspection+jwt"
+	// TypeResponse are authorization responses, for which there is no type, and libraries refuse any but JWT. An ID token
+	// has that one, and none of these passes for it.
+	TypeResponse = ""
 )
 
 // Sign returns claims as a signed JWT in compact form. alg is RS256, ES256 or EdDSA; typ is the type header.

@@ -3,6 +3,7 @@
 package reply
 
 import (
+	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -28,6 +29,14 @@ func WriteJSON(w http.ResponseWriter, status int, body []byte) {
 	if len(body) > 0 {
 		w.Write(body) //nolint:errcheck // the client has gone
 	}
+}
+
+// WriteJWT is Write for an answer that is a JWT of this media type.
+func WriteJWT(w http.ResponseWriter, media, token string) {
+	Headers(w.Header(), len(token))
+	w.Header().Set("Content-Type", media)
+	w.WriteHeader(http.StatusOK)
+	io.WriteString(w, token) //nolint:errcheck // the client has gone
 }
 
 // Headers sets what every answer carries. (token server document, "Token response"; RFC 6749 5.1) size is the length of

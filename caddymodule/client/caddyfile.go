@@ -33,6 +33,7 @@ import (
 //		request_object_alg        RS256|PS256|ES256|EdDSA
 //		password_only
 //		id_token_alg              RS256|ES256|EdDSA
+//		authorization_response_alg RS256|ES256|EdDSA
 //		id_token_claims           on|off
 //		token_format              opaque|jwt
 //		app                       <identifier> <platform> <version>
@@ -90,14 +91,17 @@ func (c *Client) subdirectives() options.Subdirectives {
 		"password_only":             options.Flag(&c.PasswordOnly),
 		"id_token_alg":              options.Value(&c.IDTokenAlg, checkAlg),
 		"id_token_claims":           c.readIDTokenClaims,
-		"token_format":              options.Value(&c.TokenFormat, checkTokenFormat),
-		"subject_type":              options.Value(&c.SubjectType, checkSubjectType),
-		"app":                       c.readApp,
-		"audiences":                 options.Values(&c.Audiences, options.CheckURI),
-		"origins":                   options.Values(&c.Origins, checkOrigin),
-		"max_sessions":              options.Value(&c.MaxSessions, checkMaxSessions),
-		"disabled":                  options.Flag(&c.Disabled),
-		"logo":                      options.Value(&c.Logo, nil),
+
+		"authorization_response_alg": options.Value(&c.ResponseAlg, checkAlg),
+
+		"token_format": options.Value(&c.TokenFormat, checkTokenFormat),
+		"subject_type": options.Value(&c.SubjectType, checkSubjectType),
+		"app":          c.readApp,
+		"audiences":    options.Values(&c.Audiences, options.CheckURI),
+		"origins":      options.Values(&c.Origins, checkOrigin),
+		"max_sessions": options.Value(&c.MaxSessions, checkMaxSessions),
+		"disabled":     options.Flag(&c.Disabled),
+		"logo":         options.Value(&c.Logo, nil),
 		"lifetimes": options.Block(&reference.Lifetimes, options.Subdirectives{
 			"code":          options.Value(&c.Lifetimes.Code, options.CheckDuration),
 			"access_token":  options.Value(&c.Lifetimes.AccessToken, options.CheckDuration),
@@ -152,6 +156,7 @@ func (c *Client) readIDTokenClaims(d *caddyfile.Dispenser) error {
 //		secret_hash <PHC string>
 //		apis        introspection|configuration|credentials|events|persons|access|access_decisions...
 //		audiences   <uri>...
+//		introspection_alg RS256|ES256|EdDSA
 //		partitions  <name>...
 //		max_level   1|2|3|4      # of the LOGIN tokens that it makes
 //		disabled
@@ -171,9 +176,12 @@ func ReadAPIClient(d *caddyfile.Dispenser, others []APIClient) (c APIClient, err
 		"secret_hash": options.Another(&c.SecretHashes, options.CheckPHC),
 		"apis":        options.Values(&c.APIs, checkAPI),
 		"audiences":   options.Values(&c.Audiences, options.CheckURI),
-		"partitions":  options.Values(&c.Partitions, login.CheckPartition),
-		"max_level":   options.Value(&c.MaxLevel, options.CheckLevel),
-		"disabled":    options.Flag(&c.Disabled),
+
+		"introspection_alg": options.Value(&c.IntrospectionAlg, checkAlg),
+
+		"partitions": options.Values(&c.Partitions, login.CheckPartition),
+		"max_level":  options.Value(&c.MaxLevel, options.CheckLevel),
+		"disabled":   options.Flag(&c.Disabled),
 	})
 	if err != nil {
 		return c, err

@@ -61,6 +61,8 @@ type Client struct {
 	PasswordOnly bool `json:"password_only,omitempty"`
 	// The signature of its ID tokens: RS256, ES256 or EdDSA. Default: RS256.
 	IDTokenAlg string `json:"id_token_alg,omitempty"`
+	// The signature of its authorization responses, where it asks for signed ones: RS256, ES256 or EdDSA. Default: RS256.
+	ResponseAlg string `json:"authorization_signed_response_alg,omitempty"`
 	// Whether the claims of the scopes are in its ID tokens too, not only at the userinfo endpoint, for libraries that
 	// read no others. Default: false.
 	IDTokenClaims bool `json:"id_token_claims,omitempty"`
@@ -129,6 +131,8 @@ type APIClient struct {
 	APIs []string `json:"apis,omitempty"`
 	// It introspects only tokens for these resources (RFC 8707). Default: all.
 	Audiences []string `json:"audiences,omitempty"`
+	// The signature of introspection answers, where it asks for signed ones: RS256, ES256 or EdDSA. Default: RS256.
+	IntrospectionAlg string `json:"introspection_signed_response_alg,omitempty"`
 	// The partitions that it is limited to, of those of identity. Default: all.
 	Partitions []string `json:"partitions,omitempty"`
 	// The highest authentication level, 1 to 4, of the LOGIN tokens that it makes for people. Default: 2.

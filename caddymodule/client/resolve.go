@@ -57,6 +57,7 @@ func (c *Client) Resolve(r *options.Resolver) *client.Client {
 		SubjectType: r.Plain(of+"subject_type", c.SubjectType, checkSubjectType),
 		TokenFormat: r.Plain(of+"token_format", c.TokenFormat, checkTokenFormat), App: c.App.build(r, of),
 		IDTokenAlg: r.Plain(of+"id_token_alg", c.IDTokenAlg, checkAlg), IDTokenClaims: c.IDTokenClaims,
+		ResponseAlg: r.Plain(of+"authorization_response_alg", c.ResponseAlg, checkAlg),
 		Audiences:   r.List(of+"audiences", c.Audiences, options.CheckURI),
 		Origins:     r.List(of+"origins", c.Origins, checkOrigin),
 		MaxSessions: r.Count(of+"max_sessions", c.MaxSessions, checkMaxSessions), Disabled: c.Disabled,
@@ -130,7 +131,8 @@ func (c *APIClient) Build(r *options.Resolver) *client.APIClient {
 		ID: r.Plain("api_client", c.ID, nil), Secrets: secrets(r, of+"secret", c.Secrets), SecretHashes: hashes(r, of+"secret_hash", c.SecretHashes),
 		APIs: r.List(of+"apis", c.APIs, checkAPI), Audiences: r.List(of+"audiences", c.Audiences, options.CheckURI),
 		Partitions: r.List(of+"partitions", c.Partitions, login.CheckPartition), Disabled: c.Disabled,
-		MaxLevel: r.Count(of+"max_level", c.MaxLevel, options.CheckLevel),
+		IntrospectionAlg: r.Plain(of+"introspection_alg", c.IntrospectionAlg, checkAlg),
+		MaxLevel:         r.Count(of+"max_level", c.MaxLevel, options.CheckLevel),
 	}
 	if r.Adapting() {
 		if options.HasPlaceholder(c.ID) {
@@ -203,7 +205,7 @@ func Of(c *client.Client, written *Client) Client {
 		BackchannelLogoutURI: c.BackchannelLogoutURI, FrontchannelLogoutURI: c.FrontchannelLogoutURI,
 		ID: c.ID, Name: c.Name, Public: c.Public, AuthMethod: c.AuthMethod, RedirectURIs: c.RedirectURIs, PostLogoutRedirectURIs: c.PostLogoutRedirectURIs,
 		Grants: c.Grants, Scopes: c.Scopes, DefaultScopes: c.DefaultScopes, IDPs: c.IDPs, Consent: c.Consent, PKCERequired: c.PKCERequired, PARRequired: c.PARRequired, PasswordOnly: c.PasswordOnly,
-		SignedRequestRequired: c.SignedRequestRequired, RequestAlg: c.RequestAlg,
+		SignedRequestRequired: c.SignedRequestRequired, RequestAlg: c.RequestAlg, ResponseAlg: c.ResponseAlg,
 		IDTokenAlg: c.IDTokenAlg, IDTokenClaims: c.IDTokenClaims, Audiences: c.Audiences, Origins: c.Origins, MaxSessions: options.Count(strconv.Itoa(c.MaxSessions)), Disabled: c.Disabled,
 		Lifetimes: Lifetimes{
 			Code: text(l.Code), AccessToken: text(l.AccessToken), RefreshToken: text(l.RefreshToken), RefreshChain: text(l.RefreshChain),

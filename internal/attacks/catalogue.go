@@ -314,6 +314,8 @@ var catalogue = []section{
 		{432, "a request object whose header brings a key or says where it is; a `kid` that is a path, markup, empty", "400; no connection is made"},
 		{433, "a request object for another server or client, too old, of another type; an assertion as one, and one as an assertion", "400; 401"},
 		{434, "a request object twice, beside a reference, of another client than the address says", "400"},
+		{436, "a signed response or introspection answer as an ID token, an access token or the other", "neither is taken for the other"},
+		{437, "a token in the query by a signed response; a form to a private scheme", "`invalid_request`"},
 	}},
 	{"Tokens that stand for others", []attackCase{
 		{451, "tokens of a trusted issuer: another key, algorithm, audience, branch, claim, time or type", "400, no token"},

@@ -90,6 +90,10 @@ scopes openid profile email`,
 		},
 		{Word: "id_token_alg", Arguments: "RS256|ES256|EdDSA", Default: "`RS256`", Text: "The signature of its ID tokens.", Example: "id_token_alg ES256"},
 		{
+			Word: "authorization_response_alg", Arguments: "RS256|ES256|EdDSA", Default: "`RS256`", Example: "authorization_response_alg ES256",
+			Text: "The signature of its authorization responses, where it asks for signed ones (`response_mode=jwt`).",
+		},
+		{
 			Word: "id_token_claims", Arguments: "on|off", Default: "`off`", Example: "id_token_claims on",
 			Text: "The claims of the scopes, such as name and groups, are in the ID token, too, for libraries that do not ask the userinfo endpoint.",
 		},
@@ -163,6 +167,10 @@ var APIClient = Block{
 		},
 		{Word: "apis", Arguments: "<api>…", Default: "required", Text: "The APIs that it can use: `introspection`, `configuration`, `credentials`, `events`, `persons`, `policies`, `access` (requests for access) and `access_decisions` (to decide about them).", Example: "apis introspection events"},
 		{Word: "audiences", Arguments: "<uri>…", Default: "all", Text: "It introspects only tokens for these resources (RFC 8707).", Example: "audiences https://api.example.com"},
+		{
+			Word: "introspection_alg", Arguments: "RS256|ES256|EdDSA", Default: "`RS256`", Example: "introspection_alg ES256",
+			Text: "The signature of introspection answers, where it asks for signed ones ([RFC 9701](decisions.md#introspection)).",
+		},
 		{
 			Word: "partitions", Arguments: "<name>…", Default: "all", Text: "It reaches only people of these partitions. It needs `partitions` in `identity`.",
 			Example: "partitions north\napis persons", Beside: "identity {\n\tpartitions north south\n}",
