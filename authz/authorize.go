@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
@@ -264,8 +265,14 @@ func loginClient(c *client.Client, redirectURI string) login.Client {
 	if name == "" {
 		name = c.ID
 	}
-	if c.Document != nil {
-		name = c.Document.Host // anybody can write another's name into a document
+	switch { // anybody can write another's name into a document
+	case c.Document == nil:
+	case c.Document.Registered:
+		if name, _, _ = strings.Cut(redirectURI, ":"); name == "http" || name == "https" {
+			name = client.RedirectOwner(redirectURI)
+		}
+	default:
+		name = c.Document.Host
 	}
 	return login.Client{ID: c.ID, Name: name, Targets: []string{client.RedirectTarget(redirectURI)}}
 }

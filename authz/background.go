@@ -42,6 +42,7 @@ func (s *Server) Run(ctx context.Context) error {
 	var counted sync.WaitGroup
 	counted.Go(func() { s.settleTallies(ctx) })
 	counted.Go(func() { s.personal.Run(ctx) })
+	counted.Go(func() { s.removeUnused(ctx) })
 	s.visits.Run(ctx)
 	counted.Wait()
 	return nil
@@ -57,6 +58,25 @@ func (s *Server) settleTallies(ctx context.Context) {
 	for {
 		if err := s.tokens.SettleTallies(ctx); err != nil && ctx.Err() == nil {
 			s.deps.Log.Error("events of many tokens not written; trying again", zap.Error(err))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// unusedEvery is how often clients are looked for that nobody uses.
+const unusedEvery = time.Hour
+
+// removeUnused removes clients that have registered themselves and that nobody uses, until ctx ends.
+func (s *Server) removeUnused(ctx context.Context) {
+	tick := time.NewTicker(unusedEvery)
+	defer tick.Stop()
+	for {
+		if err := s.registered.RemoveUnused(ctx); err != nil && ctx.Err() == nil {
+			s.deps.Log.Error("clients that nobody uses are not removed; trying again", zap.Error(err))
 		}
 		select {
 		case <-ctx.Done():

@@ -150,3 +150,6 @@ func GrantsListedAsBefore(ctx context.Context, store storage.Store, person, clie
 	})
 	return n, err
 }
+
+// RemoveUnused does what Run does about clients that nobody uses.
+func RemoveUnused(ctx context.Context, s *Server) error { return s.registered.RemoveUnused(ctx) }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
+	"github.com/gatehouse-id/gatehouse/authz/registration"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 )
 
@@ -24,7 +25,8 @@ type metadata struct {
 	EndSession            string   `json:"end_session_endpoint"`
 	PushedRequest         string   `json:"pushed_authorization_request_endpoint"` // RFC 9126 5
 	PushedRequired        bool     `json:"require_pushed_authorization_requests"`
-	DeviceAuthorization   string   `json:"device_authorization_endpoint"` // RFC 8628 4
+	DeviceAuthorization   string   `json:"device_authorization_endpoint"`   // RFC 8628 4
+	Registration          string   `json:"registration_endpoint,omitempty"` // RFC 7591 3
 	Scopes                []string `json:"scopes_supported"`
 	ResponseTypes         []string `json:"response_types_supported"`
 	ResponseModes         []string `json:"response_modes_supported"`
@@ -71,8 +73,13 @@ func (s *Server) metadata() metadata {
 	for i, alg := range client.AssertionAlgorithms {
 		assertionAlgNames[i] = string(alg)
 	}
+	registers := ""
+	if s.registered.On() {
+		registers = at(registration.Path)
+	}
 	return metadata{
-		Issuer: s.cfg.Issuer, Authorization: at("/oauth/authorize"), Token: at("/oauth/token"), Userinfo: at("/oauth/userinfo"),
+		Registration: registers,
+		Issuer:       s.cfg.Issuer, Authorization: at("/oauth/authorize"), Token: at("/oauth/token"), Userinfo: at("/oauth/userinfo"),
 		JWKS: at("/oauth/jwks"), Revocation: at("/oauth/revoke"), Introspection: at("/oauth/api/v2/token/introspect"), EndSession: at(logoutPath),
 		PushedRequest: at("/oauth/par"), PushedRequired: s.cfg.PARRequired, DeviceAuthorization: at("/oauth/device_authorization"),
 		Scopes: scopes, ResponseTypes: []string{responseCode, responseToken, responseIDToken}, ResponseModes: responseModes,

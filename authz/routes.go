@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/device"
 	"github.com/gatehouse-id/gatehouse/authz/grant"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/registration"
 	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
@@ -50,6 +51,9 @@ func (s *Server) table() map[string]route {
 		"/device/allow":                           {handle: s.devices.HandleAllow, methods: both},
 		"/.well-known/openid-configuration":       {handle: s.handleMetadata, methods: get, machine: true, public: true},
 		"/.well-known/oauth-authorization-server": {handle: s.handleMetadata, methods: get, machine: true, public: true},
+	}
+	if s.registered.On() {
+		t[registration.Path] = route{handle: s.registered.Handle, methods: s.registered.Methods(), machine: true, public: true}
 	}
 	for _, version := range []string{"/oauth", "/oauth/v1"} {
 		t[version+"/authorize"] = route{handle: s.handleAuthorize, methods: all}

@@ -30,6 +30,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/par"
 	"github.com/gatehouse-id/gatehouse/authz/parked"
 	"github.com/gatehouse-id/gatehouse/authz/personal"
+	"github.com/gatehouse-id/gatehouse/authz/registration"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/authz/site"
 	"github.com/gatehouse-id/gatehouse/authz/token"
@@ -90,8 +91,10 @@ type Config struct {
 	// Documents says which metadata documents of clients are fetched.
 	Documents metadoc.Config
 	// Trusted are issuers elsewhere whose tokens stand for clients.
-	Trusted   []trust.Rule
-	Providers []registry.Provider // besides identity, which always exists, and those of Deps.Providers
+	Trusted []trust.Rule
+	// Registration says which clients can register themselves.
+	Registration registration.Config
+	Providers    []registry.Provider // besides identity, which always exists, and those of Deps.Providers
 	// Partitioned says that persons are kept in partitions.
 	Partitioned bool
 	// SiteOrigins are the origins of the sites that declare login, the only places that a site flow returns to.
@@ -154,6 +157,7 @@ type Server struct {
 	// siteSessions are those of browsers at protected sites.
 	siteSessions *site.Sessions
 	parked       *parked.Forms
+	registered   *registration.Service
 	personal     *personal.Passwords
 	grants       *grant.Grants
 	devices      *device.Service
@@ -231,6 +235,9 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 	})
 	s.pushed = par.New(par.Deps{Store: deps.Store, Clients: s.clients, Check: s.checkPush, Admit: deps.Admit, Now: deps.Now, Random: deps.Random})
 	s.objects = jar.New(cfg.Issuer, s.clients, deps.Now)
+	s.registered = registration.New(cfg.Issuer, cfg.Registration, registration.Deps{
+		Clients: s.clients, Tokens: s.tokens, Origin: deps.Origin, Now: deps.Now, Random: deps.Random,
+	})
 	s.mux = s.routes()
 	return s, nil
 }

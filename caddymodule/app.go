@@ -82,6 +82,8 @@ type App struct {
 	ClientDocuments *client.Documents `json:"client_metadata_documents,omitempty"`
 	// Issuers elsewhere whose tokens stand for clients: build servers and clusters. Default: none.
 	TrustedIssuers []client.TrustedIssuer `json:"trusted_issuers,omitempty"`
+	// Which clients can register themselves. Default: none.
+	Registration *client.Registration `json:"registration,omitempty"`
 	// The identity providers besides the identity service itself, by the ids that clients and the parameter idp use.
 	// Default: none.
 	IDPsRaw caddy.ModuleMap `json:"idps,omitempty" caddy:"namespace=gatehouse.idp inline_key=module"`

@@ -59,6 +59,7 @@ func parseGlobal(d *caddyfile.Dispenser, existing any) (any, error) {
 //		events { ... }
 //		client_metadata_documents [on|off] { ... }
 //		trust_issuer <url> { ... }
+//		registration open|token { ... }
 //		par required
 //		outbound { allow <network>... }
 //		mail <module> ...
@@ -91,6 +92,7 @@ func (a *App) readGlobal(d *caddyfile.Dispenser) error {
 		"events":                    a.Events.readBlock,
 		"par":                       client.ReadRequired("par", &a.PARRequired),
 		"outbound":                  a.Outbound.readBlock,
+		"registration":              func(d *caddyfile.Dispenser) (err error) { a.Registration, err = client.ReadRegistration(d); return err },
 		"client_metadata_documents": func(d *caddyfile.Dispenser) (err error) { a.ClientDocuments, err = client.ReadDocuments(d); return err },
 		"trust_issuer":              a.readTrustedIssuer,
 		"mail":                      a.readMail,

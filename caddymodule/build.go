@@ -51,6 +51,9 @@ func (a *App) buildAuthz(r *options.Resolver) authz.Config {
 		}
 		cfg.Trusted = append(cfg.Trusted, rule)
 	}
+	if a.Registration != nil {
+		cfg.Registration = a.Registration.Build(r)
+	}
 	clear(seen)
 	for i := range a.APIClients {
 		c := a.APIClients[i].Build(r)

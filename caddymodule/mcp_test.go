@@ -153,6 +153,46 @@ func TestMCPSiteKnowsClientsByTheirDocuments(t *testing.T) {
 	}
 }
 
+// A client registers itself as the Caddyfile lets it, and operators see where each client comes from.
+func TestMCPClientRegistersItself(t *testing.T) {
+	s := newServer(t)
+	s.site = "protect orders.read {\n\t\tmcp\n\t}"
+	register := func() (int, string) {
+		r := s.request(http.MethodPost, s.issuer()+"/oauth/register", strings.NewReader(`{"redirect_uris":["http://localhost/cb"],"token_endpoint_auth_method":"none","client_name":"Editor"}`))
+		r.Header.Set("Content-Type", "application/json")
+		res, body := s.do(r)
+		return res.StatusCode, body
+	}
+	s.mustLoad()
+	if status, body := register(); status != http.StatusNotFound {
+		t.Errorf("without the option = %d %s, want 404", status, body)
+	}
+	s.extra = "registration open {\n\t\t\tlimit 2/d\n\t\t\tmanagement\n\t\t}"
+	s.mustLoad()
+	status, body := register()
+	if status != http.StatusCreated || !strings.Contains(body, `"registration_access_token":"ghrg_`) {
+		t.Errorf("register = %d %s", status, body)
+	}
+	id := decode[struct {
+		ID string `json:"client_id"`
+	}](t, body).ID
+	if status, body = register(); status != http.StatusCreated {
+		t.Errorf("register again = %d %s", status, body)
+	}
+	if status, body = register(); status != http.StatusTooManyRequests {
+		t.Errorf("register beyond the limit = %d %s, want 429", status, body)
+	}
+	if out := s.run("", "client", "list"); !strings.Contains(out, "registration") || !strings.Contains(out, "Caddyfile:") || !strings.Contains(out, "Editor") {
+		t.Errorf("client list:\n%s", out)
+	}
+	if out := s.run("", "client", "show", id); !strings.Contains(out, "registration") {
+		t.Errorf("client show:\n%s", out)
+	}
+	s.run("", "client", "set", id, "--name", "The editor")
+	s.run("", "client", "disable", id)
+	s.run("", "client", "remove", id, "--yes")
+}
+
 // A site whose metadata no request can reach is reported.
 func TestMCPMetadataOutOfReach(t *testing.T) {
 	s := newServer(t)

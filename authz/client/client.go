@@ -72,10 +72,12 @@ type Client struct {
 	Lifetimes   Lifetimes `json:"lifetimes,omitzero"`
 }
 
-// Document says where a client comes from that nobody has registered.
+// Document says where a client comes from that no operator has registered.
 type Document struct {
-	// Host is where its metadata document is.
+	// Host is where its metadata document is. Empty: it has registered itself.
 	Host string
+	// Registered says that it has registered itself, and has no document.
+	Registered bool
 	// Trusted says that the operator knows the host.
 	Trusted bool
 	// Schemes are private schemes that its redirect URIs can have although they are no domain name turned round.

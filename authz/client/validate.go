@@ -89,7 +89,7 @@ func (c *Client) Validate() error {
 		uris   []string
 	}{{"redirect_uris", c.RedirectURIs}, {"post_logout_redirect_uris", c.PostLogoutRedirectURIs}} {
 		for _, uri := range list.uris {
-			if err := validateRedirectURI(uri); err != nil {
+			if err := c.ValidateRedirect(uri); err != nil {
 				p.Addf("%s: %q: %w", list.option, uri, err)
 			}
 		}
@@ -100,7 +100,7 @@ func (c *Client) Validate() error {
 		}
 	}
 	for _, scope := range c.DefaultScopes {
-		if !c.HasScope(scope) {
+		if !c.HasScope(scope) && (len(c.Scopes) > 0 || c.Document == nil) { // one that has registered itself has those of all such clients
 			p.Addf("default_scopes: %q is not one of the client's scopes", scope)
 		}
 	}

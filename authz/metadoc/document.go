@@ -105,7 +105,7 @@ func (d *Documents) read(id string, body []byte) (*Document, error) {
 	case len(in.Responses) > 0 && !slices.Contains(in.Responses, "code"):
 		return nil, errors.New("its response_types lack code")
 	}
-	c := client.Client{ID: id, Name: nameOf(in.Name, id), Grants: []string{client.GrantCode}}
+	c := client.Client{ID: id, Name: NameOf(in.Name, HostOf(id)), Grants: []string{client.GrantCode}}
 	if len(in.Grants) == 0 || slices.Contains(in.Grants, client.GrantRefreshToken) {
 		c.Grants = append(c.Grants, client.GrantRefreshToken)
 	}
@@ -115,7 +115,7 @@ func (d *Documents) read(id string, body []byte) (*Document, error) {
 	if c.RedirectURIs = d.redirects(in.Redirects); len(c.RedirectURIs) == 0 {
 		return nil, errors.New("it has no redirect URI that can be used")
 	}
-	return &Document{Client: c, Print: printOf(&c, in.Logo)}, nil
+	return &Document{Client: c, Print: PrintOf(&c, in.Logo)}, nil
 }
 
 // readKeys reads how the client authenticates: not at all, or by keys. A secret in common would be in the document.
@@ -158,11 +158,12 @@ func (d *Documents) redirects(all []string) (out []string) {
 	return out
 }
 
-// nameOf returns the name of a client as it is shown: on one line, and short enough that nothing else is pushed away.
-func nameOf(name, id string) string {
+// NameOf returns the name of a client as it is shown: on one line, and short enough that nothing else is pushed away.
+// otherwise is for a client that says none.
+func NameOf(name, otherwise string) string {
 	name = strings.Join(strings.Fields(event.Clean(name)), " ")
 	if name == "" {
-		return HostOf(id)
+		return otherwise
 	}
 	if r := []rune(name); len(r) > maxName {
 		name = string(r[:maxName])
@@ -170,8 +171,8 @@ func nameOf(name, id string) string {
 	return name
 }
 
-// printOf is the hash of what people decide by: name, logo, and where they are sent.
-func printOf(c *client.Client, logo string) string {
+// PrintOf is the hash of what people decide by: name, logo, and where they are sent.
+func PrintOf(c *client.Client, logo string) string {
 	hosts := make([]string, 0, len(c.RedirectURIs))
 	for _, uri := range c.RedirectURIs {
 		hosts = append(hosts, client.RedirectOwner(uri))

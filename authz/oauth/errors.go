@@ -86,6 +86,16 @@ func InvalidTarget(cause error) error {
 	return &Error{Status: http.StatusBadRequest, Code: "invalid_target", Description: "the resource is unknown or not allowed", Cause: cause}
 }
 
+// InvalidRedirectURI refuses a redirect URI of a client that registers itself. (RFC 7591 3.2.2)
+func InvalidRedirectURI(cause error, description string) error {
+	return &Error{Status: http.StatusBadRequest, Code: "invalid_redirect_uri", Description: Printable(description), Cause: cause}
+}
+
+// InvalidClientMetadata refuses what such a client says of itself. (RFC 7591 3.2.2)
+func InvalidClientMetadata(cause error, description string) error {
+	return &Error{Status: http.StatusBadRequest, Code: "invalid_client_metadata", Description: description, Cause: cause}
+}
+
 // AccessDenied is a refusal by the person or the server. (RFC 6749 4.1.2.1)
 func AccessDenied(cause error) error {
 	return &Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the request was denied", Cause: cause}

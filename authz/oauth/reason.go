@@ -29,6 +29,8 @@ var reasons = map[string]refusal.Reason{
 	"unauthorized_client":               refusal.GrantNotAllowed,
 	"unsupported_grant_type":            refusal.GrantUnsupported,
 	"unsupported_response_type":         refusal.ResponseUnsupported,
+	"invalid_redirect_uri":              refusal.ClientMetadata,
+	"invalid_client_metadata":           refusal.ClientMetadata,
 	"invalid_scope":                     refusal.ScopeNotAllowed,
 	"invalid_target":                    refusal.ResourceNotAllowed,
 	"access_denied":                     refusal.NotAllowed,

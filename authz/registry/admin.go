@@ -89,16 +89,27 @@ func (r *Registry) hashed(id string, secrets []secret.String, hashes []string) [
 	return out
 }
 
+// Where clients come from.
+const (
+	OriginConfiguration = "configuration"
+	OriginCommand       = "command"
+	OriginDocument      = "document"
+	OriginRegistration  = "registration"
+)
+
 // Info is a client as List shows it: without secrets and their hashes.
 type Info struct {
 	client.Client
 
-	// Stored clients were added by command; the others stand in the configuration.
-	Stored    bool      `json:"stored"`
+	// Stored clients were added by command or have registered themselves; the others stand in the configuration.
+	Stored bool `json:"stored"`
+	// Origin is where it comes from: one of the constants.
+	Origin    string    `json:"origin"`
 	CreatedAt time.Time `json:"created_at,omitzero"` // of stored ones
 }
 
-// List returns all clients in the order of their ids, defaults filled in.
+// List returns all clients in the order of their ids, defaults filled in, and those with a metadata document to which
+// somebody has consented.
 func (r *Registry) List(ctx context.Context) ([]Info, error) {
 	var out []Info
 	err := r.deps.Store.View(ctx, func(tx storage.Tx) error {
@@ -111,7 +122,21 @@ func (r *Registry) List(ctx context.Context) ([]Info, error) {
 			if err != nil {
 				return err
 			}
-			out = append(out, Info{Client: *reg.client, Stored: true, CreatedAt: e.Value.CreatedAt})
+			info := Info{Client: *reg.client, Stored: true, Origin: OriginCommand, CreatedAt: e.Value.CreatedAt}
+			if e.Value.Registered {
+				info.Origin = OriginRegistration
+			}
+			out = append(out, info)
+		}
+		for e, err := range documents.Scan(tx, storage.Range{}) {
+			if err != nil {
+				return err
+			}
+			reg, err := r.parseDocument(e.Key, e.Value)
+			if err != nil {
+				return err
+			}
+			out = append(out, Info{Client: *reg.client, Origin: OriginDocument})
 		}
 		return nil
 	})
@@ -119,7 +144,7 @@ func (r *Registry) List(ctx context.Context) ([]Info, error) {
 		return nil, fmt.Errorf("list clients: %w", err)
 	}
 	for _, reg := range r.fixed {
-		out = append(out, Info{Client: *reg.client})
+		out = append(out, Info{Client: *reg.client, Origin: OriginConfiguration})
 	}
 	for i := range out {
 		out[i].Secrets, out[i].SecretHashes = nil, nil
@@ -134,7 +159,7 @@ func (r *Registry) Remove(ctx context.Context, id string, by event.Actor) error 
 	if r.fixed[id] != nil {
 		return ErrDeclared
 	}
-	return r.endClient(ctx, id, eventClientRemoved, by, func(tx storage.Tx) error { return clients.Delete(tx, id) })
+	return r.endClient(ctx, id, eventClientRemoved, by, func(tx storage.Tx) error { return deleteClient(tx, id) })
 }
 
 // Revoke ends every token, code and grant of a client. It can get new ones at once. Errors: ErrUnknown, a failure of

@@ -90,6 +90,9 @@ func (r *Registry) change(ctx context.Context, id string, kind event.Type, reaso
 	if err := json.Unmarshal(before.Client, &c); err != nil {
 		return fmt.Errorf("decode client: %w", err)
 	}
+	if before.Registered {
+		c.Document = &client.Document{Registered: true, Schemes: schemesOf(c.RedirectURIs)}
+	}
 	if err := fn(&c); err != nil {
 		return err
 	}
@@ -121,6 +124,10 @@ func (r *Registry) change(ctx context.Context, id string, kind event.Type, reaso
 		}
 		rec.Client = raw
 		if err := clients.Put(tx, id, rec, never); err != nil {
+			return err
+		}
+		// From now on the operator answers for it: it can no longer change itself, and does not go when nobody uses it.
+		if err := registrations.Delete(tx, id); err != nil {
 			return err
 		}
 		return r.deps.Events.Append(tx, e)

@@ -31,10 +31,14 @@ type storedDocument struct {
 // Documents tells whether clients can have metadata documents.
 func (r *Registry) Documents() bool { return r.docs.On() }
 
-// Remember stores a client to which a person consents, if a metadata document describes it.
+// Remember stores a client that a person signs in to, if a metadata document describes it. If it has registered itself,
+// it stores that it was used.
 func (r *Registry) Remember(tx storage.Tx, c *client.Client, now time.Time) error {
-	if c.Document == nil {
+	switch {
+	case c.Document == nil:
 		return nil
+	case c.Document.Registered:
+		return markUsed(tx, c.ID, now)
 	}
 	return documents.Put(tx, c.ID, documentRecord{Document: c.Document.JSON}, now.Add(documentKept))
 }

@@ -6,6 +6,7 @@ import "github.com/gatehouse-id/gatehouse/internal/event"
 var (
 	eventClientAuthFailed = event.Type{Type: "token.ClientAuthenticationFailedEvent", Name: "Client Authentication Failed", Brief: true}
 	eventClientRevoked    = event.Type{Type: "token.ClientRevokedEvent", Name: "Everything Of Client Revoked"}
+	eventClientRegistered = event.Type{Type: "client.ClientRegisteredEvent", Name: "Client Registered"}
 	eventClientAdded      = event.Type{Type: "client.ClientAddedEvent", Name: "Client Added"}
 	eventClientUpdated    = event.Type{Type: "client.ClientUpdatedEvent", Name: "Client Updated"}
 	eventSecretReplaced   = event.Type{Type: "client.ClientSecretReplacedEvent", Name: "Client Secret Replaced"}

@@ -14,6 +14,8 @@ var (
 	algorithms   = storage.NewTable[algorithmRecord]("authz_client_alg") // client id; those of the configuration. algorithmsKept
 	// documents are clients with a metadata document to which somebody has consented: client id
 	documents = storage.NewTable[documentRecord]("authz_client_document")
+	// registrations are the clients that have registered themselves and that no operator has changed since: client id
+	registrations = storage.NewTable[registrationRecord]("authz_client_registration")
 	// client, hash of the jti of a used client assertion
 	assertions = storage.NewTable[struct{}]("authz_assertion")
 )
@@ -30,6 +32,18 @@ type clientRecord struct {
 	CreatedAt time.Time `cbor:"2,keyasint"`
 	// AccessAlg signs the access tokens that are JWTs, if the client names no algorithm. Empty: made by an earlier version
 	AccessAlg string `cbor:"3,keyasint,omitempty"`
+	// Registered says that the client has registered itself.
+	Registered bool `cbor:"4,keyasint,omitempty"`
+}
+
+// registrationRecord is what is kept of a client that has registered itself, as long as nobody else has changed it.
+type registrationRecord struct {
+	CreatedAt time.Time `cbor:"1,keyasint"`
+	UsedAt    time.Time `cbor:"2,keyasint,omitzero"` // when a person signed in last, to a day. Zero: nobody did
+	// Token is the hash of the token by which the client reads and changes its registration. Empty: it cannot.
+	Token string `cbor:"3,keyasint,omitempty"`
+	// Metadata are those of the registration, in JSON.
+	Metadata []byte `cbor:"4,keyasint"`
 }
 
 // documentRecord is a client as its metadata document described it when somebody consented last.

@@ -268,6 +268,9 @@ func (r *Registry) now() time.Time { return r.deps.Now().UTC() }
 func (r *Registry) parse(id string, rec clientRecord) (*entry[client.Client], error) {
 	return r.stored.get(id, rec, func(c *client.Client) *entry[client.Client] {
 		full := withAlgorithm(r.complete(c), c, rec.AccessAlg)
+		if rec.Registered {
+			r.limit(full)
+		}
 		return &entry[client.Client]{client: full, credential: r.checks.credential("client", c.ID, nil, c.SecretHashes)}
 	})
 }

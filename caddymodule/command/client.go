@@ -118,6 +118,8 @@ type listedClient struct {
 	Grants   []string `json:"grants"`
 	Disabled bool     `json:"disabled"`
 	Stored   bool     `json:"stored"`
+	Origin   string   `json:"origin"`
+	Place    string   `json:"place"`
 	KeyIDs   []string `json:"key_ids"`
 
 	AccessTokenAlg string `json:"access_token_alg"`
@@ -144,10 +146,13 @@ func (c *listedClient) kind() string {
 }
 
 func (c *listedClient) from() string {
-	if c.Stored {
-		return "command"
+	switch {
+	case c.Place != "":
+		return c.Place
+	case c.Origin == "configuration":
+		return "Caddyfile"
 	}
-	return "Caddyfile"
+	return c.Origin
 }
 
 func (c *listedClient) state() string {

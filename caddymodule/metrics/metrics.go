@@ -223,7 +223,7 @@ var endpoints = map[string]string{
 	"/oauth/forward-auth": "forward_auth",
 	"/oauth/authorize":    "authorize", "/oauth/v1/authorize": "authorize",
 	"/oauth/token": "token", "/oauth/v1/token": "token",
-	"/oauth/par": "par", "/oauth/v1/par": "par",
+	"/oauth/register": "register", "/oauth/par": "par", "/oauth/v1/par": "par",
 	"/oauth/device_authorization": "device_authorization", "/oauth/v1/device_authorization": "device_authorization",
 	"/oauth/device_authorization/approve": "device_authorization", "/oauth/v1/device_authorization/approve": "device_authorization",
 	"/device": "device", "/device/allow": "device",

@@ -323,4 +323,10 @@ var catalogue = []section{
 		{453, "a workload asks for another scope or resource, or another caller claims to be its client", "refused"},
 		{454, "metadata of a trusted issuer that lead into our network; unknown keys again and again", "no connection; one fetch a minute"},
 	}},
+	{"Clients that register themselves", []attackCase{
+		{461, "a registration with grants, scopes and flags of operators' own clients, and requests for them", "ignored; refused when used"},
+		{462, "registrations without end from one network, and from many", "429, then 503; what nobody uses is removed"},
+		{463, "a registration token of another client, a made-up one, for a client that there is not", "401, the same each time"},
+		{464, "metadata that can be read in two ways, and redirect URIs that run code or lead to a host that is not allowed", "400, nothing is stored"},
+	}},
 }

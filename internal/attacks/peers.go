@@ -72,15 +72,13 @@ var peers = []peerCase{
 }
 
 const (
-	noRegistration = "Clients cannot register themselves yet."
-	noExchange     = "There is no token exchange and no grant of signed assertions yet."
+	noExchange = "There is no token exchange and no grant of signed assertions yet."
 )
 
 // peerReasons says which part is missing before a case can be tested. A reason for a case that has a test is an error.
 var peerReasons = map[int]string{
 	33: noExchange,
 	34: noExchange,
-	37: noRegistration,
 	62: "There are no streams of shared signals yet.",
 	69: "Gatehouse is no client of another server on behalf of its own clients.",
 }

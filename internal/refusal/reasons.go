@@ -53,6 +53,8 @@ const (
 	// clients
 	ClientUnknown       Reason = "client_unknown"
 	ClientDocument      Reason = "client_document"
+	ClientMetadata      Reason = "client_metadata"
+	RegistrationLimit   Reason = "registration_limit"
 	ClientDisabled      Reason = "client_disabled"
 	ClientSecret        Reason = "client_secret_wrong"
 	ClientAuth          Reason = "client_authentication_failed"
@@ -139,6 +141,8 @@ var meanings = map[Reason]meaning{
 	FormRefused:        {"the form was not sent from its own page", "Open the page again in the same browser, with cookies allowed."},
 
 	ClientUnknown:       {"no client has this client_id", "Correct client_id, or add the client."},
+	ClientMetadata:      {"a client cannot be registered as it describes itself", "The cause says what is wrong. A host that it names must be among redirect_hosts of registration, where that is set."},
+	RegistrationLimit:   {"too many clients have registered themselves", "Wait, or raise limit or clients of registration. Those that nobody uses are removed by themselves."},
 	ClientDocument:      {"the metadata document of the client cannot be used", "The cause says what is wrong with it. Tell those who offer the client, or open its host with outbound."},
 	ClientDisabled:      {"the client is disabled", "Enable the client."},
 	ClientSecret:        {"the client's secret is wrong", "Compare the secret in the application with that of the client."},

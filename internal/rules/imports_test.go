@@ -39,6 +39,7 @@ var mayImport = map[string][]string{
 	"authz/device":              {"authz/grant", "authz/consent", "authz/reply", "authz/token", "authz/registry", "authz/client", "authz/oauth", "storage", "internal"},
 	"authz/envelope":            {"authz/client", "authz/keys", "internal"},
 	"authz/jar":                 {"authz/client", "authz/oauth", "internal"},
+	"authz/registration":        {"authz/reply", "authz/token", "authz/registry", "authz/metadoc", "authz/client", "authz/oauth", "storage", "internal"},
 	"authz/par":                 {"authz/reply", "authz/registry", "authz/client", "authz/oauth", "storage", "internal"},
 	"authz/grant":               {"authz/envelope", "authz/consent", "authz/reply", "authz/personal", "authz/visit", "authz/token", "authz/registry", "authz/client", "authz/oauth", "storage", "internal"},
 	"authz/visit":               {"authz/token", "authz/registry", "authz/keys", "authz/client", "authz/oauth", "storage", "internal"},

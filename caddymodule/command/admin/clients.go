@@ -47,6 +47,10 @@ type clientInfo struct {
 
 	// Whether it was added by command. The others are in the configuration.
 	Stored bool `json:"stored"`
+	// Where it comes from: configuration, command, document (at its id) or registration (by itself).
+	Origin string `json:"origin"`
+	// Where it stands in the Caddyfile, as file:line.
+	Place string `json:"place,omitempty"`
 	// What its access tokens are signed with, where they are JWTs.
 	AccessTokenAlg string `json:"access_token_alg,omitempty"`
 	// The ids of the keys that a file holds.
@@ -55,7 +59,10 @@ type clientInfo struct {
 }
 
 func (i *Instance) clientInfo(c *registry.Info) clientInfo {
-	out := clientInfo{Client: client.Of(&c.Client, i.Written(c.ID)), Stored: c.Stored, CreatedAt: c.CreatedAt}
+	out := clientInfo{Client: client.Of(&c.Client, i.Written(c.ID)), Stored: c.Stored, Origin: c.Origin, CreatedAt: c.CreatedAt}
+	if c.Origin == registry.OriginConfiguration {
+		out.Place = i.PlaceOf("client " + c.ID)
+	}
 	if c.TokenFormat == "jwt" {
 		out.AccessTokenAlg = cmp.Or(c.AccessTokenAlg, c.IDTokenAlg)
 	}

@@ -31,6 +31,10 @@ var Gatehouse = Block{
 		{
 			Word: "trust_issuer", Arguments: "<url>", Repeats: true, Text: "A build server or a cluster whose jobs get tokens without a secret.", Blocks: []*Block{&TrustedIssuer},
 		},
+		{
+			Word: "registration", Arguments: "open|token", Default: "off", Blocks: []*Block{&Registration},
+			Text: "Clients that register themselves.",
+		},
 		{Word: "policy", Arguments: "<name>", Repeats: true, Text: "Rules that sites share.", Blocks: []*Block{&Policy}},
 		{Word: "forward_auth", Arguments: "<name>", Repeats: true, Text: "A site that another proxy serves.", Blocks: []*Block{&ForwardAuth}},
 		{

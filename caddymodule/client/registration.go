@@ -1,0 +1,103 @@
+package client
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	authzclient "github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/registration"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
+)
+
+// Registration lets clients register themselves (RFC 7591).
+type Registration struct {
+	// Who can register: open (everybody) or token (who has an access token with the scope client.register). Required.
+	Who string `json:"who"`
+	// The hosts of redirect URIs that lead to the web, and *.example.com for those below. Default: all.
+	RedirectHosts []string `json:"redirect_hosts,omitempty"`
+	// Private schemes of redirect URIs, besides those that are a domain name turned round. Default: cursor.
+	Schemes []string `json:"schemes,omitempty"`
+	// After what time a client is removed that nobody uses. Default: 30d.
+	Expires options.Duration `json:"expires,omitempty"`
+	// How many clients one network can register, as in 10/h. Default: 10/h.
+	Limit string `json:"limit,omitempty"`
+	// How many there can be that have registered themselves. Default: 1000.
+	Clients options.Count `json:"clients,omitempty"`
+	// Whether a client can read, change and remove its registration (RFC 7592). Default: false.
+	Management bool `json:"management,omitempty"`
+}
+
+var checkWho = options.OneOf(registration.Open, registration.Token)
+
+// ReadRegistration reads
+//
+//	registration open|token {
+//		redirect_hosts <host>...
+//		schemes        <scheme>...
+//		expires        <duration>
+//		limit          <number>/m|h|d
+//		clients        <number>
+//		management
+//	}
+func ReadRegistration(d *caddyfile.Dispenser) (*Registration, error) {
+	o, word := new(Registration), d.Val()
+	if !d.NextArg() {
+		return nil, d.Err("registration: say who can register: open, or token for those who have an access token with the scope " + registration.Scope)
+	}
+	o.Who = d.Val()
+	if err := options.Check(d, word, o.Who, checkWho); err != nil {
+		return nil, err
+	}
+	if d.NextArg() {
+		return nil, d.Errf("%s: unexpected argument %q", word, d.Val())
+	}
+	return o, options.ReadBlock(d, word, &reference.Registration, options.Subdirectives{
+		"redirect_hosts": options.Values(&o.RedirectHosts, checkTrusted),
+		"schemes":        options.Values(&o.Schemes, authzclient.CheckScheme),
+		"expires":        options.Value(&o.Expires, options.CheckDuration),
+		"limit":          options.Value(&o.Limit, checkLimit),
+		"clients":        options.Value(&o.Clients, checkClients),
+		"management":     options.Flag(&o.Management),
+	})
+}
+
+// Build returns the configuration.
+func (o *Registration) Build(r *options.Resolver) registration.Config {
+	of := func(name string) string { return "registration: " + name }
+	cfg := registration.Config{
+		Who:           r.Plain("registration", o.Who, checkWho),
+		RedirectHosts: r.List(of("redirect_hosts"), o.RedirectHosts, checkTrusted),
+		Schemes:       r.List(of("schemes"), o.Schemes, authzclient.CheckScheme),
+		Unused:        r.Duration(of("expires"), o.Expires),
+		Clients:       r.Count(of("clients"), o.Clients, checkClients),
+		Management:    o.Management,
+	}
+	if s, ok := r.Text(of("limit"), o.Limit, checkLimit); ok {
+		cfg.Limit, cfg.Per, _ = parseLimit(s)
+	}
+	if o.Who == "" {
+		r.Fail("registration: who is missing: open or token")
+	}
+	return cfg
+}
+
+func checkLimit(s string) error {
+	_, _, err := parseLimit(s)
+	return err
+}
+
+// parseLimit reads how often something can happen in a time, such as 10/h.
+func parseLimit(s string) (n int, per time.Duration, err error) {
+	number, unit, _ := strings.Cut(s, "/")
+	n, err = strconv.Atoi(number)
+	per = map[string]time.Duration{"m": time.Minute, "h": time.Hour, "d": 24 * time.Hour}[unit]
+	if err != nil || n < 1 || n > 100_000 || per == 0 {
+		return 0, 0, fmt.Errorf("%q is not a limit: write it like 10/h, with m, h or d", s)
+	}
+	return n, per, nil
+}
