@@ -20,7 +20,7 @@ func TestCommandsDocument(t *testing.T) {
 	b.WriteString(`# Commands
 
 The commands of ` + "`caddy gatehouse`" + `. They reach the running server through Caddy's admin API, which listens on a loopback
-address; ` + "`--address`" + ` names another one, ` + "`--config`" + ` the Caddyfile in which it is set. Only ` + "`init`, `secret`, `version`, `restore` and `storage copy`" + ` work
+address; ` + "`--address`" + ` names another one, ` + "`--config`" + ` the Caddyfile in which it is set. Only ` + "`init`, `secret`, `version`, `restore`, `accept-loss` and `storage copy`" + ` work
 without a server. Each command prints text for people and, with ` + "`--json`" + `, one JSON value for programs; errors go to
 standard error, with ` + "`--json`" + ` as ` + "`{\"error\": \"…\"}`" + `.
 

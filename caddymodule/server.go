@@ -253,6 +253,8 @@ func reason(err error) string {
 		return "stopping"
 	case errors.Is(err, cluster.ErrClock):
 		return "clock: it differs too much from that of the storage"
+	case errors.Is(err, storage.ErrLost):
+		return "storage: it has lost what was answered: see caddy gatehouse accept-loss"
 	case errors.Is(err, storage.ErrFull):
 		return "storage: too little free space"
 	case errors.Is(err, storage.ErrCorrupt):

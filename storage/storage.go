@@ -8,6 +8,7 @@ package storage
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"time"
@@ -32,6 +33,9 @@ var (
 	ErrCorrupt = errors.New("storage: record is damaged")
 	// ErrFull says that free space is below the watermark. Nothing was written; reads go on.
 	ErrFull = errors.New("storage: free space is below the watermark")
+	// ErrLost says that what was answered is not there any more, since a database without it has taken the place of the
+	// one that had it. Nothing is answered until an operator has accepted that. It is an ErrUnavailable too.
+	ErrLost = fmt.Errorf("%w: writes that were answered are lost", ErrUnavailable)
 	// ErrUnavailable says that the store cannot answer: closed, or poisoned by a commit whose outcome is unknown.
 	ErrUnavailable = errors.New("storage: unavailable")
 )

@@ -32,7 +32,7 @@ for people, or with --json one JSON value for programs.
 
 Where the admin API listens is found as with Caddy's own commands: --address
 names it, or --config the configuration in which it is set. With "admin off"
-only init, secret, version, restore, storage copy, doctor and mcp work.`,
+only init, secret, version, restore, accept-loss, storage copy, doctor and mcp work.`,
 		CobraFunc: func(cmd *cobra.Command) { addCommands(cmd) },
 	})
 }
@@ -48,7 +48,7 @@ func addCommands(root *cobra.Command) {
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	root.AddCommand(
 		initCommand(), checkCommand(), doctorCommand(), mcpCommands(), whyCommand(), explainCommand(), policyCommands(), secretCommand(), versionCommand(), personCommands(), groupCommands(), clientCommands(), tokenCommands(),
-		sessionCommands(), accessCommands(), providerCommands(), mailCommands(), keyCommands(), eventCommands(), configCommands(), backupCommand(), restoreCommand(), storageCommands(), nodesCommand(),
+		sessionCommands(), accessCommands(), providerCommands(), mailCommands(), keyCommands(), eventCommands(), configCommands(), backupCommand(), restoreCommand(), storageCommands(), nodesCommand(), acceptLossCommand(),
 	)
 	jsonErrors(root)
 }
@@ -109,7 +109,7 @@ func adminAddress(cmd *cobra.Command) (string, error) {
 		return "", fmt.Errorf("read the admin address in %s: %w", file, err)
 	}
 	if admin.Admin.Disabled {
-		return "", fmt.Errorf("%s has `admin off`: this command talks to the running server through Caddy's admin API, so it cannot work; only init, secret, restore and storage copy can", file)
+		return "", fmt.Errorf("%s has `admin off`: this command talks to the running server through Caddy's admin API, so it cannot work; only init, secret, restore, accept-loss and storage copy can", file)
 	}
 	if admin.Admin.Listen == "" {
 		return caddy.DefaultAdminListen, nil

@@ -21,7 +21,13 @@ that belongs to one server the list has this one.`,
 			if err := call(cmd, "/nodes", nil, &all); err != nil {
 				return err
 			}
-			return printResult(cmd, all, nodeTable(all).lines()...)
+			lines := nodeTable(all).lines()
+			for _, n := range all {
+				if n.Problem != "" {
+					lines = append(lines, "WRONG  "+n.Problem)
+				}
+			}
+			return printResult(cmd, all, lines...)
 		},
 	}
 }

@@ -160,6 +160,11 @@ func (s *Storage) Restore(ctx context.Context, r io.Reader, after func(storage.T
 	return pgstore.Restore(ctx, s.opt, r, after)
 }
 
+// AcceptLoss lets the servers of a database go on that lacks what was answered.
+func (s *Storage) AcceptLoss(ctx context.Context, after func(storage.Tx) error) (what string, err error) {
+	return pgstore.AcceptLoss(ctx, s.opt, after)
+}
+
 var (
 	_ caddy.Provisioner     = (*Storage)(nil)
 	_ caddyfile.Unmarshaler = (*Storage)(nil)

@@ -237,6 +237,8 @@ type Info struct {
 	// Lag is how many milliseconds it took to write to the storage.
 	Lag   int64    `json:"lag_ms"`
 	Roles []string `json:"roles"`
+	// Problem is why this node does not serve.
+	Problem string `json:"problem,omitempty"`
 }
 
 // List returns the nodes of the storage, those that run first.
@@ -250,8 +252,15 @@ func (n *Node) List(ctx context.Context) ([]Info, error) {
 		}}, nil
 	}
 	list, err := listNodes(ctx, n.store, n.shared)
+	if errors.Is(err, storage.ErrLost) { // nothing is read any more: the node knows of itself
+		return []Info{{ID: n.id, Host: n.Host, Version: n.Version, Started: n.started, Seen: n.Now(), Alive: true, This: true, Roles: []string{}, Problem: err.Error()}}, nil
+	}
 	for i := range list {
-		list[i].This = list[i].ID == n.id
+		if list[i].This = list[i].ID == n.id; list[i].This {
+			if wrong := n.Check(); wrong != nil {
+				list[i].Problem = wrong.Error()
+			}
+		}
 	}
 	return list, err
 }

@@ -67,7 +67,7 @@ func Restore(ctx context.Context, o Options, r io.Reader, after func(storage.Tx)
 
 func (s *Store) restore(ctx context.Context, r io.Reader, after func(storage.Tx) error) error {
 	w := &writer{store: s}
-	defer w.drop()
+	defer w.leave()
 	base := &transaction{store: s, begin: s.sql.beginUpdate, open: w.open}
 	results, err := base.run(statement{sql: "SELECT k FROM " + s.sql.table + " LIMIT 1"})
 	if err != nil {
@@ -94,9 +94,14 @@ func (s *Store) restore(ctx context.Context, r io.Reader, after func(storage.Tx)
 			}
 		}
 	}
+	return w.finish(base, after)
+}
+
+// finish runs after, if not nil, and commits.
+func (w *writer) finish(base *transaction, after func(storage.Tx) error) error {
 	own := engine.NewOverlay()
 	if after != nil {
-		t := &tx{store: s, base: base, batch: engine.NewOverlay(), own: own}
+		t := &tx{store: w.store, base: base, batch: engine.NewOverlay(), own: own}
 		defer t.end()
 		if err := after(t); err != nil {
 			return err

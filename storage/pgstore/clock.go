@@ -11,7 +11,7 @@ import (
 
 var _ storage.Shared = (*Store)(nil)
 
-// Clock implements storage.Shared: the time of the database.
+// Clock implements storage.Shared: the time of the database. It looks for losses too, and for whether one was accepted.
 func (s *Store) Clock(ctx context.Context) (time.Time, error) {
 	if err := s.enter(); err != nil {
 		return time.Time{}, err
@@ -31,9 +31,13 @@ func (s *Store) askClock(ctx context.Context) (time.Time, error) {
 		return time.Time{}, err
 	}
 	defer s.pool.put(c)
-	results, err := c.run(statement{sql: "SELECT clock_timestamp()"})
+	before := s.history.before()
+	results, err := c.run(statement{sql: "SELECT clock_timestamp()"}, s.sql.facts())
 	if err != nil {
 		return time.Time{}, s.failed(c, err)
+	}
+	if err := s.judgeHistory(c, before, factsIn(results[1])); err != nil {
+		return time.Time{}, err
 	}
 	raw := results[0].Rows[0][0]
 	if len(raw) != 8 {

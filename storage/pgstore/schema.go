@@ -57,6 +57,9 @@ func (s *Store) prepare(ctx context.Context) (channel string, err error) {
 	s.sql.begins(facts.postgres, s.opt.Durability)
 	for try := 1; ; try++ {
 		err := s.settle(c)
+		if err == nil {
+			err = s.beginHistory(c)
+		}
 		if err == nil && facts.postgres {
 			channel, err = s.channelOf(c)
 		}
@@ -182,13 +185,9 @@ func (s *Store) examine(c *session) (there bool, err error) {
 	if records != meta {
 		return false, s.foreign("one of the tables gatehouse_kv and gatehouse_meta is missing")
 	}
-	r, err := c.run(statement{sql: "SELECT name, value FROM " + s.sql.meta})
+	facts, err := s.readFacts(c)
 	if err != nil {
-		return false, s.refusedTo("read its tables", err)
-	}
-	facts := map[string]string{}
-	for _, row := range r[0].Rows {
-		facts[string(row[0])] = string(row[1])
+		return false, err
 	}
 	number, err := strconv.Atoi(facts["format"])
 	switch {

@@ -44,6 +44,7 @@ type session struct {
 	conn   *pgconn.PgConn
 	era    uint64      // of the pool when it was made
 	warned atomic.Bool // the server has sent a warning
+	tally  string      // of this process, as the database had it
 }
 
 // run sends statements in one round trip. Without a transaction they are one. After an error those behind it are not
@@ -105,7 +106,8 @@ func (c *session) close() {
 // pool holds sessions for views.
 type pool struct {
 	config *pgconn.Config
-	most   chan struct{} // a token for each session that is open or being opened
+	greet  func(*session) error // is called with each new session. nil: nothing is
+	most   chan struct{}        // a token for each session that is open or being opened
 
 	mu     sync.Mutex // guards idle, era and closed
 	idle   []*session
@@ -184,6 +186,12 @@ func (p *pool) connect(ctx context.Context) (*session, error) {
 			return nil, ctx.Err()
 		}
 		return nil, connectError(err)
+	}
+	if p.greet != nil {
+		if err := p.greet(c); err != nil {
+			c.close()
+			return nil, err
+		}
 	}
 	return c, nil
 }

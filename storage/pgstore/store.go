@@ -60,11 +60,14 @@ type Store struct {
 	pool    *pool
 	sql     *texts
 	writer  *writer
+	history *history
 	leaving sync.WaitGroup // sessions that end a transaction before they are given back
 
 	mu     sync.Mutex // guards closed
 	closed bool
 	views  sync.WaitGroup
+
+	accepting bool // it was opened to accept a loss
 
 	closing    sync.Once
 	stopSweeps context.CancelFunc
@@ -93,7 +96,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-func open(ctx context.Context, o Options) (*Store, error) {
+func open(ctx context.Context, o Options) (*Store, error) { return openWith(ctx, o, false) }
+
+func openWith(ctx context.Context, o Options, accepting bool) (*Store, error) {
 	o.Pool, o.Cluster, o.Durability = cmp.Or(o.Pool, defaultPool), cmp.Or(o.Cluster, defaultCluster), cmp.Or(o.Durability, "on")
 	o.SweepEvery = cmp.Or(o.SweepEvery, time.Minute)
 	if o.Log == nil {
@@ -112,7 +117,8 @@ func open(ctx context.Context, o Options) (*Store, error) {
 			return nil, fmt.Errorf("direct_url: %w", err)
 		}
 	}
-	s := &Store{opt: o, log: o.Log, pool: newPool(config, o.Pool), sql: newTexts(o.Schema), marks: storage.NewSharedMarks(marksKept)}
+	s := &Store{opt: o, log: o.Log, pool: newPool(config, o.Pool), sql: newTexts(o.Schema), marks: storage.NewSharedMarks(marksKept), accepting: accepting}
+	s.pool.greet = s.examineHistory
 	channel, err := s.prepare(ctx)
 	if err != nil {
 		s.pool.close()
@@ -180,6 +186,9 @@ const readOnlyText = "SELECT current_setting('transaction_read_only')"
 
 // ask asks the server whether it takes writes.
 func (s *Store) ask(ctx context.Context) error {
+	if err := s.history.trouble(); err != nil {
+		return err
+	}
 	c, err := s.pool.get(ctx)
 	if err != nil {
 		return err

@@ -193,6 +193,9 @@ func (s *Store) view(ctx context.Context, fn func(*tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if err := s.history.trouble(); err != nil {
+		return err
+	}
 	if err := s.enter(); err != nil {
 		return err
 	}

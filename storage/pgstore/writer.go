@@ -50,6 +50,9 @@ func (s *Store) Update(ctx context.Context, fn func(storage.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if err := s.history.trouble(); err != nil {
+		return err
+	}
 	r := &request{fn: fn, done: make(chan struct{})}
 	if err := s.writer.enqueue(r); err != nil {
 		return err
@@ -152,11 +155,7 @@ func (w *writer) close() {
 // loop runs until close.
 func (w *writer) loop() {
 	defer close(w.stopped)
-	defer func() {
-		if w.session != nil {
-			w.session.close()
-		}
-	}()
+	defer w.leave()
 	for {
 		runtime.Gosched() // those who were just answered come back first
 		batch := w.take(nil)
@@ -278,7 +277,9 @@ func (w *writer) open() (*session, error) {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = unavailable("the database does not answer")
 	}
-	w.session = c
+	if w.session = c; err == nil {
+		w.store.history.stored = c.tally
+	}
 	return c, err
 }
 
@@ -290,6 +291,14 @@ func (w *writer) drop() {
 	}
 	c.close()
 	w.session = nil
+}
+
+// leave ends the transaction and the session.
+func (w *writer) leave() {
+	if w.session != nil {
+		w.session.close()
+		w.session = nil
+	}
 }
 
 // errUnknown is the answer to those whose transaction may be durable or not.
@@ -315,6 +324,11 @@ func (w *writer) commit(base *transaction, all *engine.Overlay) error {
 		list = append(list, w.store.notice(entries))
 	}
 	w.mute = false
+	h, is := w.store.history, ""
+	if len(entries) > 0 {
+		is = h.next()
+		list = append(list, w.store.sql.tallied(h.own, h.stored, is))
+	}
 	list = append(list, statement{sql: "COMMIT"})
 	c := base.session
 	c.warned.Store(false)
@@ -323,6 +337,9 @@ func (w *writer) commit(base *transaction, all *engine.Overlay) error {
 	switch {
 	case sqlState(err) == "54000": // so much was told that is not heard yet. No beat is heard either, so nobody relies on it
 		w.mute = true
+		err = errAgain
+	case sqlState(err) == goneBack: // the next session tells
+		c.close()
 		err = errAgain
 	case err != nil && (refused(err) || len(entries) == 0 || closed):
 		err = w.store.failed(c, err)
@@ -334,6 +351,7 @@ func (w *writer) commit(base *transaction, all *engine.Overlay) error {
 		err = errAgain
 	case c.warned.Load(): // such as: a standby was not waited for
 		w.store.log.Error("the database warned at a commit: it may not be where it has to be")
+		h.stored = is
 		err = errUnknown
 	}
 	if err != nil {
@@ -341,6 +359,7 @@ func (w *writer) commit(base *transaction, all *engine.Overlay) error {
 		return err
 	}
 	if len(entries) > 0 {
+		h.counted(is)
 		w.store.stats.commits.Add(1)
 		w.store.stats.records.Add(uint64(len(entries)))
 	}

@@ -2,12 +2,15 @@ package admin
 
 import (
 	"context"
+	"crypto/rand"
 	"net/http"
+	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -35,6 +38,22 @@ type txStore struct {
 func (t txStore) Update(_ context.Context, fn func(storage.Tx) error) error { return fn(t.tx) }
 
 func (t txStore) View(_ context.Context, fn func(storage.Tx) error) error { return fn(t.tx) }
+
+// LossAccepted ends every token and session of a store that lacks what was answered, and records it.
+func LossAccepted(ctx context.Context) (func(storage.Tx) error, error) {
+	rec := &event.Recorder{Now: time.Now, Random: rand.Reader}
+	e, err := rec.New(eventLossAccepted, event.Self)
+	if err != nil {
+		return nil, err
+	}
+	end := EndOlder(ctx)
+	return func(tx storage.Tx) error {
+		if err := end(tx); err != nil {
+			return err
+		}
+		return rec.Append(tx, e)
+	}, nil
+}
 
 // EndOlder ends every token and session of a restored store: some may have been revoked after the backup was made.
 func EndOlder(ctx context.Context) func(storage.Tx) error {

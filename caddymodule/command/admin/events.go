@@ -14,6 +14,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
+// eventLossAccepted is written by a command, whether a server runs or not.
+var eventLossAccepted = event.Type{Type: "storage.StorageLossAcceptedEvent", Name: "Storage Loss Accepted"}
+
 // maxAnchors is how many heads are compared in one call.
 const maxAnchors = 100
 

@@ -1,0 +1,362 @@
+package pgstore
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// A database that takes the place of another one, as a standby that is promoted does, can lack what was answered. Each
+// process therefore counts its commits in a row of its own, which a commit writes together with all else, and only
+// where the row is as the commit before has left it. Each connection, and each question for the time, compares the rows
+// with those that were seen before. If one has gone back, the store answers nothing any more, and says so to the other
+// processes, until an operator has accepted the loss.
+
+// Names in gatehouse_meta.
+const (
+	tallyPrefix  = "commits/" // and the id of a process -> tally
+	acceptedName = "history"  // -> how many losses were accepted
+	lostName     = "lost"     // -> the number of accepted losses before this one, and what was lost
+	// unknownTally stands where a row that must be there was not.
+	unknownTally = "unknown"
+)
+
+// tallyKept is how long the row of a process stays that has ended.
+const tallyKept = 7 * 24 * time.Hour
+
+// tally says how many commits a process has made, and when it made the last one.
+type tally struct {
+	count uint64
+	at    int64 // seconds
+}
+
+func (t tally) String() string { return fmt.Sprintf("%d %d", t.count, t.at) }
+
+// tallyOf reads a row. What cannot be read counts as nothing.
+func tallyOf(text string) (t tally) {
+	count, at, _ := strings.Cut(text, " ")
+	t.count, _ = strconv.ParseUint(count, 10, 64)
+	t.at, _ = strconv.ParseInt(at, 10, 64)
+	return t
+}
+
+// history is what this process knows of the commits of all.
+type history struct {
+	own string // the name of the row of this process
+
+	mu       sync.Mutex       // guards what follows
+	answered tally            // commits of this process that are known to be there
+	others   map[string]tally // by the names of their rows
+	accepted uint64
+	lost     error  // nil: nothing, as far as is known
+	what     string // was lost
+
+	stored string // the row of this process, as its next commit must find it; of the writer alone
+}
+
+// seen is what rows must be at least.
+type seen struct {
+	answered tally
+	others   map[string]tally
+	accepted uint64
+	lost     bool
+}
+
+func (h *history) before() seen {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := seen{h.answered, make(map[string]tally, len(h.others)), h.accepted, h.lost != nil}
+	for name, t := range h.others {
+		s.others[name] = t
+	}
+	return s
+}
+
+// trouble is why nothing is answered. nil: it is.
+func (h *history) trouble() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lost
+}
+
+func errLost(what string) error {
+	return fmt.Errorf("%w: %s. Look at what took the place of the database, and bring it back if it can be; otherwise run `caddy gatehouse accept-loss`", storage.ErrLost, what)
+}
+
+func textOf(values ...string) (types []uint32, params [][]byte) {
+	for _, v := range values {
+		types, params = append(types, typeText), append(params, []byte(v))
+	}
+	return types, params
+}
+
+func (q *texts) facts() statement { return statement{sql: "SELECT name, value FROM " + q.meta} }
+
+// setFact returns the statement that writes a row, over an old one if replace says so.
+func (q *texts) setFact(replace bool, name, value string) statement {
+	s := statement{sql: "INSERT INTO " + q.meta + " (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING"}
+	if replace {
+		s.sql = "INSERT INTO " + q.meta + " (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+	}
+	s.types, s.params = textOf(name, value)
+	return s
+}
+
+// tallied returns the statement that counts a commit. It fails where the row is not as it was left: a value must not be
+// NULL. Where the row is missing, it leaves one that the next commit fails at.
+func (q *texts) tallied(name, was, is string) statement {
+	s := statement{sql: "INSERT INTO " + q.meta + " AS m (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = CASE WHEN m.value = $3 THEN $4 END"}
+	s.types, s.params = textOf(name, unknownTally, was, is)
+	return s
+}
+
+// goneBack is the code of the error of tallied.
+const goneBack = "23502"
+
+// beginHistory makes the row of this process, and refuses a database that has lost something, unless that is what it
+// was opened for.
+func (s *Store) beginHistory(c *session) error {
+	var id [8]byte
+	if _, err := rand.Read(id[:]); err != nil {
+		return err
+	}
+	h := &history{own: tallyPrefix + hex.EncodeToString(id[:]), others: map[string]tally{}}
+	now := time.Now()
+	first := tally{at: now.Unix()}
+	list := []statement{s.sql.setFact(false, acceptedName, "0"), s.sql.setFact(false, h.own, first.String())}
+	facts, err := s.readFacts(c)
+	if err != nil {
+		return err
+	}
+	if what, lost := lostIn(facts); lost && !s.accepting {
+		return errLost(what)
+	}
+	var old [][]byte
+	for name, value := range facts {
+		if strings.HasPrefix(name, tallyPrefix) && time.Unix(tallyOf(value).at, 0).Before(now.Add(-tallyKept)) {
+			old = append(old, []byte(name))
+		}
+	}
+	if len(old) > 0 {
+		list = append(list, statement{"DELETE FROM " + s.sql.meta + " WHERE name = ANY($1)", []uint32{typeTexts}, [][]byte{arrayOf(typeText, old)}})
+	}
+	for _, one := range list {
+		if _, err := c.run(one); err != nil {
+			return s.refusedTo("write to its tables", err)
+		}
+	}
+	h.stored, h.accepted = first.String(), acceptedIn(facts)
+	s.history = h
+	return nil
+}
+
+func (s *Store) readFacts(c *session) (map[string]string, error) {
+	r, err := c.run(s.sql.facts())
+	if err != nil {
+		return nil, s.refusedTo("read its tables", err)
+	}
+	return factsIn(r[0]), nil
+}
+
+func factsIn(r *pgconn.Result) map[string]string {
+	facts := make(map[string]string, len(r.Rows))
+	for _, row := range r.Rows {
+		facts[string(row[0])] = string(row[1])
+	}
+	return facts
+}
+
+func acceptedIn(facts map[string]string) uint64 {
+	n, _ := strconv.ParseUint(facts[acceptedName], 10, 64)
+	return n
+}
+
+// lostIn tells whether a process has noticed a loss that nobody has accepted yet.
+func lostIn(facts map[string]string) (what string, lost bool) {
+	number, what, _ := strings.Cut(facts[lostName], " ")
+	n, err := strconv.ParseUint(number, 10, 64)
+	return what, err == nil && n == acceptedIn(facts)
+}
+
+// examineHistory compares the rows of a database with those of before. It returns storage.ErrLost if one has gone back.
+func (s *Store) examineHistory(c *session) error {
+	h := s.history
+	if h == nil { // of the session that makes it
+		return nil
+	}
+	before := h.before()
+	results, err := c.run(s.sql.facts())
+	if err != nil {
+		return s.failed(c, err)
+	}
+	facts := factsIn(results[0])
+	if s.accepting {
+		c.tally = facts[h.own]
+		return nil
+	}
+	return s.judgeHistory(c, before, facts)
+}
+
+func (s *Store) judgeHistory(c *session, before seen, facts map[string]string) error {
+	h, accepted := s.history, acceptedIn(facts)
+	c.tally = facts[h.own]
+	what, told := lostIn(facts)
+	if !told && accepted > before.accepted {
+		return s.goOn(c, facts)
+	}
+	if !told {
+		var lost bool
+		if what, lost = before.missing(h.own, facts); !lost {
+			h.keep(s.log, before, facts)
+			return h.trouble()
+		}
+	}
+	what, ok := h.declare(s.log, before.accepted, what)
+	if !ok {
+		return errAgain
+	}
+	if !told {
+		if _, err := c.run(s.sql.setFact(false, acceptedName, "0"), s.sql.setFact(true, lostName, fmt.Sprintf("%d %s", accepted, what))); err != nil {
+			s.log.Error("the other servers were not told of the loss yet", zap.Error(safe(err)))
+		}
+	}
+	return h.trouble()
+}
+
+// goOn begins anew after a loss was accepted.
+func (s *Store) goOn(c *session, facts map[string]string) error {
+	h := s.history
+	if own, found := facts[h.own]; !found || own == unknownTally {
+		c.tally = tally{at: time.Now().Unix()}.String()
+		if _, err := c.run(s.sql.setFact(true, h.own, c.tally)); err != nil {
+			return s.failed(c, err)
+		}
+		facts[h.own] = c.tally
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if n := acceptedIn(facts); n > h.accepted {
+		h.accepted, h.lost, h.answered, h.others = n, nil, tallyOf(facts[h.own]), map[string]tally{}
+		s.log.Warn("an operator has accepted that writes were lost: this server goes on")
+	}
+	return nil
+}
+
+// missing tells what the rows of a database lack.
+func (b seen) missing(own string, facts map[string]string) (what string, lost bool) {
+	if acceptedIn(facts) < b.accepted {
+		return "the database has gone back to before a loss that was accepted", true
+	}
+	if is := tallyOf(facts[own]); is.count < b.answered.count || facts[own] == unknownTally || facts[own] == "" {
+		return fmt.Sprintf("of %d transactions of one server that were answered, the database has %d", b.answered.count, is.count), true
+	}
+	for name, was := range b.others {
+		is, found := facts[name]
+		if !found && time.Unix(was.at, 0).Before(time.Now().Add(time.Hour-tallyKept)) {
+			continue // that process has ended long ago
+		}
+		if got := tallyOf(is); got.count < was.count || !found {
+			return fmt.Sprintf("of %d transactions of one server that were seen, the database has %d", was.count, got.count), true
+		}
+	}
+	return "", false
+}
+
+// keep remembers what was seen. Nothing is missing: if something was before, the right database is back.
+func (h *history) keep(log *zap.Logger, before seen, facts map[string]string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if before.lost && h.lost != nil {
+		h.lost = nil
+		log.Warn("the database has again what was answered: this server goes on")
+	}
+	for name, value := range facts {
+		if strings.HasPrefix(name, tallyPrefix) && name != h.own {
+			if t := tallyOf(value); t.count >= h.others[name].count {
+				h.others[name] = t
+			}
+		}
+	}
+}
+
+// declare makes the store answer nothing any more, and returns what was lost. It does nothing if a loss was accepted
+// since the rows were read.
+func (h *history) declare(log *zap.Logger, accepted uint64, what string) (string, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.accepted > accepted {
+		return "", false
+	}
+	if h.lost == nil {
+		h.lost, h.what = errLost(what), what
+		log.Error("the database lacks what was answered: nothing is answered any more until `caddy gatehouse accept-loss`", zap.String("lost", what))
+	}
+	return h.what, true
+}
+
+// counted remembers a commit that was answered.
+func (h *history) counted(is string) {
+	h.stored = is
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.answered = tallyOf(is)
+}
+
+// next is what the row of this process becomes with the next commit.
+func (h *history) next() string {
+	t := tallyOf(h.stored)
+	return tally{t.count + 1, time.Now().Unix()}.String()
+}
+
+// AcceptLoss lets the nodes of a database go on that lacks what was answered. It runs after in the same transaction and
+// returns what was lost. It is an error if nothing was.
+func AcceptLoss(ctx context.Context, o Options, after func(storage.Tx) error) (what string, err error) {
+	o.SweepEvery = -1
+	s, err := openWith(ctx, o, true)
+	if err != nil {
+		return "", fmt.Errorf("open storage postgres: %w", err)
+	}
+	defer s.Close() //nolint:errcheck // it returns none
+	for try := 1; ; try++ {
+		what, err = s.accept(after)
+		if !errors.Is(err, errAgain) || try == maxTries {
+			return what, err
+		}
+		if err := s.pause(ctx, try); err != nil {
+			return "", err
+		}
+	}
+}
+
+// ErrNoLoss says that there is nothing to accept.
+var ErrNoLoss = errors.New("the storage has lost nothing, as far as its servers know")
+
+func (s *Store) accept(after func(storage.Tx) error) (what string, err error) {
+	w := &writer{store: s}
+	defer w.leave()
+	base := &transaction{store: s, begin: s.sql.beginUpdate, open: w.open}
+	results, err := base.run(s.sql.facts())
+	if err != nil {
+		return "", err
+	}
+	facts := factsIn(results[0])
+	what, lost := lostIn(facts)
+	if !lost {
+		return "", ErrNoLoss
+	}
+	if _, err := base.run(s.sql.setFact(true, acceptedName, strconv.FormatUint(acceptedIn(facts)+1, 10))); err != nil {
+		return "", err
+	}
+	return what, w.finish(base, after)
+}

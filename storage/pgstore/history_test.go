@@ -1,0 +1,229 @@
+package pgstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/pgstore"
+	"github.com/gatehouse-id/gatehouse/storage/pgstore/pgtest"
+)
+
+// remember keeps the tables of a schema as they are now. What it returns puts them back in one transaction, as the
+// promotion of a standby that lags behind does.
+func remember(t *testing.T, schema, name string) (goBack func()) {
+	t.Helper()
+	q := `"` + schema + `".`
+	server.Exec(t, pgtest.Database, "CREATE TABLE "+q+name+"_kv AS TABLE "+q+"gatehouse_kv; CREATE TABLE "+q+name+"_meta AS TABLE "+q+"gatehouse_meta")
+	return func() {
+		t.Helper()
+		server.Exec(t, pgtest.Database, "BEGIN; DELETE FROM "+q+"gatehouse_kv; DELETE FROM "+q+"gatehouse_meta;"+
+			"INSERT INTO "+q+"gatehouse_kv TABLE "+q+name+"_kv; INSERT INTO "+q+"gatehouse_meta TABLE "+q+name+"_meta; COMMIT")
+	}
+}
+
+// disconnect ends the connections of a store.
+func disconnect(t *testing.T, name string) {
+	t.Helper()
+	server.Exec(t, pgtest.Database, "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = '"+name+"'")
+}
+
+// member opens a store whose connections disconnect can end.
+func member(t *testing.T, schema string) (s *pgstore.Store, name string) {
+	t.Helper()
+	name = fmt.Sprintf("%s %s", schema, time.Now().Format("05.000000000"))
+	s, err := pgstore.Open(t.Context(), optionsOf(schema, name))
+	if err != nil {
+		t.Fatalf("Open = %v", err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s, name
+}
+
+func optionsOf(schema, name string) pgstore.Options {
+	return pgstore.Options{
+		URL:    server.URL(pgtest.Database, "sslmode=disable", "application_name="+strings.ReplaceAll(name, " ", "%20")),
+		Schema: schema, Pool: 2, SweepEvery: -1,
+	}
+}
+
+func put(s storage.Store, key string) error {
+	return s.Update(context.Background(), func(tx storage.Tx) error { return tx.Put([]byte(key), nil, time.Time{}) })
+}
+
+func has(s storage.Store, key string) (found bool, err error) {
+	err = s.View(context.Background(), func(tx storage.Tx) error {
+		_, err := tx.Get([]byte(key))
+		if found = err == nil; errors.Is(err, storage.ErrNotFound) {
+			return nil
+		}
+		return err
+	})
+	return found, err
+}
+
+func clockOf(s *pgstore.Store) error {
+	_, err := s.Clock(context.Background())
+	return err
+}
+
+// lost fails unless a store says what was lost.
+func lost(t *testing.T, what string, err error) {
+	t.Helper()
+	if !errors.Is(err, storage.ErrLost) || !errors.Is(err, storage.ErrUnavailable) || !strings.Contains(err.Error(), "accept-loss") {
+		t.Errorf("%s = %v, want %v", what, err, storage.ErrLost)
+	}
+}
+
+// TestLostWrites: a database that has lost what was answered is answered from by no node, whichever way it is noticed,
+// until an operator has accepted it.
+func TestLostWrites(t *testing.T) {
+	t.Parallel()
+	for name, notice := range map[string]func(t *testing.T, a, b *pgstore.Store, nameOfA string){
+		"by the next write on the same connection": func(t *testing.T, a, b *pgstore.Store, _ string) {
+			lost(t, "Update", put(a, "later"))
+			_, err := has(a, "answered")
+			lost(t, "View", err)
+			lost(t, "Clock of the other node", clockOf(b))
+		},
+		"by the first read on a new connection": func(t *testing.T, a, b *pgstore.Store, nameOfA string) {
+			disconnect(t, nameOfA)
+			_, err := has(a, "answered")
+			lost(t, "View", err)
+			lost(t, "Update", put(a, "later"))
+			lost(t, "Clock of the other node", clockOf(b))
+		},
+		"by the next beat": func(t *testing.T, a, b *pgstore.Store, _ string) {
+			lost(t, "Clock", clockOf(a))
+			lost(t, "Check", a.Check(t.Context()))
+			lost(t, "Clock of the other node", clockOf(b))
+		},
+		"by the other node, where the one that wrote has ended": func(t *testing.T, a, b *pgstore.Store, _ string) {
+			if err := a.Close(); err != nil {
+				t.Fatal(err)
+			}
+			lost(t, "Clock of the other node", clockOf(b))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			schema := newSchema()
+			a, nameOfA := member(t, schema)
+			b, _ := member(t, schema)
+			if err := errors.Join(put(a, "kept"), put(b, "kept too")); err != nil {
+				t.Fatal(err)
+			}
+			goBack := remember(t, schema, "older")
+			if err := errors.Join(put(a, "answered"), clockOf(a), clockOf(b)); err != nil {
+				t.Fatal(err)
+			}
+			goBack()
+			notice(t, a, b, nameOfA)
+			_, err := has(b, "kept")
+			lost(t, "View of the other node", err)
+			lost(t, "Update of the other node", put(b, "later"))
+			_, err = pgstore.Open(t.Context(), optionsOf(schema, "another node"))
+			lost(t, "Open", err)
+
+			mine := errors.New("mine")
+			if _, err := pgstore.AcceptLoss(t.Context(), optionsOf(schema, "operator"), func(storage.Tx) error { return mine }); !errors.Is(err, mine) {
+				t.Errorf("AcceptLoss = %v, want %v", err, mine)
+			}
+			lost(t, "Clock", clockOf(b))
+			what, err := pgstore.AcceptLoss(t.Context(), optionsOf(schema, "operator"), func(tx storage.Tx) error { return tx.Put([]byte("epoch"), nil, time.Time{}) })
+			if err != nil || !strings.Contains(what, "the database has ") {
+				t.Errorf("AcceptLoss = %q, %v", what, err)
+			}
+			if _, err := pgstore.AcceptLoss(t.Context(), optionsOf(schema, "operator"), nil); !errors.Is(err, pgstore.ErrNoLoss) {
+				t.Errorf("AcceptLoss where nothing is lost = %v, want %v", err, pgstore.ErrNoLoss)
+			}
+			nodes := []*pgstore.Store{b}
+			if !strings.Contains(name, "has ended") {
+				nodes = append(nodes, a)
+			}
+			for _, s := range nodes {
+				if err := errors.Join(clockOf(s), put(s, "again"), put(s, "and again"), clockOf(s), s.Check(t.Context())); err != nil {
+					t.Errorf("after the loss was accepted: %v", err)
+				}
+				for key, want := range map[string]bool{"kept": true, "answered": false, "epoch": true, "again": true} {
+					if got, err := has(s, key); err != nil || got != want {
+						t.Errorf("%s is there: %t, %v, want %t", key, got, err, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestRightDatabaseComesBack: nodes go on by themselves where nothing is missing any more.
+func TestRightDatabaseComesBack(t *testing.T) {
+	t.Parallel()
+	schema := newSchema()
+	a, _ := member(t, schema)
+	b, _ := member(t, schema)
+	older := remember(t, schema, "older")
+	if err := errors.Join(put(a, "answered"), put(b, "answered too")); err != nil {
+		t.Fatal(err)
+	}
+	right := remember(t, schema, "right")
+	older()
+	lost(t, "Update", put(a, "later"))
+	lost(t, "Clock", clockOf(b))
+	right()
+	if err := errors.Join(clockOf(a), clockOf(b), put(a, "again"), put(b, "again"), clockOf(a), clockOf(b)); err != nil {
+		t.Errorf("with the right database: %v", err)
+	}
+	for _, key := range []string{"answered", "answered too", "again"} {
+		if found, err := has(b, key); err != nil || !found {
+			t.Errorf("%s is there: %t, %v", key, found, err)
+		}
+	}
+}
+
+// TestNothingLost: a database that was away and has everything is used on, as is one with a node that has ended.
+func TestNothingLost(t *testing.T) {
+	t.Parallel()
+	schema := newSchema()
+	a, nameOfA := member(t, schema)
+	b, nameOfB := member(t, schema)
+	for i := range 3 {
+		if err := errors.Join(put(a, "x"), put(b, "y"), clockOf(a), clockOf(b)); err != nil {
+			t.Fatal(err)
+		}
+		disconnect(t, nameOfA)
+		disconnect(t, nameOfB)
+		if i == 1 {
+			if err := a.Close(); err != nil {
+				t.Fatal(err)
+			}
+			a, nameOfA = member(t, schema)
+		}
+		for _, s := range []*pgstore.Store{a, b} {
+			if found, err := has(s, "x"); err != nil || !found {
+				t.Errorf("x is there: %t, %v", found, err)
+			}
+		}
+	}
+}
+
+// TestLossBeforeTheStart: what was lost together with the row of a node that is new is noticed too.
+func TestLossBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	schema := newSchema()
+	first, _ := member(t, schema)
+	if err := put(first, "kept"); err != nil {
+		t.Fatal(err)
+	}
+	goBack := remember(t, schema, "older")
+	a, _ := member(t, schema)
+	goBack()
+	if err := put(a, "on what is left"); err != nil && !errors.Is(err, storage.ErrLost) {
+		t.Errorf("Update = %v", err)
+	}
+	lost(t, "Clock", clockOf(a))
+	lost(t, "Update", put(a, "later"))
+}
