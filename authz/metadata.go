@@ -52,6 +52,7 @@ type metadata struct {
 	BackchannelSession    bool     `json:"backchannel_logout_session_supported"`
 	FrontchannelLogout    bool     `json:"frontchannel_logout_supported"`
 	FrontchannelSession   bool     `json:"frontchannel_logout_session_supported"`
+	MutualEndpoints       *mutual  `json:"mtls_endpoint_aliases,omitempty"` // RFC 8705 5
 	ClientDocuments       bool     `json:"client_id_metadata_document_supported,omitempty"`
 	IssParameter          bool     `json:"authorization_response_iss_parameter_supported"` // RFC 9207 3
 }
@@ -68,7 +69,7 @@ func (s *Server) metadata() metadata {
 			scopes = append(scopes, scope.Name)
 		}
 	}
-	methods := []string{"client_secret_basic", "client_secret_post", client.MethodPrivateKey, "none"}
+	methods := []string{"client_secret_basic", "client_secret_post", client.MethodPrivateKey, client.MethodTLS, client.MethodSelfSigned, "none"}
 	assertionAlgNames := make([]string, len(client.AssertionAlgorithms))
 	for i, alg := range client.AssertionAlgorithms {
 		assertionAlgNames[i] = string(alg)
@@ -78,17 +79,48 @@ func (s *Server) metadata() metadata {
 		registers = at(registration.Path)
 	}
 	return metadata{
-		Registration: registers,
-		Issuer:       s.cfg.Issuer, Authorization: at("/oauth/authorize"), Token: at("/oauth/token"), Userinfo: at("/oauth/userinfo"),
+		Registration: registers, MutualEndpoints: s.mutualEndpoints(),
+		Issuer: s.cfg.Issuer, Authorization: at("/oauth/authorize"), Token: at("/oauth/token"), Userinfo: at("/oauth/userinfo"),
 		JWKS: at("/oauth/jwks"), Revocation: at("/oauth/revoke"), Introspection: at("/oauth/api/v2/token/introspect"), EndSession: at(logoutPath),
 		PushedRequest: at("/oauth/par"), PushedRequired: s.cfg.PARRequired, DeviceAuthorization: at("/oauth/device_authorization"),
 		Scopes: scopes, ResponseTypes: []string{responseCode, responseToken, responseIDToken}, ResponseModes: responseModes,
 		Grants:    slices.Sorted(slices.Values(append(s.grants.Types(), client.GrantImplicit))),
 		ACRValues: []string{token.ACR(1)}, SubjectTypes: []string{client.SubjectPublic, client.SubjectPairwise}, IDTokenAlgs: algs, ResponseAlgs: algs, IntrospectionAlgs: algs,
-		RequestParameter: true, RequestAlgs: assertionAlgNames, TokenAuthMethods: methods, TokenAuthAlgs: assertionAlgNames, RevocationAuthAlgs: assertionAlgNames, RevocationAuthMethods: methods, IntrospectionMethods: []string{"client_secret_basic"},
+		RequestParameter: true, RequestAlgs: assertionAlgNames, TokenAuthMethods: methods, TokenAuthAlgs: assertionAlgNames, RevocationAuthAlgs: assertionAlgNames, RevocationAuthMethods: methods, IntrospectionMethods: []string{"client_secret_basic", client.MethodTLS},
 		Claims: claimsSupported(), ChallengeMethods: []string{"S256"}, Prompts: []string{"none", "login", "consent", "select_account"},
 		ClientDocuments: s.clients.Documents(), IssParameter: true, ClaimsParameter: true, BackchannelLogout: true, BackchannelSession: true, FrontchannelLogout: true, FrontchannelSession: true,
 	}
+}
+
+// mutual are the endpoints that clients with a certificate use at an origin of their own, so that browsers at the
+// issuer are not asked for one.
+type mutual struct {
+	Token               string `json:"token_endpoint"`
+	Revocation          string `json:"revocation_endpoint"`
+	Introspection       string `json:"introspection_endpoint"`
+	PushedRequest       string `json:"pushed_authorization_request_endpoint"`
+	DeviceAuthorization string `json:"device_authorization_endpoint"`
+	Userinfo            string `json:"userinfo_endpoint"`
+}
+
+func (s *Server) mutualEndpoints() *mutual {
+	at := s.cfg.CertificateEndpoints
+	if at == "" {
+		return nil
+	}
+	return &mutual{
+		Token: at + "/oauth/token", Revocation: at + "/oauth/revoke", Introspection: at + "/oauth/api/v2/token/introspect",
+		PushedRequest: at + "/oauth/par", DeviceAuthorization: at + "/oauth/device_authorization", Userinfo: at + "/oauth/userinfo",
+	}
+}
+
+// TakesCertificates tells whether a path is one of the endpoints that clients with a certificate use.
+func TakesCertificates(path string) bool {
+	switch path {
+	case "/oauth/token", "/oauth/revoke", "/oauth/api/v2/token/introspect", "/oauth/par", "/oauth/device_authorization", "/oauth/userinfo":
+		return true
+	}
+	return false
 }
 
 // handleMetadata serves GET /.well-known/openid-configuration (OpenID Connect Discovery 4) and

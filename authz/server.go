@@ -19,6 +19,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/authz/certificate"
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/device"
 	"github.com/gatehouse-id/gatehouse/authz/envelope"
@@ -103,6 +104,9 @@ type Config struct {
 	AppPasswordSites []personal.Site
 	// PARRequired says that each authorization request is pushed (RFC 9126).
 	PARRequired bool
+	// CertificateEndpoints is the origin at which clients with a certificate find the endpoints (RFC 8705 5). Empty: the
+	// issuer.
+	CertificateEndpoints string
 	// OutboundAllow are networks besides public ones to which addresses of clients that were added by command can lead.
 	OutboundAllow []netip.Prefix
 }
@@ -131,6 +135,9 @@ type Deps struct {
 	AfterLogout func(ctx context.Context) (string, error)
 	// Origin says where a request came from. Default: its peer address.
 	Origin func(*http.Request) event.Origin
+	// Certificate returns the certificate that the sender of a request has proved to hold the key of, or nil. An error is
+	// a verdict. nil: nobody has one.
+	Certificate func(*http.Request) (*certificate.Presented, error)
 	// Admit counts the requests that strangers have stored, and is false when the sender has too many. Default: always
 	// true.
 	Admit func(*http.Request) bool
@@ -202,7 +209,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 		OutboundAllow: cfg.OutboundAllow, Used: used,
 	}, registry.Deps{
 		Store: deps.Store, Keyring: deps.Keyring, Hasher: deps.Hasher, Events: deps.Events, Passwords: deps.Passwords != nil,
-		Providers: deps.Providers, HTTP: deps.HTTP, Origin: deps.Origin, Log: deps.Log, Now: deps.Now, Random: deps.Random,
+		Providers: deps.Providers, HTTP: deps.HTTP, Origin: deps.Origin, Certificate: deps.Certificate, Log: deps.Log, Now: deps.Now, Random: deps.Random,
 	})
 	if err != nil {
 		return nil, err

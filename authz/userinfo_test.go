@@ -125,7 +125,7 @@ func TestMetadata(t *testing.T) {
 		"id_token_signing_alg_values_supported": `["RS256","ES256","EdDSA"]`, "code_challenge_methods_supported": `["S256"]`,
 		"authorization_response_iss_parameter_supported": `true`, "request_uri_parameter_supported": `false`, "claims_parameter_supported": `true`,
 		"backchannel_logout_supported": `true`, "backchannel_logout_session_supported": `true`, "frontchannel_logout_supported": `true`,
-		"introspection_endpoint_auth_methods_supported": `["client_secret_basic"]`,
+		"introspection_endpoint_auth_methods_supported": `["client_secret_basic","tls_client_auth"]`,
 	} {
 		if got, err := json.Marshal(doc[name]); err != nil || string(got) != want {
 			t.Errorf("%s = %s, want %s", name, got, want)

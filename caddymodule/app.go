@@ -26,6 +26,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/personal"
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
+	"github.com/gatehouse-id/gatehouse/caddymodule/clientcert"
 	"github.com/gatehouse-id/gatehouse/caddymodule/delivery"
 	"github.com/gatehouse-id/gatehouse/caddymodule/extauthz"
 	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
@@ -95,6 +96,8 @@ type App struct {
 	Outbound Outbound `json:"outbound,omitzero"`
 	// Whether every client must push its authorization requests (RFC 9126). Default: false.
 	PARRequired bool `json:"par_required,omitempty"`
+	// Where the certificates of clients come from, besides the TLS connection.
+	Certificates clientcert.Options `json:"client_certificates,omitzero"`
 
 	// What delivers e-mails. Default: none, and people get no e-mail.
 	MailRaw json.RawMessage `json:"mail,omitempty" caddy:"namespace=gatehouse.mail inline_key=module"`
@@ -138,6 +141,8 @@ type App struct {
 	initial         *config.Units // what an empty storage starts with
 	switches        map[string]bool
 	writtenPolicies map[string]config.FixedPolicy // those of the Caddyfile
+
+	certificates *clientcert.Source
 
 	credentials secret.String // key of the credentials API; empty: it takes no passwords
 
@@ -196,6 +201,8 @@ func (a *App) Provision(ctx caddy.Context) error {
 		a.credentials, _ = api.ParseCredentialsKey(s)
 	}
 	a.extension = r.Plain("identity: extension", a.Identity.Extension, nil)
+	a.certificates = a.Certificates.Build(r)
+	a.authz.CertificateEndpoints = a.certificates.Endpoints()
 	a.events = a.Events.retention(r)
 	a.webhooks = a.Events.buildWebhooks(r)
 	a.breach = a.Identity.Breach.build(r)

@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
+	"github.com/gatehouse-id/gatehouse/caddymodule/clientcert"
 	"github.com/gatehouse-id/gatehouse/caddymodule/extauthz"
 	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
@@ -61,6 +62,9 @@ func parseGlobal(d *caddyfile.Dispenser, existing any) (any, error) {
 //		trust_issuer <url> { ... }
 //		registration open|token { ... }
 //		par required
+//		client_cert_header <name>
+//		client_ca <file>...
+//		mtls_endpoint_aliases <origin>
 //		outbound { allow <network>... }
 //		mail <module> ...
 //		sms  <module> ...
@@ -78,6 +82,7 @@ func (a *App) readGlobal(d *caddyfile.Dispenser) error {
 		return d.Errf("gatehouse: unexpected argument %q, its options stand in a block", d.Val())
 	}
 	words := forwardauth.Subdirectives(&a.ForwardAuth)
+	maps.Copy(words, clientcert.Subdirectives(&a.Certificates))
 	maps.Copy(words, options.Subdirectives{
 		"issuer":                    options.Value(&a.Issuer, options.CheckIssuer),
 		"storage":                   a.readStorage,

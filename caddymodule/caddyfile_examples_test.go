@@ -199,7 +199,7 @@ func TestCaddyfileExamples(t *testing.T) {
 	keyPEM := string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 	certPEM := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}))
 	for name, content := range map[string]string{
-		"ops.pem": keyPEM, "envoy.key": keyPEM, "envoy.crt": certPEM, "clients.crt": certPEM,
+		"ops.pem": keyPEM, "envoy.key": keyPEM, "envoy.crt": certPEM, "clients.crt": certPEM, "clients.pem": certPEM,
 		"logo.png": picture, "settings.json": "{}", "pwned.txt": "", "federation.pem": "", "directory-ca.pem": certPEM, "extension/en.json": "{}",
 	} {
 		file := filepath.Join(dir, name)

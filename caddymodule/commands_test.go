@@ -155,6 +155,15 @@ func TestCommands(t *testing.T) {
 		s.refused("is not known", "", "client", "add", "old", "--grants", "ciba", "--scopes", "x")
 		s.refused("redirect_uris", "", "client", "add", "web", "--grants", "authorization_code", "--scopes", "x", "--redirect-uris", "javascript:alert(1)")
 
+		s.refused("want one of subject_dn", "", "client", "add", "certified", "--grants", "client_credentials", "--scopes", "x", "--auth-method", "tls_client_auth", "--certificate-subject", "dns=a.example")
+		s.refused("needs the name in the certificate", "", "client", "add", "certified", "--grants", "client_credentials", "--scopes", "x", "--auth-method", "tls_client_auth")
+		s.run("", "client", "add", "certified", "--grants", "client_credentials", "--scopes", "x", "--auth-method", "tls_client_auth", "--certificate-subject", "san_dns=a.example")
+		s.run("", "client", "set", "certified", "--certificate-subject", "subject_dn=CN=robot,O=Example")
+		if out := s.run("", "client", "show", "certified", "--json"); !strings.Contains(strings.ReplaceAll(out, " ", ""), `"subject_dn":"CN=robot,O=Example"`) || strings.Contains(out, "a.example") {
+			t.Errorf("client show certified = %s", out)
+		}
+		s.run("", "client", "remove", "certified", "--yes")
+
 		signer := filepath.Join(t.TempDir(), "signer.json")
 		writeFile(t, signer, `{"id":"signer","auth_method":"private_key_jwt","jwks":"/etc/passwd","grants":["client_credentials"],"scopes":["x"]}`, 0o600)
 		s.refused("jwks: want the URL", "", "client", "add", "--file", signer) // a request reads no file of the server

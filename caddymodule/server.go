@@ -17,6 +17,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/slowbody"
@@ -109,7 +110,7 @@ func (h *Handler) ServeHTTP(answer http.ResponseWriter, r *http.Request, _ caddy
 		return nil
 	}
 	defer inst.leave()
-	if !isHost(r, inst.issuer) && !forwardauth.AnyHost(r.URL.Path) {
+	if !isHost(r, inst.issuer) && !forwardauth.AnyHost(r.URL.Path) && !(r.Host == h.app.certificates.EndpointHost() && authz.TakesCertificates(r.URL.Path)) {
 		plain(w, http.StatusMisdirectedRequest, "This is not the address of the issuer.\n")
 		return nil
 	}

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/certificate"
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
@@ -60,10 +61,12 @@ type Harness struct {
 	http     *http.Client
 	// addresses says that requests name theirs.
 	addresses bool
-	log       *syncBuffer
-	watch     *watcher
-	canaries  canaries
-	sweep     func(context.Context) (int, error)
+	// certificate returns that of a request. nil: nobody has one.
+	certificate func(*http.Request) (*certificate.Presented, error)
+	log         *syncBuffer
+	watch       *watcher
+	canaries    canaries
+	sweep       func(context.Context) (int, error)
 }
 
 // Option changes a harness before it starts.
@@ -87,6 +90,11 @@ func WithUnlinked(f func(storage.Tx, login.Unlinked) error) Option {
 
 // WithAddresses lets a request say where it comes from, in the header X-Test-Address.
 func WithAddresses() Option { return func(h *Harness) { h.addresses = true } }
+
+// WithCertificates finds the certificates of requests.
+func WithCertificates(of func(*http.Request) (*certificate.Presented, error)) Option {
+	return func(h *Harness) { h.certificate = of }
+}
 
 // WithHTTP fetches the metadata documents of clients by this client.
 func WithHTTP(c *http.Client) Option { return func(h *Harness) { h.http = c } }
@@ -137,7 +145,7 @@ func (h *Harness) makeDeps() {
 	h.must(err)
 	h.deps = authz.Deps{
 		Store: h.Store, Keys: h.Keys, Keyring: h.Keyring, Hasher: secret.NewHasher(secret.HashCost{MemoryKiB: 64, Iterations: 1, Concurrency: 2}),
-		Auth: h.People, Subjects: h.People, Passwords: h.People, Providers: h.dynamic, Unlinked: h.unlinked, HTTP: h.http, Pages: pages, Log: log, Now: h.Clock.Now,
+		Auth: h.People, Subjects: h.People, Passwords: h.People, Providers: h.dynamic, Unlinked: h.unlinked, HTTP: h.http, Certificate: h.certificate, Pages: pages, Log: log, Now: h.Clock.Now,
 	}
 	if h.addresses {
 		h.deps.Origin = func(r *http.Request) event.Origin { return event.Origin{ClientIP: r.Header.Get("X-Test-Address")} }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/gatehouse-id/gatehouse/authz/certificate"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -22,13 +23,15 @@ type Client struct {
 	// SecretHashes are secrets in PHC form (Argon2id, bcrypt) or, for stored clients, "hmac:" and the keyed hash in
 	// base64url.
 	SecretHashes []string `json:"secret_hashes,omitempty"`
-	// AuthMethod is post (default: in the form or as Basic credentials), basic (not in the form), private_key_jwt or
-	// workload.
-	AuthMethod             string              `json:"auth_method,omitempty"`
-	JWKS                   *jose.JSONWebKeySet `json:"jwks,omitempty"`     // its public keys
-	JWKSURI                string              `json:"jwks_uri,omitempty"` // or where they are
-	RedirectURIs           []string            `json:"redirect_uris,omitempty"`
-	PostLogoutRedirectURIs []string            `json:"post_logout_redirect_uris,omitempty"`
+	// AuthMethod is post (default: in the form or as Basic credentials), basic (not in the form), private_key_jwt,
+	// tls_client_auth, self_signed_tls_client_auth or workload.
+	AuthMethod string `json:"auth_method,omitempty"`
+	// CertificateSubject is whom the certificates of tls_client_auth name.
+	CertificateSubject     *certificate.Subject `json:"certificate_subject,omitempty"`
+	JWKS                   *jose.JSONWebKeySet  `json:"jwks,omitempty"`     // its public keys, or certificates
+	JWKSURI                string               `json:"jwks_uri,omitempty"` // or where they are
+	RedirectURIs           []string             `json:"redirect_uris,omitempty"`
+	PostLogoutRedirectURIs []string             `json:"post_logout_redirect_uris,omitempty"`
 	// BackchannelLogoutURI gets a logout token when a session ends.
 	BackchannelLogoutURI string `json:"backchannel_logout_uri,omitempty"`
 	// FrontchannelLogoutURI is loaded in a frame after a sign-out.
@@ -123,6 +126,8 @@ type APIClient struct {
 	// MaxLevel is the highest level of the LOGIN tokens that it makes. Default: 2
 	MaxLevel int  `json:"max_level,omitempty"`
 	Disabled bool `json:"disabled,omitempty"`
+	// CertificateSubject is whom its certificate names, by which it authenticates at the introspection endpoint.
+	CertificateSubject *certificate.Subject `json:"certificate_subject,omitempty"`
 }
 
 // HasScope tells whether the client can ask for a scope.

@@ -97,8 +97,8 @@ func (c *Client) RequestAlgorithms() []jose.SignatureAlgorithm {
 // keyOption is the first option of the client that needs keys. Empty: none does.
 func (c *Client) keyOption() string {
 	switch {
-	case c.AuthMethod == MethodPrivateKey:
-		return "auth_method " + MethodPrivateKey
+	case c.AuthMethod == MethodPrivateKey, c.AuthMethod == MethodSelfSigned:
+		return "auth_method " + c.AuthMethod
 	case c.SignedRequestRequired:
 		return "request_object"
 	case c.RequestAlg != "":
@@ -114,11 +114,11 @@ func (c *Client) checkKeys(p *Problems) {
 	switch {
 	case need == "":
 		if c.HasKeys() {
-			p.Addf("jwks: it is for auth_method private_key_jwt and request_object: set one of them, or remove jwks")
+			p.Addf("jwks: it is for auth_method private_key_jwt, self_signed_tls_client_auth and request_object: set one of them, or remove jwks")
 		}
 		return
-	case c.AuthMethod == MethodPrivateKey && len(c.Secrets)+len(c.SecretHashes) > 0:
-		p.Addf("secret: a client with auth_method private_key_jwt has keys instead: remove either")
+	case (c.AuthMethod == MethodPrivateKey || c.AuthMethod == MethodSelfSigned) && len(c.Secrets)+len(c.SecretHashes) > 0:
+		p.Addf("secret: a client with auth_method %s has keys instead: remove either", c.AuthMethod)
 	case (c.JWKS != nil) == (c.JWKSURI != ""):
 		p.Addf("jwks is missing: %s needs a file or a URL with the client's public keys", need)
 	case c.JWKSURI != "":

@@ -147,10 +147,11 @@ func (a *App) check(p *Problems) {
 
 func (c *Client) checkAuth(p *Problems) {
 	switch c.AuthMethod {
-	case "", "basic", "post", MethodPrivateKey, MethodWorkload:
+	case "", "basic", "post", MethodPrivateKey, MethodTLS, MethodSelfSigned, MethodWorkload:
 	default:
-		p.Addf("auth_method: %q is none of basic, post, private_key_jwt, workload", c.AuthMethod)
+		p.Addf("auth_method: %q is none of basic, post, private_key_jwt, tls_client_auth, self_signed_tls_client_auth, workload", c.AuthMethod)
 	}
+	c.checkSubject(p)
 	c.checkKeys(p)
 	if c.Public {
 		if len(c.Secrets)+len(c.SecretHashes) > 0 {
@@ -164,7 +165,7 @@ func (c *Client) checkAuth(p *Problems) {
 	switch {
 	case c.AuthMethod == MethodWorkload && len(c.Secrets)+len(c.SecretHashes) > 0:
 		p.Addf("secret: a client with auth_method workload shows tokens of a trust_issuer instead: remove either")
-	case c.AuthMethod != MethodPrivateKey && c.AuthMethod != MethodWorkload:
+	case !c.IsWithoutSecret():
 		checkSecrets(p, c.Secrets, c.SecretHashes)
 	}
 }
@@ -283,7 +284,10 @@ func (c *APIClient) Validate() error {
 	if strings.Contains(c.ID, ":") {
 		p.Addf("id: a colon ends the user-id of Basic credentials (RFC 7617 2)")
 	}
-	checkSecrets(&p, c.Secrets, c.SecretHashes)
+	if len(c.Secrets)+len(c.SecretHashes) > 0 || c.CertificateSubject == nil {
+		checkSecrets(&p, c.Secrets, c.SecretHashes)
+	}
+	c.checkSubject(&p)
 	if len(c.APIs) == 0 {
 		p.Addf("apis is missing: one or more of %s", strings.Join(apis, ", "))
 	}

@@ -22,11 +22,7 @@ func isAppPassword(text string) bool { return secret.IsToken(secret.AppPassword,
 // HandleIntrospect serves POST /oauth/api/v2/token/introspect (RFC 7662; token server document, "Token introspection").
 // Only API clients can ask.
 func (s *Grants) HandleIntrospect(w http.ResponseWriter, r *http.Request) error {
-	asker, err := s.clients.AuthenticateAPI(r, "introspection")
-	if err != nil {
-		return err
-	}
-	f, err := oauth.ParseForm(r)
+	asker, f, err := s.authenticateAsker(r)
 	if err != nil {
 		return err
 	}
@@ -84,6 +80,21 @@ func (s *Grants) answerAbout(w http.ResponseWriter, r *http.Request, asker *clie
 	}
 	reply.WriteJWT(w, envelope.MediaIntrospection, signed)
 	return nil
+}
+
+// authenticateAsker returns the API client that asks, and its form. One with a certificate says in the form who it is
+// (RFC 8705 2), so that is read first.
+func (s *Grants) authenticateAsker(r *http.Request) (asker *client.APIClient, f oauth.Form, err error) {
+	if s.clients.PresentsCertificate(r) {
+		if f, err = oauth.ParseForm(r); err == nil {
+			asker, err = s.clients.AuthenticateAPIByCertificate(r, f, "introspection")
+		}
+		return asker, f, err
+	}
+	if asker, err = s.clients.AuthenticateAPI(r, "introspection"); err == nil {
+		f, err = oauth.ParseForm(r)
+	}
+	return asker, f, err
 }
 
 // introspectAppPassword answers about an app password. It is known to API clients alone that name one of its sites as

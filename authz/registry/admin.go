@@ -32,7 +32,7 @@ const secretBytes = 32
 // Add stores a client. A confidential client without a secret or keys gets a secret, which is returned, and stored only
 // as a keyed hash; otherwise secretText is empty. Errors: ErrExists, those of Validate, a failure of storage.
 func (r *Registry) Add(ctx context.Context, c client.Client, by event.Actor) (secretText string, err error) {
-	if !c.Public && c.AuthMethod != client.MethodPrivateKey && c.AuthMethod != client.MethodWorkload && len(c.Secrets)+len(c.SecretHashes) == 0 {
+	if !c.Public && !c.IsWithoutSecret() && len(c.Secrets)+len(c.SecretHashes) == 0 {
 		if secretText, err = newSecret(r.deps.Random); err != nil {
 			return "", err
 		}

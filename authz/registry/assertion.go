@@ -198,9 +198,9 @@ type remoteSet struct {
 	busy    chan struct{} // closed when the current fetch is done; nil: no fetch runs
 }
 
-// has tells whether the set has the key that an assertion names. mu is held.
-func (k *remoteSet) has(kid string) bool {
-	return len(k.keys) > 0 && (kid == "" || slices.ContainsFunc(k.keys, func(key jose.JSONWebKey) bool { return key.KeyID == kid }))
+// has tells whether the set has a key that is wanted. nil: any. mu is held.
+func (k *remoteSet) has(wanted func(jose.JSONWebKey) bool) bool {
+	return len(k.keys) > 0 && (wanted == nil || slices.ContainsFunc(k.keys, wanted))
 }
 
 // refresh fetches the keys, once at a time and at most once a minute. A caller waits for a running fetch only when its
@@ -250,6 +250,14 @@ func (k *remoteKeys) set(id string) *remoteSet {
 // clientKeys returns the keys of a client. Those behind a URL are fetched when they are old or the key that is asked
 // for is not among them, and at most once a minute, so that strangers cannot make us call the client at will.
 func (r *Registry) clientKeys(ctx context.Context, c *client.Client, kid string) ([]jose.JSONWebKey, error) {
+	if kid == "" {
+		return r.keysOf(ctx, c, nil)
+	}
+	return r.keysOf(ctx, c, func(key jose.JSONWebKey) bool { return key.KeyID == kid })
+}
+
+// keysOf is clientKeys for any kind of wanted key.
+func (r *Registry) keysOf(ctx context.Context, c *client.Client, wanted func(jose.JSONWebKey) bool) ([]jose.JSONWebKey, error) {
 	if c.JWKS != nil {
 		return c.JWKS.Keys, nil
 	}
@@ -257,7 +265,7 @@ func (r *Registry) clientKeys(ctx context.Context, c *client.Client, kid string)
 	set.mu.Lock()
 	defer set.mu.Unlock()
 	now := r.now()
-	if known := set.has(kid); !known || now.Sub(set.fetched) >= keysFresh {
+	if known := set.has(wanted); !known || now.Sub(set.fetched) >= keysFresh {
 		set.refresh(ctx, now, !known, func() ([]jose.JSONWebKey, error) { return r.fetchKeys(context.WithoutCancel(ctx), c) })
 	}
 	if len(set.keys) > 0 && now.Sub(set.fetched) < keysStale {

@@ -126,8 +126,11 @@ func (r *Registry) authenticateBySecret(req *http.Request, p identification) (c 
 		return nil, errUnknownClient, nil
 	case reg.client.Disabled:
 		return nil, errDisabled, nil
-	case reg.client.AuthMethod == client.MethodPrivateKey, reg.client.AuthMethod == client.MethodWorkload:
-		return nil, errMethod, nil // it has no secret
+	case reg.client.UsesCertificate() && p.method == methodNone:
+		refused, err = r.checkCertificate(req, reg.client)
+		return reg.client, refused, err
+	case reg.client.IsWithoutSecret():
+		return nil, errMethod, nil
 	case reg.client.Public != (p.method == methodNone): // a confidential client is never let in by its name alone
 		return nil, errMethod, nil
 	case p.method == methodPost && reg.client.AuthMethod == methodBasic:

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/time/rate"
 
+	"github.com/gatehouse-id/gatehouse/authz/certificate"
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/metadoc"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
@@ -76,6 +77,8 @@ type Deps struct {
 	// Providers knows the providers of this moment. nil: those of the configuration are all.
 	Providers Providers
 	Origin    func(*http.Request) event.Origin
+	// Certificate returns the certificate of the sender of a request, or nil. An error is a verdict. nil: nobody has one.
+	Certificate func(*http.Request) (*certificate.Presented, error)
 	// HTTP fetches the metadata documents of clients. Default: public addresses alone, and those of OutboundAllow.
 	HTTP   *http.Client
 	Log    *zap.Logger

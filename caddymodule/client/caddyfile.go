@@ -15,7 +15,8 @@ import (
 //		public
 //		secret                    <secret>     # twice while it is rotated
 //		secret_hash               <PHC string>
-//		auth_method               basic|post|private_key_jwt|workload
+//		auth_method               basic|post|private_key_jwt|self_signed_tls_client_auth|workload
+//		auth_method               tls_client_auth subject_dn|san_dns|san_uri|san_ip|san_email <name>
 //		jwks                      <file or URL>
 //		redirect_uris             <uri>...
 //		post_logout_redirect_uris <uri>...
@@ -73,7 +74,7 @@ func (c *Client) subdirectives() options.Subdirectives {
 		"public":                    options.Flag(&c.Public),
 		"secret":                    options.Another(&c.Secrets, options.CheckSecret),
 		"secret_hash":               options.Another(&c.SecretHashes, options.CheckPHC),
-		"auth_method":               options.Value(&c.AuthMethod, checkAuthMethod),
+		"auth_method":               c.readAuthMethod,
 		"jwks":                      options.Value(&c.JWKS, nil),
 		"redirect_uris":             options.Values(&c.RedirectURIs, options.CheckURI),
 		"backchannel_logout_uri":    options.Value(&c.BackchannelLogoutURI, options.CheckURI),
@@ -159,6 +160,7 @@ func (c *Client) readIDTokenClaims(d *caddyfile.Dispenser) error {
 //		introspection_alg RS256|ES256|EdDSA
 //		partitions  <name>...
 //		max_level   1|2|3|4      # of the LOGIN tokens that it makes
+//		tls_client_auth subject_dn|san_dns|san_uri|san_ip|san_email <name>
 //		disabled
 //	}
 func ReadAPIClient(d *caddyfile.Dispenser, others []APIClient) (c APIClient, err error) {
@@ -182,6 +184,8 @@ func ReadAPIClient(d *caddyfile.Dispenser, others []APIClient) (c APIClient, err
 		"partitions": options.Values(&c.Partitions, login.CheckPartition),
 		"max_level":  options.Value(&c.MaxLevel, options.CheckLevel),
 		"disabled":   options.Flag(&c.Disabled),
+
+		"tls_client_auth": func(d *caddyfile.Dispenser) (err error) { c.CertificateSubject, err = readSubject(d); return err },
 	})
 	if err != nil {
 		return c, err

@@ -21,10 +21,14 @@ type Client struct {
 	// Secrets as Argon2id or bcrypt PHC strings. Default: none.
 	SecretHashes []options.Sensitive `json:"secret_hashes,omitempty"`
 	// How the client authenticates: post (its secret in the form, or as Basic credentials), basic (not in the form),
-	// private_key_jwt, which needs jwks and no secret, or workload, by the tokens of a trusted issuer. Default: post.
+	// private_key_jwt or self_signed_tls_client_auth, which need jwks and no secret, tls_client_auth, which needs
+	// certificate_subject, or workload, by the tokens of a trusted issuer. Default: post.
 	AuthMethod string `json:"auth_method,omitempty"`
-	// A file or a URL with its public keys (JSON Web Key Set), for private_key_jwt and signed requests. A file is read
-	// when the configuration is loaded, a URL when it is needed. Default: none.
+	// Whom the certificates of tls_client_auth name: one of subject_dn, san_dns, san_uri, san_ip, san_email. Default:
+	// none.
+	CertificateSubject *Subject `json:"certificate_subject,omitempty"`
+	// A file or a URL with its public keys (JSON Web Key Set), for private_key_jwt, self_signed_tls_client_auth and
+	// signed requests. A file is read when the configuration is loaded, a URL when it is needed. Default: none.
 	JWKS string `json:"jwks,omitempty"`
 	// Where the browser may be sent after authorization; compared exactly. Default: none.
 	RedirectURIs []string `json:"redirect_uris,omitempty"`
@@ -139,6 +143,8 @@ type APIClient struct {
 	MaxLevel options.Count `json:"max_level,omitempty"`
 	// Whether the credentials are switched off. Default: false.
 	Disabled bool `json:"disabled,omitempty"`
+	// Whom its certificate names, by which it authenticates at the introspection endpoint. Default: none.
+	CertificateSubject *Subject `json:"certificate_subject,omitempty"`
 
 	token caddyfile.Token // its place in a Caddyfile
 }

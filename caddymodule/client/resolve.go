@@ -43,7 +43,7 @@ func (c *Client) Resolve(r *options.Resolver) *client.Client {
 		ID: r.Plain("client", c.ID, nil), Name: r.Plain(of+"name", c.Name, nil), Public: c.Public,
 		Secrets: secrets(r, of+"secret", c.Secrets), SecretHashes: hashes(r, of+"secret_hash", c.SecretHashes),
 		AuthMethod: r.Plain(of+"auth_method", c.AuthMethod, checkAuthMethod),
-		JWKS:       jwks, JWKSURI: jwksURI,
+		JWKS:       jwks, JWKSURI: jwksURI, CertificateSubject: c.CertificateSubject.build(r, of+"auth_method"),
 		RedirectURIs:           uris(r, of+"redirect_uris", c.RedirectURIs),
 		PostLogoutRedirectURIs: uris(r, of+"post_logout_redirect_uris", c.PostLogoutRedirectURIs),
 		BackchannelLogoutURI:   r.Plain(of+"backchannel_logout_uri", c.BackchannelLogoutURI, options.CheckURI),
@@ -132,7 +132,7 @@ func (c *APIClient) Build(r *options.Resolver) *client.APIClient {
 		APIs: r.List(of+"apis", c.APIs, checkAPI), Audiences: r.List(of+"audiences", c.Audiences, options.CheckURI),
 		Partitions: r.List(of+"partitions", c.Partitions, login.CheckPartition), Disabled: c.Disabled,
 		IntrospectionAlg: r.Plain(of+"introspection_alg", c.IntrospectionAlg, checkAlg),
-		MaxLevel:         r.Count(of+"max_level", c.MaxLevel, options.CheckLevel),
+		MaxLevel:         r.Count(of+"max_level", c.MaxLevel, options.CheckLevel), CertificateSubject: c.CertificateSubject.build(r, of+"tls_client_auth"),
 	}
 	if r.Adapting() {
 		if options.HasPlaceholder(c.ID) {
@@ -203,7 +203,7 @@ func Of(c *client.Client, written *Client) Client {
 	return Client{
 		TokenFormat: c.TokenFormat, App: (*MobileApp)(c.App), SubjectType: c.SubjectType, JWKS: keys, Logo: logo,
 		BackchannelLogoutURI: c.BackchannelLogoutURI, FrontchannelLogoutURI: c.FrontchannelLogoutURI,
-		ID: c.ID, Name: c.Name, Public: c.Public, AuthMethod: c.AuthMethod, RedirectURIs: c.RedirectURIs, PostLogoutRedirectURIs: c.PostLogoutRedirectURIs,
+		ID: c.ID, Name: c.Name, Public: c.Public, AuthMethod: c.AuthMethod, CertificateSubject: (*Subject)(c.CertificateSubject), RedirectURIs: c.RedirectURIs, PostLogoutRedirectURIs: c.PostLogoutRedirectURIs,
 		Grants: c.Grants, Scopes: c.Scopes, DefaultScopes: c.DefaultScopes, IDPs: c.IDPs, Consent: c.Consent, PKCERequired: c.PKCERequired, PARRequired: c.PARRequired, PasswordOnly: c.PasswordOnly,
 		SignedRequestRequired: c.SignedRequestRequired, RequestAlg: c.RequestAlg, ResponseAlg: c.ResponseAlg,
 		IDTokenAlg: c.IDTokenAlg, IDTokenClaims: c.IDTokenClaims, Audiences: c.Audiences, Origins: c.Origins, MaxSessions: options.Count(strconv.Itoa(c.MaxSessions)), Disabled: c.Disabled,

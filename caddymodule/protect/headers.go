@@ -32,7 +32,7 @@ var alwaysDeleted = []string{"X-Original-Url", "X-Original-Uri", "X-Original-Met
 
 // proxyHeaders tell what a proxy saw. They are believed from Caddy's trusted_proxies and deleted otherwise, like
 // everything that starts with forwardedPrefix. reverse_proxy sets the ones it knows again.
-var proxyHeaders = []string{"Forwarded", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "True-Client-Ip"}
+var proxyHeaders = []string{"Forwarded", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "True-Client-Ip", "Client-Cert", "Client-Cert-Chain"}
 
 const forwardedPrefix = "X-Forwarded-"
 

@@ -317,6 +317,12 @@ var catalogue = []section{
 		{436, "a signed response or introspection answer as an ID token, an access token or the other", "neither is taken for the other"},
 		{437, "a token in the query by a signed response; a form to a private scheme", "`invalid_request`"},
 	}},
+	{"Certificates of clients", []attackCase{
+		{441, "no certificate, one of another client, of an unknown authority, expired, not valid yet, for servers, issued by a client, verified by nobody", "401 `invalid_client`, or no connection"},
+		{442, "a registered certificate for another client, beside a secret, with the same key but another certificate, after its end on an open connection", "401 `invalid_client`"},
+		{443, "names that look like a registered one: a comma inside of a value, another order, one step more, NUL, wildcards, the host name as common name", "another name"},
+		{444, "a certificate in a header: from an untrusted peer, beside the proxy's, twice, cut, as garbage", "not read, or 401; removed from what a protected upstream gets"},
+	}},
 	{"Tokens that stand for others", []attackCase{
 		{451, "tokens of a trusted issuer: another key, algorithm, audience, branch, claim, time or type", "400, no token"},
 		{452, "a token of a job used twice, by many at the same time, after a restart, in another way", "one success"},

@@ -58,6 +58,7 @@ const (
 	ClientDisabled      Reason = "client_disabled"
 	ClientSecret        Reason = "client_secret_wrong"
 	ClientAuth          Reason = "client_authentication_failed"
+	ClientCertificate   Reason = "client_certificate_refused"
 	RedirectURI         Reason = "redirect_uri_not_registered"
 	RequestObject       Reason = "request_object_invalid"
 	GrantNotAllowed     Reason = "grant_not_allowed"
@@ -147,6 +148,7 @@ var meanings = map[Reason]meaning{
 	ClientDisabled:      {"the client is disabled", "Enable the client."},
 	ClientSecret:        {"the client's secret is wrong", "Compare the secret in the application with that of the client."},
 	ClientAuth:          {"the client did not authenticate as it is registered", "Compare the method of authentication in the application with that of the client."},
+	ClientCertificate:   {"the certificate of the client is missing, or is not the one that was expected", "Send the certificate that the client is registered with. The cause in the log says what is wrong with it."},
 	RedirectURI:         {"the redirect URI is not registered for the client", "Register it exactly, or correct it in the application."},
 	RequestObject:       {"the signed request of the client is not valid", "The detail says what is wrong: often a key, a clock or the audience. The keys are those of jwks."},
 	GrantNotAllowed:     {"the client is not allowed this grant", "Allow the grant to the client."},

@@ -115,6 +115,7 @@ var ClientMembers = map[string]func(to, from *authzclient.Client){
 	"audiences":                 func(to, from *authzclient.Client) { to.Audiences = from.Audiences },
 	"consent":                   func(to, from *authzclient.Client) { to.Consent = from.Consent },
 	"auth_method":               func(to, from *authzclient.Client) { to.AuthMethod = from.AuthMethod },
+	"certificate_subject":       func(to, from *authzclient.Client) { to.CertificateSubject = from.CertificateSubject },
 	"id_token_claims":           func(to, from *authzclient.Client) { to.IDTokenClaims = from.IDTokenClaims },
 	"password_only":             func(to, from *authzclient.Client) { to.PasswordOnly = from.PasswordOnly },
 	"pkce_required":             func(to, from *authzclient.Client) { to.PKCERequired = from.PKCERequired },

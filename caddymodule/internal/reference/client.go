@@ -59,7 +59,7 @@ scopes openid profile email`,
 			Example: "public\nredirect_uris https://spa.example.com/\ngrants authorization_code\nscopes openid", Instead: "-",
 		},
 		{
-			Word: "secret", Arguments: "<secret>", Repeats: true, Default: "required, unless there is a `secret_hash`, `public`, `private_key_jwt` or `workload`", Example: "secret {env.SHOP_SECRET}",
+			Word: "secret", Arguments: "<secret>", Repeats: true, Default: "required, unless there is a `secret_hash`, `public`, or an `auth_method` without a secret", Example: "secret {env.SHOP_SECRET}",
 			Text: "A secret of at least 32 characters; `caddy gatehouse secret` prints one. Twice while it is rotated: both are valid.",
 		},
 		{
@@ -67,11 +67,13 @@ scopes openid profile email`,
 			Example: "secret_hash $argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$wYxzbMNMhf9rHdLOaa6kjRS2Nw/9EXmeQwhgYoYD2gU",
 		},
 		{
-			Word: "auth_method", Arguments: "basic|post|private_key_jwt|workload", Default: "`post`", Example: "auth_method basic",
-			Text: "How the client authenticates. `post`: with its secret in the form, or as Basic credentials. `basic`: not in the form. `private_key_jwt`: with a key of `jwks`, and without a secret. `workload`: by the tokens of a [`trust_issuer`](#trust_issuer), without a secret.",
+			Word: "auth_method", Arguments: "basic|post|private_key_jwt|self_signed_tls_client_auth|workload|tls_client_auth [<kind> <name>]", Default: "`post`", Example: "auth_method basic",
+			Text: "How the client authenticates. `post`: with its secret in the form, or as Basic credentials. `basic`: not in the form. The others go without a secret. `private_key_jwt`: with a key of `jwks`. " +
+				"`self_signed_tls_client_auth`: with a certificate of `jwks`. `tls_client_auth`: with a certificate of an authority that has this name; the kind is `subject_dn`, `san_dns`, `san_uri`, `san_ip` or `san_email`, " +
+				"such as `tls_client_auth san_dns robot.example.com`. `workload`: by the tokens of a [`trust_issuer`](#trust_issuer). [certificates.md](certificates.md) says more.",
 		},
 		{
-			Word: "jwks", Arguments: "<file or url>", Text: "The public keys of the client, a JSON Web Key Set, for `private_key_jwt` and signed requests. A file is read when the configuration is loaded, a URL when it is needed.",
+			Word: "jwks", Arguments: "<file or url>", Text: "The public keys of the client, a JSON Web Key Set, for `private_key_jwt`, `self_signed_tls_client_auth` (certificates: `x5c`) and signed requests. A file is read when the configuration is loaded, a URL when it is needed.",
 			Example: "auth_method private_key_jwt\njwks https://shop.example.com/jwks.json\nredirect_uris https://shop.example.com/callback\ngrants authorization_code\nscopes openid", Instead: "-",
 		},
 		{
@@ -199,6 +201,10 @@ var APIClient = Block{
 		{
 			Word: "partitions", Arguments: "<name>…", Default: "all", Text: "It reaches only people of these partitions. It needs `partitions` in `identity`.",
 			Example: "partitions north\napis persons", Beside: "identity {\n\tpartitions north south\n}",
+		},
+		{
+			Word: "tls_client_auth", Arguments: "<kind> <name>", Example: "tls_client_auth san_dns gateway.example.com\napis introspection", Instead: "-",
+			Text: "At the introspection endpoint it authenticates by a certificate with this name, and sends `client_id` in the form. The kinds are those of `auth_method` of a client.",
 		},
 		{
 			Word: "max_level", Arguments: "<1 to 4>", Default: "`2`", Text: "The highest authentication level of the LOGIN action tokens that it makes. It needs `persons` among `apis`.",

@@ -54,6 +54,18 @@ var Gatehouse = Block{
 		{Word: "identity", Text: "The people, how they sign in, and how the pages look.", Blocks: []*Block{&Identity}},
 		{Word: "events", Text: "How long events are kept, and where they are sent.", Blocks: []*Block{&Events}},
 		{Word: "par", Arguments: "required", Default: "not required", Text: "Every client must push its authorization requests. See [pushed requests](decisions.md#pushed-requests).", Example: "par required"},
+		{
+			Word: "client_cert_header", Arguments: "<name>", Default: "the TLS connection alone counts", Example: "client_cert_header Client-Cert",
+			Text: "The header in which Caddy's `trusted_proxies` name the certificate of the client (RFC 9440). From everybody else it is ignored, and sites with `protect` remove it. See [certificates.md](certificates.md).",
+		},
+		{
+			Word: "client_ca", Arguments: "<file>…", Default: "none", Example: "client_ca /etc/gatehouse/clients.pem",
+			Text: "Files with the authorities of clients' certificates (PEM), for certificates that Caddy does not verify itself: those of `client_cert_header`, and of sites with `client_auth { mode request }`.",
+		},
+		{
+			Word: "mtls_endpoint_aliases", Arguments: "<origin>", Default: "the issuer", Example: "mtls_endpoint_aliases https://mtls.auth.example.com",
+			Text: "The origin at which clients with a certificate find the endpoints, so that browsers at the issuer are not asked for one. A site with `gatehouse` and `client_auth` must serve it.",
+		},
 		{Word: "outbound", Text: "Where the server may connect to.", Blocks: []*Block{&Outbound}},
 		{Word: "mail", Arguments: "<module> …", Text: "What delivers e-mails. Without it people get none, and nothing that needs e-mail is offered.", Blocks: []*Block{&SMTP}},
 		{Word: "sms", Arguments: "<module> …", Text: "What delivers text messages. They are sent while [`sms on`](#identity) stands in `identity`.", Blocks: []*Block{&SMSWebhook}},

@@ -1,0 +1,100 @@
+package clientcert
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+)
+
+// Options say where the certificates of clients come from, and which of them are believed.
+type Options struct {
+	// The header in which Caddy's trusted_proxies name the certificate of the client, such as Client-Cert (RFC 9440).
+	// Default: none, and the TLS connection alone counts.
+	Header string `json:"header,omitempty"`
+	// Files (PEM) with the authorities of clients' certificates, for connections whose certificates Caddy does not
+	// verify itself, and for the header. Default: none.
+	Authorities []string `json:"authorities,omitempty"`
+	// The origin at which clients with a certificate find the endpoints, such as https://mtls.auth.example.com, so that
+	// browsers at the issuer are not asked for one. Default: none.
+	Endpoints string `json:"endpoints,omitempty"`
+}
+
+// Subdirectives reads
+//
+//	client_cert_header    <name>
+//	client_ca             <file>...
+//	mtls_endpoint_aliases <origin>
+func Subdirectives(o *Options) options.Subdirectives {
+	return options.Subdirectives{
+		"client_cert_header":    options.Value(&o.Header, checkHeader),
+		"client_ca":             options.Values(&o.Authorities, nil),
+		"mtls_endpoint_aliases": options.Value(&o.Endpoints, checkEndpoints),
+	}
+}
+
+// forbidden are headers that mean something else.
+var forbidden = []string{"Authorization", "Cookie", "Host", "Dpop", "Content-Type", "Content-Length", "Connection", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded"}
+
+func checkHeader(name string) error {
+	if !httpguts.ValidHeaderFieldName(name) || slices.Contains(forbidden, http.CanonicalHeaderKey(name)) {
+		return fmt.Errorf("%q cannot be the header of a certificate: want for example Client-Cert", name)
+	}
+	return nil
+}
+
+func checkEndpoints(origin string) error {
+	u, err := url.Parse(origin)
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.String() != "https://"+u.Host {
+		return fmt.Errorf("%q is not an origin such as https://mtls.auth.example.com", origin)
+	}
+	return nil
+}
+
+const maxAuthorities = 1 << 20 // bytes of a file
+
+// Build returns where certificates come from.
+func (o *Options) Build(r *options.Resolver) *Source {
+	s := &Source{
+		header:    http.CanonicalHeaderKey(r.Plain("client_cert_header", o.Header, checkHeader)),
+		endpoints: r.Plain("mtls_endpoint_aliases", o.Endpoints, checkEndpoints),
+	}
+	for _, name := range o.Authorities {
+		file, ok := r.Text("client_ca", name, nil)
+		if !ok || r.Adapting() { // the file can be on another machine
+			continue
+		}
+		if s.authorities == nil {
+			s.authorities = x509.NewCertPool()
+		}
+		if err := s.read(file); err != nil {
+			r.Fail("client_ca: %s: %v", file, err)
+		}
+	}
+	return s
+}
+
+func (s *Source) read(file string) error {
+	info, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	if info.Size() > maxAuthorities {
+		return errors.New("is too large")
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if !s.authorities.AppendCertsFromPEM(raw) {
+		return errors.New("has no certificate in PEM")
+	}
+	return nil
+}
