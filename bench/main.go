@@ -29,7 +29,7 @@ var (
 	seconds    = flag.Float64("seconds", 2, "length of one measurement")
 	websockets = flag.Int("websockets", 10_000, "quiet WebSockets, as far as the limit of open files allows")
 	tokens     = flag.Int("tokens", 1_000_000, "live tokens of the memory figures")
-	only       = flag.String("only", "", "parts to run: speed, gates, durable, half, beside, flood, flows, jwts, again, sockets, memory. Default: all")
+	only       = flag.String("only", "", "parts to run: speed, gates, durable, half, beside, flood, flows, jwts, again, postgres, sockets, memory. Default: all")
 	profiled   = flag.String("profile", "", "write a processor profile of the server during this measurement to bin/")
 	guide      = flag.String("pgo", "", "write the profiles of all measurements of the server, as one, to this file: the build is guided by it")
 	role       = flag.String("role", "", "of a child process")
@@ -188,6 +188,7 @@ func run(ctx context.Context) (string, error) {
 		{"flows", b.flows},
 		{"jwts", b.jwts},
 		{"again", b.again},
+		{"postgres", b.postgres},
 		{"sockets", b.sockets},
 		{"memory", b.memory},
 	}
