@@ -68,6 +68,9 @@ func (m *Marks) Deafen() {
 	}
 }
 
+// Hears tells whether a Reading can be watched.
+func (m *Marks) Hears() bool { return m.hearing.Load() != 0 }
+
 func (m *Marks) wakeThem() {
 	m.news.Lock()
 	m.news.all = true

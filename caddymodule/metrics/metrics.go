@@ -19,6 +19,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
+	"github.com/gatehouse-id/gatehouse/storage/pgstore"
 )
 
 // Metrics belong to the open store, so that counters survive reloads; each configuration registers them in its own
@@ -46,7 +47,8 @@ type Metrics struct {
 
 	events func() event.Stats             // of the keeper
 	growth func() map[string]event.Growth // of the keeper
-	stats  func() badgerstore.Stats       // nil: the engine counts nothing
+	stats  func() badgerstore.Stats       // nil: another engine
+	shared func() pgstore.Stats           // nil: another engine
 	hasher atomic.Pointer[secret.Hasher]
 
 	certificates atomic.Pointer[Expiries]
@@ -55,6 +57,9 @@ type Metrics struct {
 
 // statsKeeper is a store that counts what it does.
 type statsKeeper interface{ Stats() badgerstore.Stats }
+
+// databaseStatsKeeper is a store in a database that counts what it does.
+type databaseStatsKeeper interface{ Stats() pgstore.Stats }
 
 // New returns the metrics of a store. Set Unkept before they are registered.
 func New(s storage.Store, k *event.Keeper) *Metrics {
@@ -112,6 +117,9 @@ func New(s storage.Store, k *event.Keeper) *Metrics {
 	if k, ok := s.(statsKeeper); ok {
 		m.stats = k.Stats
 	}
+	if k, ok := s.(databaseStatsKeeper); ok {
+		m.shared = k.Stats
+	}
 	m.asked = m.introspections.WithLabelValues("endpoint")
 	m.introspections.WithLabelValues("protect")
 	m.resolved = map[string]*resolved{}
@@ -143,6 +151,9 @@ var (
 	descLastSync = prometheus.NewDesc("gatehouse_storage_last_sync_seconds", "Time that the last batch took, sync included.", nil, nil)
 	descFree     = prometheus.NewDesc("gatehouse_storage_free_bytes", "Free space when last looked at.", nil, nil)
 	descReopened = prometheus.NewDesc("gatehouse_storage_reopenings_total", "Times that the store was opened again after a failed commit. Anything above zero is a fault of the disk.", nil, nil)
+	descRetries  = prometheus.NewDesc("gatehouse_storage_retries_total", "Transactions that ran again after a conflict or a lost connection, by operation (update, view, sweep). PostgreSQL only.", []string{"operation"}, nil)
+	descTrips    = prometheus.NewDesc("gatehouse_storage_round_trips_total", "Round trips to the database. PostgreSQL only.", nil, nil)
+	descHears    = prometheus.NewDesc("gatehouse_storage_notified", "1 while the database tells at once what other nodes write, otherwise 0. PostgreSQL only.", nil, nil)
 	descHashed   = prometheus.NewDesc("gatehouse_password_hashes_total", "Slow password hashes computed.", nil, nil)
 	descQueue    = prometheus.NewDesc("gatehouse_password_hash_queue", "Password hashes that wait for their turn.", nil, nil)
 
@@ -170,7 +181,7 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	m.tokenErrors.Describe(ch)
 	m.sites.Describe(ch)
 	m.shadows.Describe(ch)
-	for _, d := range []*prometheus.Desc{descUpdates, descCommits, descRecords, descSync, descLastSync, descFree, descReopened, descHashed, descQueue, descCertificate, descBuild, descWaiting, descSessions, descUnkept, descSealed, descCollected, descGrowth, descBytes, descBehind} {
+	for _, d := range []*prometheus.Desc{descUpdates, descCommits, descRecords, descSync, descLastSync, descFree, descReopened, descRetries, descTrips, descHears, descHashed, descQueue, descCertificate, descBuild, descWaiting, descSessions, descUnkept, descSealed, descCollected, descGrowth, descBytes, descBehind} {
 		ch <- d
 	}
 }
@@ -212,10 +223,33 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(descFree, prometheus.GaugeValue, float64(st.Free))
 		ch <- prometheus.MustNewConstMetric(descReopened, prometheus.CounterValue, float64(st.Reopenings))
 	}
+	m.collectShared(ch)
 	if h := m.hasher.Load(); h != nil {
 		ch <- prometheus.MustNewConstMetric(descHashed, prometheus.CounterValue, float64(h.Computed()))
 		ch <- prometheus.MustNewConstMetric(descQueue, prometheus.GaugeValue, float64(h.Waiting()))
 	}
+}
+
+// collectShared adds what a storage in a database counts.
+func (m *Metrics) collectShared(ch chan<- prometheus.Metric) {
+	if m.shared == nil {
+		return
+	}
+	st := m.shared()
+	ch <- prometheus.MustNewConstMetric(descUpdates, prometheus.CounterValue, float64(st.Updates))
+	ch <- prometheus.MustNewConstMetric(descCommits, prometheus.CounterValue, float64(st.Commits))
+	ch <- prometheus.MustNewConstMetric(descRecords, prometheus.CounterValue, float64(st.Records))
+	ch <- prometheus.MustNewConstMetric(descSync, prometheus.CounterValue, st.TotalCommits.Seconds())
+	ch <- prometheus.MustNewConstMetric(descLastSync, prometheus.GaugeValue, st.LastCommit.Seconds())
+	ch <- prometheus.MustNewConstMetric(descTrips, prometheus.CounterValue, float64(st.RoundTrips))
+	for operation, n := range st.Retries {
+		ch <- prometheus.MustNewConstMetric(descRetries, prometheus.CounterValue, float64(n), operation)
+	}
+	hears := 0.0
+	if st.Hears {
+		hears = 1
+	}
+	ch <- prometheus.MustNewConstMetric(descHears, prometheus.GaugeValue, hears)
 }
 
 // endpoints are the labels of paths. All other paths share one label, so that a client cannot create labels.

@@ -17,7 +17,7 @@ var mayImport = map[string][]string{
 	"caddymodule/command":       {"caddymodule/explain", "caddymodule/protect", "caddymodule/internal", "caddymodule/client", "authz", "identity", "storage", "storage/transfer", "internal"},
 	"caddymodule/delivery":      {"caddymodule/internal", "identity", "internal"},
 	"caddymodule/internal":      {"internal"},
-	"caddymodule/metrics":       {"identity", "storage", "storage/badgerstore", "internal"},
+	"caddymodule/metrics":       {"identity", "storage", "storage/badgerstore", "storage/pgstore", "internal"},
 	"caddymodule/introspect":    {"caddymodule/internal", "authz/token", "internal"},
 	"caddymodule/listener":      {},
 	"caddymodule/policy/stored": {"caddymodule/policy", "identity", "storage", "internal"},

@@ -5,12 +5,27 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/storage"
 )
+
+var errFull = fmt.Errorf("%w: the disk of the database is full", storage.ErrFull)
+
+// fullFor is how long after a refusal the disk counts as full: small writes may still find room.
+const fullFor = 5 * time.Second
+
+// full returns errFull while the disk is full, as far as the last writes tell.
+func (s *Store) full() error {
+	last := s.stats.lastFull.Load()
+	if last == 0 || last < s.stats.lastWrite.Load() && time.Since(time.Unix(0, last)) > fullFor {
+		return nil
+	}
+	return errFull
+}
 
 // refused tells whether the server has said that a transaction is not committed.
 func refused(err error) bool {
@@ -37,7 +52,12 @@ func (s *Store) failed(c *session, err error) error {
 	case e.Code == "40001", e.Code == "40P01", strings.Contains(e.Message, "restart transaction"):
 		return errAgain
 	case e.Code == "53100":
-		return fmt.Errorf("%w: the disk of the database is full", storage.ErrFull)
+		s.stats.lastFull.Store(time.Now().UnixNano())
+		return errFull
+	case e.Code == "26000": // a prepared statement is not there: the session was not ours alone
+		s.pool.plain.Store(true)
+		s.pool.reset(c.era)
+		return errAgain
 	case e.Code == "25006":
 		s.pool.reset(c.era)
 		return unavailable("the database is read-only: it is a standby, or was told so")

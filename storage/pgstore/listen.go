@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -205,11 +204,9 @@ func (e *ears) session(ctx context.Context) error {
 	}
 	c := &session{conn: conn}
 	defer c.close()
-	results, err := c.run(statement{sql: "SELECT pg_backend_pid()::text"})
-	if err != nil {
+	if ok, err := c.direct(); err != nil {
 		return err
-	}
-	if string(results[0].Rows[0][0]) != fmt.Sprint(conn.PID()) {
+	} else if !ok {
 		return errPooled
 	}
 	if _, err := c.run(statement{sql: "LISTEN " + e.channel}); err != nil {

@@ -61,6 +61,7 @@ func (s *Store) prepare(ctx context.Context) (channel string, err error) {
 			err = s.beginHistory(c)
 		}
 		if err == nil && facts.postgres {
+			s.pool.texts = s.sql
 			channel, err = s.channelOf(c)
 		}
 		if !errors.Is(err, errAgain) || try == maxTries {
@@ -259,10 +260,7 @@ func raced(err error) bool {
 
 // rehearse writes nothing in every way that the store will, so that missing rights are found now.
 func (s *Store) rehearse(c *session) error {
-	none := statement{s.sql.putText, []uint32{typeBytes, typeBytes, typeTimes, typeBytes}, [][]byte{
-		arrayOf(typeBytea, nil), arrayOf(typeBytea, nil), arrayOf(typeTime, nil), arrayOf(typeBytea, nil),
-	}}
-	list := append(s.sql.beginUpdate[:len(s.sql.beginUpdate):len(s.sql.beginUpdate)], s.sql.get(nil), none, s.sql.remove(nil), statement{sql: "ROLLBACK"})
+	list := append(s.sql.beginUpdate[:len(s.sql.beginUpdate):len(s.sql.beginUpdate)], s.sql.get(nil), s.sql.put(nil, nil, nil, nil), s.sql.remove(nil), statement{sql: "ROLLBACK"})
 	if _, err := c.run(list...); err != nil {
 		if !c.conn.IsClosed() {
 			_, _ = c.run(statement{sql: "ROLLBACK"})

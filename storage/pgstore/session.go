@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,8 +32,8 @@ const (
 
 var binaryFormat = []int16{1}
 
-// statement is one statement and its parameters in binary form. It has no name in the session, so that a pooler may
-// give each transaction another one.
+// statement is one statement and its parameters in binary form. It has a name in direct sessions alone, since a pooler
+// may give each transaction another one.
 type statement struct {
 	sql    string
 	types  []uint32
@@ -45,6 +46,9 @@ type session struct {
 	era    uint64      // of the pool when it was made
 	warned atomic.Bool // the server has sent a warning
 	tally  string      // of this process, as the database had it
+
+	prepared map[string]*pgconn.StatementDescription // by their texts; nil: a pooler may be between
+	trips    *atomic.Uint64                          // counts round trips
 }
 
 // run sends statements in one round trip. Without a transaction they are one. After an error those behind it are not
@@ -52,7 +56,10 @@ type session struct {
 func (c *session) run(list ...statement) ([]*pgconn.Result, error) {
 	batch := &pgconn.Batch{}
 	for _, s := range list {
-		batch.ExecParams(s.sql, s.params, s.types, binaryFormat, binaryFormat)
+		c.add(batch, s)
+	}
+	if c.trips != nil {
+		c.trips.Add(1)
 	}
 	if err := c.conn.Conn().SetDeadline(time.Now().Add(patience)); err != nil {
 		return nil, err
@@ -107,7 +114,10 @@ func (c *session) close() {
 type pool struct {
 	config *pgconn.Config
 	greet  func(*session) error // is called with each new session. nil: nothing is
-	most   chan struct{}        // a token for each session that is open or being opened
+	texts  *texts               // to prepare in direct sessions. nil: nothing
+	plain  atomic.Bool          // nothing is prepared any more
+	trips  atomic.Uint64
+	most   chan struct{} // a token for each session that is open or being opened
 
 	mu     sync.Mutex // guards idle, era and closed
 	idle   []*session
@@ -168,7 +178,7 @@ func (p *pool) put(c *session) {
 // connect opens a session that does not count among those of the pool.
 func (p *pool) connect(ctx context.Context) (*session, error) {
 	p.mu.Lock()
-	c := &session{era: p.era}
+	c := &session{era: p.era, trips: &p.trips}
 	closed := p.closed
 	p.mu.Unlock()
 	if closed {
@@ -191,6 +201,16 @@ func (p *pool) connect(ctx context.Context) (*session, error) {
 		if err := p.greet(c); err != nil {
 			c.close()
 			return nil, err
+		}
+	}
+	if p.texts != nil && !p.plain.Load() {
+		if err := c.prepare(p.texts); err != nil {
+			c.close()
+			switch state := sqlState(err); {
+			case state == "", strings.HasPrefix(state, "57P"), strings.HasPrefix(state, "40"):
+				return nil, errAgain
+			}
+			return nil, fmt.Errorf("%w: a session cannot be prepared (%w)", storage.ErrUnavailable, safe(err))
 		}
 	}
 	return c, nil

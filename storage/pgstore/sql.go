@@ -13,6 +13,8 @@ type texts struct {
 
 	getText, putText, deleteText, sweepText, notifyText string
 	beginView, beginUpdate                              []statement
+	scanTexts                                           [2]struct{ bounded, open string } // ascending, descending
+	durability                                          string
 }
 
 // newTexts returns the statements for the tables of a schema; empty: the first of the search path.
@@ -30,6 +32,11 @@ func newTexts(schema string) *texts {
 	q.deleteText = "DELETE FROM " + q.table + " WHERE k = ANY($1)"
 	q.sweepText = "DELETE FROM " + q.table + " WHERE k IN (SELECT k FROM " + q.table + " WHERE x < "
 	q.notifyText = "SELECT pg_notify($1, p) FROM unnest($2) AS p"
+	for i, order := range [...]string{"", " DESC"} {
+		from := "SELECT k, v, x, c FROM " + q.table + " WHERE k >= $1"
+		q.scanTexts[i].open = from + " ORDER BY k" + order + " LIMIT $2"
+		q.scanTexts[i].bounded = from + " AND k < $3 ORDER BY k" + order + " LIMIT $2"
+	}
 	q.beginView = []statement{{sql: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"}}
 	return q
 }
@@ -39,6 +46,7 @@ func quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""
 
 // begins says whether the server is PostgreSQL itself, and what a commit waits for.
 func (q *texts) begins(postgres bool, durability string) {
+	q.durability = durability
 	q.beginUpdate = []statement{{sql: "BEGIN ISOLATION LEVEL SERIALIZABLE"}}
 	if postgres {
 		q.beginUpdate = append(q.beginUpdate,
@@ -53,20 +61,21 @@ func (q *texts) get(keys [][]byte) statement {
 }
 
 func (q *texts) scan(b engine.Bounds, descending bool, limit int) statement {
-	var text strings.Builder
-	text.WriteString("SELECT k, v, x, c FROM " + q.table + " WHERE k >= $1")
-	s := statement{types: []uint32{typeBytea, typeInt8}, params: [][]byte{[]byte(b.Low), int8Of(int64(limit))}}
-	if b.Bounded {
-		text.WriteString(" AND k < $3")
-		s.types, s.params = append(s.types, typeBytea), append(s.params, []byte(b.High))
-	}
-	text.WriteString(" ORDER BY k")
+	texts := &q.scanTexts[0]
 	if descending {
-		text.WriteString(" DESC")
+		texts = &q.scanTexts[1]
 	}
-	text.WriteString(" LIMIT $2")
-	s.sql = text.String()
+	s := statement{sql: texts.open, types: []uint32{typeBytea, typeInt8}, params: [][]byte{[]byte(b.Low), int8Of(int64(limit))}}
+	if b.Bounded {
+		s.sql, s.types, s.params = texts.bounded, append(s.types, typeBytea), append(s.params, []byte(b.High))
+	}
 	return s
+}
+
+func (q *texts) put(keys, values, times, sums [][]byte) statement {
+	return statement{q.putText, []uint32{typeBytes, typeBytes, typeTimes, typeBytes}, [][]byte{
+		arrayOf(typeBytea, keys), arrayOf(typeBytea, values), arrayOf(typeTime, times), arrayOf(typeBytea, sums),
+	}}
 }
 
 func (q *texts) remove(keys [][]byte) statement {
@@ -87,9 +96,7 @@ func (q *texts) write(entries []*engine.Entry) []statement {
 		if len(keys) == 0 {
 			return
 		}
-		list = append(list, statement{q.putText, []uint32{typeBytes, typeBytes, typeTimes, typeBytes}, [][]byte{
-			arrayOf(typeBytea, keys), arrayOf(typeBytea, values), arrayOf(typeTime, times), arrayOf(typeBytea, sums),
-		}})
+		list = append(list, q.put(keys, values, times, sums))
 		keys, values, times, sums, size = nil, nil, nil, nil, 0
 	}
 	for _, e := range entries {

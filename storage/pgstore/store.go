@@ -74,6 +74,8 @@ type Store struct {
 	sweeps     sync.WaitGroup
 	stats      counters
 
+	foresight *foresight
+
 	marks *storage.Marks
 	ears  *ears // nil: the server tells nothing
 }
@@ -84,7 +86,47 @@ var (
 	_ storage.Checker  = (*Store)(nil)
 )
 
-type counters struct{ updates, commits, records, retries, collected atomic.Uint64 }
+type counters struct {
+	updates, commits, records, collected atomic.Uint64
+	commitTime, lastCommit               atomic.Int64 // nanoseconds
+	lastFull, lastWrite                  atomic.Int64 // when a write was refused for want of room, and when one was not
+	retried                              [operations]atomic.Uint64
+}
+
+// operation is what runs again after a conflict or a lost connection.
+type operation int
+
+const (
+	opUpdate operation = iota // with all closures of a transaction
+	opView
+	opSweep
+	operations = iota
+)
+
+// Stats counts what a store has done since it was opened.
+type Stats struct {
+	Updates      uint64        // transactions answered, including those that failed or wrote nothing
+	Commits      uint64        // transactions of the database that wrote for them
+	Records      uint64        // records written or deleted by them
+	LastCommit   time.Duration // time that the last commit took, with its writes
+	TotalCommits time.Duration // time that all commits took
+	RoundTrips   uint64        // to the database and back
+	// Retries are the times that something ran again, by what it was: update, view, sweep.
+	Retries map[string]uint64
+	// Hears tells whether it is told at once what other nodes write.
+	Hears bool
+}
+
+// Stats returns what has been counted.
+func (s *Store) Stats() Stats {
+	c := &s.stats
+	return Stats{
+		Updates: c.updates.Load(), Commits: c.commits.Load(), Records: c.records.Load(),
+		LastCommit: time.Duration(c.lastCommit.Load()), TotalCommits: time.Duration(c.commitTime.Load()), RoundTrips: s.pool.trips.Load(),
+		Retries: map[string]uint64{"update": c.retried[opUpdate].Load(), "view": c.retried[opView].Load(), "sweep": c.retried[opSweep].Load()},
+		Hears:   s.marks.Hears(),
+	}
+}
 
 // Open opens the store of a database, and makes its tables if there are none. It refuses a database in which a promise
 // could not be kept, and says what to do; it has written nothing then.
@@ -117,7 +159,7 @@ func openWith(ctx context.Context, o Options, accepting bool) (*Store, error) {
 			return nil, fmt.Errorf("direct_url: %w", err)
 		}
 	}
-	s := &Store{opt: o, log: o.Log, pool: newPool(config, o.Pool), sql: newTexts(o.Schema), marks: storage.NewSharedMarks(marksKept), accepting: accepting}
+	s := &Store{opt: o, log: o.Log, pool: newPool(config, o.Pool), sql: newTexts(o.Schema), marks: storage.NewSharedMarks(marksKept), foresight: newForesight(), accepting: accepting}
 	s.pool.greet = s.examineHistory
 	channel, err := s.prepare(ctx)
 	if err != nil {
@@ -202,7 +244,7 @@ func (s *Store) ask(ctx context.Context) error {
 		s.pool.reset(c.era)
 		return unavailable("the database is read-only: it is a standby, or was told so")
 	}
-	return nil
+	return s.full()
 }
 
 // pause waits before another try, longer each time, and never as long as others do.

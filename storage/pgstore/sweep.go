@@ -48,6 +48,7 @@ func (s *Store) Sweep(ctx context.Context) (int, error) {
 		switch {
 		case errors.Is(err, errAgain) && again < maxTries:
 			again++
+			s.stats.retried[opSweep].Add(1)
 			err = s.pause(ctx, again)
 		case err == nil && n < sweepBatch:
 			return removed, nil

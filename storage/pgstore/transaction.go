@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -24,8 +25,11 @@ type transaction struct {
 
 	// A view that reads once needs no transaction. The second time it begins one, and reads again what it has read: if
 	// that is different now, the view is run again.
-	alone bool
-	first [][]byte // keys that were read without a transaction
+	alone    bool
+	first    [][]byte // keys that were read without a transaction
+	name     string   // of the first read; empty: there was none, or not alone
+	expected [][]byte // what was read along with it, because others have read it next
+	next     [][]byte // what was read next
 }
 
 // maxKnown bounds what a transaction remembers, in bytes.
@@ -47,9 +51,9 @@ func (t *transaction) run(list ...statement) ([]*pgconn.Result, error) {
 			return nil, err
 		}
 		t.session = c
-		before = t.begin
+		before = c.begins(t.begin)
 	}
-	results, err := t.session.run(append(before[:len(before):len(before)], list...)...)
+	results, err := t.session.run(append(before, list...)...)
 	if err != nil {
 		t.err = t.store.failed(t.session, err)
 		return nil, t.err
@@ -63,21 +67,27 @@ func (t *transaction) read(keys [][]byte) ([][]byte, error) {
 		return nil, t.err
 	}
 	var ask [][]byte
+	missing := false
 	for _, k := range keys {
-		if _, ok := t.known[string(k)]; !ok && len(k) <= storage.MaxKey {
+		_, known := t.known[string(k)]
+		known = known || len(k) > storage.MaxKey
+		missing = missing || !known
+		// What was read along, without a transaction, does not count in one.
+		if !known || t.first != nil {
 			ask = append(ask, k)
 		}
 	}
-	if len(ask) > 0 {
+	if missing {
 		if err := t.fetch(ask); err != nil {
 			return nil, err
 		}
 	}
+	t.note(keys)
 	out := make([][]byte, len(keys))
 	for i, k := range keys {
 		out[i] = t.known[string(k)]
 	}
-	if t.weight > maxKnown {
+	if t.weight > maxKnown && t.first == nil { // until then it is compared
 		clear(t.known)
 		t.weight = 0
 	}
@@ -89,58 +99,59 @@ func (t *transaction) fetch(ask [][]byte) error {
 	if t.alone && t.session == nil {
 		return t.fetchAlone(ask)
 	}
-	if err := t.settle(); err != nil {
-		return err
+	if t.first != nil {
+		return t.settle(ask)
 	}
+	t.alone = false
 	results, err := t.run(t.store.sql.get(ask))
 	if err != nil {
 		return err
 	}
-	got, err := recordsOf(results[0])
-	if err != nil {
-		return err
-	}
-	t.remember(ask, got)
-	return nil
+	return t.remember(ask, results[0])
 }
 
-// fetchAlone reads outside of a transaction: one statement is a snapshot of its own.
+// fetchAlone reads outside of a transaction: one statement is a snapshot of its own. What others have read next is read
+// along.
 func (t *transaction) fetchAlone(ask [][]byte) error {
+	t.name = id(ask)
+	t.expected = t.store.foresight.next(t.name)
+	all := ask
+	if len(t.expected) > 0 {
+		all = append(ask[:len(ask):len(ask)], t.expected...)
+	}
 	begin := t.begin
 	t.begin = nil
-	results, err := t.run(t.store.sql.get(ask))
+	results, err := t.run(t.store.sql.get(all))
 	t.begin = begin
 	if err != nil {
 		return err
 	}
-	got, err := recordsOf(results[0])
-	if err != nil {
-		return err
-	}
-	t.remember(ask, got)
 	t.first = ask
-	return nil
+	return t.remember(all, results[0])
 }
 
-// settle begins the transaction of a view that has read something without one.
-func (t *transaction) settle() error {
+// settle begins the transaction of a view that has read something without one, and reads more.
+func (t *transaction) settle(more [][]byte) error {
 	t.alone = false
 	if t.first == nil {
 		return nil
 	}
-	first := t.first
+	seen := t.first
 	t.first = nil
-	list := append(t.begin[:len(t.begin):len(t.begin)], t.store.sql.get(first))
-	results, err := t.run(list...)
+	begin := t.session.begins(t.begin)
+	results, err := t.run(append(begin, t.store.sql.get(append(seen[:len(seen):len(seen)], more...)))...)
 	if err != nil {
 		return err
 	}
-	now, err := recordsOf(results[len(list)-1])
-	if err != nil {
+	before := t.known
+	t.known, t.weight = nil, 0
+	if err := t.remember(append(seen[:len(seen):len(seen)], more...), results[len(results)-1]); err != nil {
 		return err
 	}
-	for _, k := range first {
-		if before, ok := t.known[string(k)]; ok && !(bytes.Equal(before, now[string(k)]) && (before == nil) == (now[string(k)] == nil)) {
+	for _, k := range seen {
+		was, ok := before[string(k)]
+		is := t.known[string(k)]
+		if ok && !(bytes.Equal(was, is) && (was == nil) == (is == nil)) {
 			t.err = errAgain
 			return t.err
 		}
@@ -148,7 +159,33 @@ func (t *transaction) settle() error {
 	return nil
 }
 
-func (t *transaction) remember(asked [][]byte, got map[string][]byte) {
+// note notes what a view reads after its first read.
+func (t *transaction) note(keys [][]byte) {
+	if t.name == "" {
+		return
+	}
+	for _, k := range keys {
+		same := func(o []byte) bool { return bytes.Equal(o, k) }
+		if t.first != nil && !slices.ContainsFunc(t.first, same) {
+			t.first = append(t.first[:len(t.first):len(t.first)], k) // it was seen without a transaction
+		}
+	}
+	if id(keys) == t.name || len(t.next) > maxForeseen {
+		return
+	}
+	for _, k := range keys {
+		if !slices.ContainsFunc(t.next, func(o []byte) bool { return bytes.Equal(o, k) }) {
+			t.next = append(t.next, bytes.Clone(k))
+		}
+	}
+}
+
+// remember keeps what was read.
+func (t *transaction) remember(asked [][]byte, r *pgconn.Result) error {
+	got, err := recordsOf(r)
+	if err != nil {
+		return err
+	}
 	if t.known == nil {
 		t.known = make(map[string][]byte, len(asked))
 	}
@@ -157,6 +194,7 @@ func (t *transaction) remember(asked [][]byte, got map[string][]byte) {
 		t.known[string(k)] = v
 		t.weight += len(k) + len(v)
 	}
+	return nil
 }
 
 // recordsOf reads rows of the columns k, v, x and c.
@@ -208,6 +246,7 @@ func (s *Store) view(ctx context.Context, fn func(*tx) error) error {
 		if try == maxTries {
 			return unavailable("what a view reads changed under it each time")
 		}
+		s.stats.retried[opView].Add(1)
 		if err := s.pause(ctx, try); err != nil {
 			return err
 		}
@@ -222,5 +261,8 @@ func (s *Store) viewOnce(ctx context.Context, try int, fn func(*tx) error) (agai
 		base.leave()
 	}()
 	err = fn(t)
+	if base.name != "" && base.err == nil && len(base.next) <= maxForeseen {
+		s.foresight.learn(base.name, base.expected, base.next)
+	}
 	return errors.Is(base.err, errAgain), err
 }

@@ -262,7 +262,7 @@ func (s *scan) read() error {
 		s.over = true
 		return nil
 	}
-	if err := s.base.settle(); err != nil {
+	if err := s.base.settle(nil); err != nil {
 		return err
 	}
 	results, err := s.base.run(s.store.sql.scan(s.Bounds, s.descending, s.page))

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -190,7 +191,7 @@ func (w *writer) settle(batch []*request) {
 		var err error
 		batch, err = w.attempt(batch, try == 1)
 		if errors.Is(err, errAgain) {
-			s.stats.retries.Add(1)
+			s.stats.retried[opUpdate].Add(1)
 			if try < maxTries {
 				_ = s.pause(context.Background(), try)
 				continue
@@ -316,7 +317,7 @@ func (w *writer) commit(base *transaction, all *engine.Overlay) error {
 		if err != nil {
 			return err
 		}
-		base.session, list = c, append(list, base.begin...)
+		base.session, list = c, append(list, c.begins(base.begin)...)
 	}
 	entries := slices.SortedFunc(all.All(), func(a, b *engine.Entry) int { return strings.Compare(a.Key, b.Key) })
 	list = append(list, w.store.sql.write(entries)...)
@@ -333,7 +334,9 @@ func (w *writer) commit(base *transaction, all *engine.Overlay) error {
 	c := base.session
 	c.warned.Store(false)
 	closed := c.conn.IsClosed() // otherwise something may have been sent: pgconn.SafeToRetry is no help with a batch
+	begun := time.Now()
 	results, err := c.run(list...)
+	took := int64(time.Since(begun))
 	switch {
 	case sqlState(err) == "54000": // so much was told that is not heard yet. No beat is heard either, so nobody relies on it
 		w.mute = true
@@ -361,6 +364,9 @@ func (w *writer) commit(base *transaction, all *engine.Overlay) error {
 	if len(entries) > 0 {
 		h.counted(is)
 		w.store.stats.commits.Add(1)
+		w.store.stats.lastCommit.Store(took)
+		w.store.stats.lastWrite.Store(time.Now().UnixNano())
+		w.store.stats.commitTime.Add(took)
 		w.store.stats.records.Add(uint64(len(entries)))
 	}
 	return nil

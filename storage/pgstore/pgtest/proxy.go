@@ -20,6 +20,7 @@ const (
 	CutBefore      // the connection is lost before the server sees it
 	CutAfter       // the connection is lost after the server has done it, and all that was sent with it
 	Refuse         // it is answered by SQLSTATE 0A000: there is no such feature
+	Full           // it is answered by SQLSTATE 53100: the disk is full
 )
 
 // Proxy stands between a store and a server and decides what becomes of each statement.
@@ -33,6 +34,7 @@ type Proxy struct {
 	mu     sync.Mutex // guards all below
 	decide func(conn int, sql string) Fate
 	silent bool // notifications are lost
+	trips  int  // round trips so far
 	conns  map[net.Conn]bool
 	closed bool
 	made   int // connections so far
@@ -85,6 +87,13 @@ func (p *Proxy) loses(kind byte) bool {
 	return kind == 'A' && p.silent
 }
 
+// Trips returns how many round trips there were so far, those of the background too.
+func (p *Proxy) Trips() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.trips
+}
+
 func (p *Proxy) fate(conn int, sql string) Fate {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +121,9 @@ func (p *Proxy) accept() {
 		p.conns[client], p.conns[server] = true, true
 		p.made++
 		number := p.made
-		p.wg.Go(func() { (&relay{proxy: p, number: number, client: client, server: server}).run() })
+		p.wg.Go(func() {
+			(&relay{proxy: p, number: number, client: client, server: server, named: map[string]string{}}).run()
+		})
 		p.mu.Unlock()
 	}
 }
@@ -122,6 +133,7 @@ type relay struct {
 	proxy          *Proxy
 	number         int
 	client, server net.Conn
+	named          map[string]string // prepared statements; of the goroutine of statements
 
 	mu    sync.Mutex // guards what follows
 	codes []string   // for errors that the server will send because we have spoilt a statement
@@ -173,16 +185,23 @@ func (r *relay) statements() {
 		if err != nil {
 			return
 		}
-		if kind == 'P' {
-			var parse pgproto3.Parse
-			if err := parse.Decode(body); err != nil {
-				return
-			}
-			switch r.proxy.fate(r.number, parse.Query) {
+		if kind == 'S' { // what was sent is done, and answered
+			r.proxy.mu.Lock()
+			r.proxy.trips++
+			r.proxy.mu.Unlock()
+		}
+		sql, counts, err := r.statement(kind, body)
+		if err != nil {
+			return
+		}
+		if counts {
+			switch r.proxy.fate(r.number, sql) {
 			case Conflict:
-				r.spoil(&parse, "40001")
+				body, err = r.spoil(kind, body, "40001")
 			case Refuse:
-				r.spoil(&parse, "0A000")
+				body, err = r.spoil(kind, body, "0A000")
+			case Full:
+				body, err = r.spoil(kind, body, "53100")
 			case CutBefore:
 				_ = r.client.Close()
 				return
@@ -192,13 +211,9 @@ func (r *relay) statements() {
 				r.mu.Unlock()
 			case Pass:
 			}
-			if body, err = parse.Encode(nil); err != nil {
+			if err != nil {
 				return
 			}
-			if _, err := r.server.Write(body); err != nil {
-				return
-			}
-			continue
 		}
 		if !send(r.server, kind, body) {
 			return
@@ -206,12 +221,52 @@ func (r *relay) statements() {
 	}
 }
 
+// statement returns the statement of a message that is about to be done: one without a name is when it is parsed, and a
+// prepared one when it is bound.
+func (r *relay) statement(kind byte, body []byte) (sql string, counts bool, err error) {
+	switch kind {
+	case 'P':
+		var parse pgproto3.Parse
+		if err := parse.Decode(body); err != nil {
+			return "", false, err
+		}
+		if parse.Name != "" {
+			r.named[parse.Name] = parse.Query
+			return "", false, nil
+		}
+		return parse.Query, true, nil
+	case 'B':
+		var bind pgproto3.Bind
+		if err := bind.Decode(body); err != nil {
+			return "", false, err
+		}
+		sql, counts = r.named[bind.PreparedStatement]
+	}
+	return sql, counts, nil
+}
+
 // spoil makes the server refuse a statement, so that it undoes the transaction; its error is given another code.
-func (r *relay) spoil(parse *pgproto3.Parse, code string) {
-	parse.Query = "spoilt"
+func (r *relay) spoil(kind byte, body []byte, code string) ([]byte, error) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.codes = append(r.codes, code)
+	r.mu.Unlock()
+	var raw []byte
+	if kind == 'P' {
+		var parse pgproto3.Parse
+		if err := parse.Decode(body); err != nil {
+			return nil, err
+		}
+		parse.Query = "spoilt"
+		raw, _ = parse.Encode(nil)
+	} else {
+		var bind pgproto3.Bind
+		if err := bind.Decode(body); err != nil {
+			return nil, err
+		}
+		bind.PreparedStatement = "spoilt"
+		raw, _ = bind.Encode(nil)
+	}
+	return raw[5:], nil
 }
 
 // answers passes on what the server sends.
@@ -225,7 +280,10 @@ func (r *relay) answers() {
 		r.mu.Lock()
 		after := r.after
 		if kind == 'E' && len(r.codes) > 0 {
-			e := pgproto3.ErrorResponse{Severity: "ERROR", SeverityUnlocalized: "ERROR", Code: r.codes[0], Message: "restart transaction: as the test wants"}
+			e := pgproto3.ErrorResponse{Severity: "ERROR", SeverityUnlocalized: "ERROR", Code: r.codes[0], Message: "as the test wants"}
+			if e.Code == "40001" {
+				e.Message = "restart transaction: as the test wants"
+			}
 			r.codes = nil // what came behind it was not looked at
 			raw, _ := e.Encode(nil)
 			body = raw[5:]
