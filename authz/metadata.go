@@ -34,6 +34,11 @@ type metadata struct {
 	ACRValues             []string `json:"acr_values_supported"`
 	SubjectTypes          []string `json:"subject_types_supported"`
 	IDTokenAlgs           []string `json:"id_token_signing_alg_values_supported"`
+	IDTokenEncAlgs        []string `json:"id_token_encryption_alg_values_supported"`
+	IDTokenEncs           []string `json:"id_token_encryption_enc_values_supported"`
+	UserinfoAlgs          []string `json:"userinfo_signing_alg_values_supported"`
+	UserinfoEncAlgs       []string `json:"userinfo_encryption_alg_values_supported"`
+	UserinfoEncs          []string `json:"userinfo_encryption_enc_values_supported"`
 	ResponseAlgs          []string `json:"authorization_signing_alg_values_supported"` // JARM 4
 	IntrospectionAlgs     []string `json:"introspection_signing_alg_values_supported"` // RFC 9701 7
 	TokenAuthMethods      []string `json:"token_endpoint_auth_methods_supported"`
@@ -85,8 +90,11 @@ func (s *Server) metadata() metadata {
 		PushedRequest: at("/oauth/par"), PushedRequired: s.cfg.PARRequired, DeviceAuthorization: at("/oauth/device_authorization"),
 		Scopes: scopes, ResponseTypes: []string{responseCode, responseToken, responseIDToken}, ResponseModes: responseModes,
 		Grants:    slices.Sorted(slices.Values(append(s.grants.Types(), client.GrantImplicit))),
-		ACRValues: []string{token.ACR(1)}, SubjectTypes: []string{client.SubjectPublic, client.SubjectPairwise}, IDTokenAlgs: algs, ResponseAlgs: algs, IntrospectionAlgs: algs,
-		RequestParameter: true, RequestAlgs: assertionAlgNames, TokenAuthMethods: methods, TokenAuthAlgs: assertionAlgNames, RevocationAuthAlgs: assertionAlgNames, RevocationAuthMethods: methods, IntrospectionMethods: []string{"client_secret_basic", client.MethodTLS},
+		ACRValues: []string{token.ACR(1)}, SubjectTypes: []string{client.SubjectPublic, client.SubjectPairwise}, IDTokenAlgs: algs, ResponseAlgs: algs,
+		IDTokenEncAlgs: client.EncryptionAlgorithms, IDTokenEncs: client.ContentEncryptions,
+		UserinfoAlgs: algs, UserinfoEncAlgs: client.EncryptionAlgorithms, UserinfoEncs: client.ContentEncryptions,
+		IntrospectionAlgs: algs,
+		RequestParameter:  true, RequestAlgs: assertionAlgNames, TokenAuthMethods: methods, TokenAuthAlgs: assertionAlgNames, RevocationAuthAlgs: assertionAlgNames, RevocationAuthMethods: methods, IntrospectionMethods: []string{"client_secret_basic", client.MethodTLS},
 		Claims: claimsSupported(), ChallengeMethods: []string{"S256"}, Prompts: []string{"none", "login", "consent", "select_account"},
 		ClientDocuments: s.clients.Documents(), IssParameter: true, ClaimsParameter: true, BackchannelLogout: true, BackchannelSession: true, FrontchannelLogout: true, FrontchannelSession: true,
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 )
 
@@ -51,7 +52,19 @@ func (s *Server) handleUserinfo(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.json(w, r, http.StatusOK, claims)
+	c, err := s.clients.Get(r.Context(), in.ClientID)
+	if err != nil {
+		return oauth.StorageError(err)
+	}
+	if c.UserinfoAlg == "" {
+		s.json(w, r, http.StatusOK, claims)
+		return nil
+	}
+	signed, err := s.envelopes.Userinfo(r.Context(), s.clients, c, claims) // OpenID Connect Core 5.3.2
+	if err != nil {
+		return err
+	}
+	reply.WriteJWT(w, "application/jwt", signed)
 	return nil
 }
 

@@ -49,6 +49,13 @@ type Client struct {
 	// RequestAlg is the only algorithm that they are signed with. Default: any of AssertionAlgorithms
 	RequestAlg string `json:"request_object_signing_alg,omitempty"`
 	IDTokenAlg string `json:"id_token_alg,omitempty"` // RS256 (default), ES256, EdDSA
+	// IDTokenEncAlg and IDTokenEnc encrypt its ID tokens for a key of it. Default: not encrypted; A256GCM
+	IDTokenEncAlg string `json:"id_token_encrypted_response_alg,omitempty"`
+	IDTokenEnc    string `json:"id_token_encrypted_response_enc,omitempty"`
+	// UserinfoAlg signs its answers of userinfo, UserinfoEncAlg and UserinfoEnc encrypt them. Default: neither; A256GCM
+	UserinfoAlg    string `json:"userinfo_signed_response_alg,omitempty"`
+	UserinfoEncAlg string `json:"userinfo_encrypted_response_alg,omitempty"`
+	UserinfoEnc    string `json:"userinfo_encrypted_response_enc,omitempty"`
 	// ResponseAlg signs its authorization responses, if it asks for that: RS256 (default), ES256, EdDSA
 	ResponseAlg string `json:"authorization_signed_response_alg,omitempty"`
 	// AccessTokenAlg signs its access tokens that are JWTs, if it names no algorithm. The registry knows it.

@@ -30,7 +30,7 @@ var AssertionAlgorithms = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose
 
 // ParseJWKS reads the public keys of a client.
 func ParseJWKS(raw []byte) (*jose.JSONWebKeySet, error) {
-	keys, err := ParseKeys(raw)
+	keys, err := ParseClientKeys(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -40,6 +40,23 @@ func ParseJWKS(raw []byte) (*jose.JSONWebKeySet, error) {
 // ParseKeys returns the public keys of a set that can sign assertions. Others are ignored, as RFC 7517 5 says. A
 // private key is an error, since publishing it has compromised it.
 func ParseKeys(raw []byte) ([]jose.JSONWebKey, error) {
+	keys, err := parse(raw, CanSign)
+	if err == nil && len(keys) == 0 {
+		err = errors.New("holds no key for RS256, PS256, ES256 or EdDSA signatures")
+	}
+	return keys, err
+}
+
+// ParseClientKeys is ParseKeys with the keys too that answers can be encrypted for.
+func ParseClientKeys(raw []byte) ([]jose.JSONWebKey, error) {
+	keys, err := parse(raw, func(k *jose.JSONWebKey) bool { return CanSign(k) || canEncrypt(k) })
+	if err == nil && len(keys) == 0 {
+		err = errors.New("holds no key for RS256, PS256, ES256 or EdDSA signatures, and none for encryption")
+	}
+	return keys, err
+}
+
+func parse(raw []byte, wanted func(*jose.JSONWebKey) bool) ([]jose.JSONWebKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
@@ -58,17 +75,15 @@ func ParseKeys(raw []byte) ([]jose.JSONWebKey, error) {
 		if !key.IsPublic() {
 			return nil, errors.New("holds a private or symmetric key: publish the public part alone")
 		}
-		if canSign(&key) {
+		if wanted(&key) {
 			keys = append(keys, key)
 		}
-	}
-	if len(keys) == 0 {
-		return nil, errors.New("holds no key for RS256, PS256, ES256 or EdDSA signatures")
 	}
 	return keys, nil
 }
 
-func canSign(key *jose.JSONWebKey) bool {
+// CanSign tells whether a public key is one for signatures that are accepted.
+func CanSign(key *jose.JSONWebKey) bool {
 	if !key.Valid() || (key.Use != "" && key.Use != "sig") || (key.Algorithm != "" && !slices.Contains(AssertionAlgorithms, jose.SignatureAlgorithm(key.Algorithm))) {
 		return false
 	}
@@ -103,8 +118,17 @@ func (c *Client) keyOption() string {
 		return "request_object"
 	case c.RequestAlg != "":
 		return "request_object_alg"
+	case c.IDTokenEncAlg != "":
+		return "id_token_encryption"
+	case c.UserinfoEncAlg != "":
+		return "userinfo_encryption"
 	}
 	return ""
+}
+
+// signs tells whether the client must have a key for signatures.
+func (c *Client) signs() bool {
+	return c.AuthMethod == MethodPrivateKey || c.AuthMethod == MethodSelfSigned || c.SignedRequestRequired || c.RequestAlg != ""
 }
 
 // checkKeys judges the keys of a client.
@@ -114,7 +138,7 @@ func (c *Client) checkKeys(p *Problems) {
 	switch {
 	case need == "":
 		if c.HasKeys() {
-			p.Addf("jwks: it is for auth_method private_key_jwt, self_signed_tls_client_auth and request_object: set one of them, or remove jwks")
+			p.Addf("jwks: it is for auth_method private_key_jwt, self_signed_tls_client_auth, request_object and encryption: set one of them, or remove jwks")
 		}
 		return
 	case (c.AuthMethod == MethodPrivateKey || c.AuthMethod == MethodSelfSigned) && len(c.Secrets)+len(c.SecretHashes) > 0:
@@ -127,7 +151,8 @@ func (c *Client) checkKeys(p *Problems) {
 		} else if !strings.HasPrefix(c.JWKSURI, "https://") && !strings.HasPrefix(c.JWKSURI, "http://") {
 			p.Addf("jwks: %q: must be https", c.JWKSURI)
 		}
-	case len(c.JWKS.Keys) == 0 || len(c.JWKS.Keys) > maxClientKeys || slices.ContainsFunc(c.JWKS.Keys, func(k jose.JSONWebKey) bool { return !k.IsPublic() || !canSign(&k) }):
+	case len(c.JWKS.Keys) == 0 || len(c.JWKS.Keys) > maxClientKeys || slices.ContainsFunc(c.JWKS.Keys, func(k jose.JSONWebKey) bool { return !k.IsPublic() || !CanSign(&k) && !canEncrypt(&k) }),
+		c.signs() && !slices.ContainsFunc(c.JWKS.Keys, func(k jose.JSONWebKey) bool { return CanSign(&k) }):
 		p.Addf("jwks: want 1 to %d public keys for RS256, PS256, ES256 or EdDSA", maxClientKeys)
 	}
 }

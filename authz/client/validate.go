@@ -120,6 +120,7 @@ func (c *Client) Validate() error {
 		c.App.check(&p)
 	}
 	p.oneOf("id_token_alg", c.IDTokenAlg, "RS256", "ES256", "EdDSA")
+	c.checkEncryption(&p)
 	p.oneOf("authorization_response_alg", c.ResponseAlg, "RS256", "ES256", "EdDSA")
 	for _, a := range c.Audiences {
 		p.AddErr(checkAudience(a))

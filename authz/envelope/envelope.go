@@ -1,14 +1,18 @@
-// Package envelope puts answers into JWTs for the one client that they are meant for: authorization responses and the
-// answers of introspection. Each is signed with the algorithm of that client. What they say does not belong here.
+// Package envelope puts answers into JWTs for the one client that they are meant for: authorization responses, the
+// answers of introspection and userinfo, ID tokens. Each is signed with the algorithm of that client, and encrypted for
+// a key of it where it asks for that. What they say does not belong here.
 package envelope
 
 import (
+	"context"
 	"encoding/json"
 	"mime"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/go-jose/go-jose/v4"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
@@ -55,6 +59,43 @@ func (e *Envelopes) Introspection(c *client.APIClient, answer json.RawMessage) (
 		IssuedAt int64           `json:"iat"`
 		Answer   json.RawMessage `json:"token_introspection"`
 	}{e.issuer, c.ID, e.now().Unix(), answer})
+}
+
+// Userinfo signs the claims of a person for a client, and encrypts them if it asks for that. (OpenID Connect Core
+// 5.3.2) It has no type, so that it does not pass for an ID token.
+func (e *Envelopes) Userinfo(ctx context.Context, from Recipients, c *client.Client, claims map[string]any) (string, error) {
+	claims["iss"], claims["aud"] = e.issuer, c.ID
+	signed, err := e.keys.Sign(c.UserinfoAlg, keys.TypeResponse, claims)
+	if err != nil {
+		return "", err
+	}
+	return Encrypt(ctx, from, c, c.UserinfoEncryption(), signed)
+}
+
+// Recipients knows the keys of clients. Its errors are answers for them.
+type Recipients interface {
+	EncryptionKey(ctx context.Context, c *client.Client, alg string) (*jose.JSONWebKey, error)
+}
+
+// Encrypt encrypts a signed JWT for a client. (RFC 7519 A.2) Without an algorithm it returns it as it is.
+func Encrypt(ctx context.Context, from Recipients, c *client.Client, how client.Encryption, signed string) (string, error) {
+	if how.Alg == "" {
+		return signed, nil
+	}
+	key, err := from.EncryptionKey(ctx, c, how.Alg)
+	if err != nil {
+		return "", err
+	}
+	to := jose.Recipient{Algorithm: jose.KeyAlgorithm(how.Alg), Key: key.Key, KeyID: key.KeyID}
+	encrypter, err := jose.NewEncrypter(jose.ContentEncryption(how.Enc), to, (&jose.EncrypterOptions{}).WithContentType("JWT"))
+	if err != nil {
+		return "", err
+	}
+	sealed, err := encrypter.Encrypt([]byte(signed))
+	if err != nil {
+		return "", err
+	}
+	return sealed.CompactSerialize()
 }
 
 func algOr(alg string) string {

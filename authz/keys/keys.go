@@ -306,8 +306,8 @@ const (
 	TypeAssertion   = "gate+jwt"   // what upstreams of protected sites get (docs/decisions.md#signed-assertions)
 	// TypeIntrospection are answers about tokens. (RFC 9701 5)
 	TypeIntrospection = "token-introspection+jwt"
-	// TypeResponse are authorization responses, for which there is no type, and libraries refuse any but JWT. An ID token
-	// has that one, and none of these passes for it.
+	// TypeResponse are authorization responses and answers of userinfo, for which there is no type, and libraries refuse
+	// any but JWT. An ID token has that one, and none of these passes for it.
 	TypeResponse = ""
 )
 

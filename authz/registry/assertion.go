@@ -128,7 +128,7 @@ func (r *Registry) Signed(ctx context.Context, c *client.Client, raw string, alg
 		return nil, err
 	}
 	for _, key := range keys {
-		if (header.KeyID != "" && key.KeyID != "" && key.KeyID != header.KeyID) || (key.Algorithm != "" && key.Algorithm != header.Algorithm) {
+		if !client.CanSign(&key) || (header.KeyID != "" && key.KeyID != "" && key.KeyID != header.KeyID) || (key.Algorithm != "" && key.Algorithm != header.Algorithm) {
 			continue
 		}
 		if payload, err := parsed.Verify(key.Key); err == nil {
@@ -274,6 +274,18 @@ func (r *Registry) keysOf(ctx context.Context, c *client.Client, wanted func(jos
 	return nil, oauth.TemporarilyUnavailable(fmt.Errorf("keys of client %s: %w", c.ID, set.err))
 }
 
+// EncryptionKey returns the key of a client that its answers are encrypted for.
+func (r *Registry) EncryptionKey(ctx context.Context, c *client.Client, alg string) (*jose.JSONWebKey, error) {
+	keys, err := r.clientKeys(ctx, c, "")
+	if err != nil {
+		return nil, err
+	}
+	if key := client.EncryptionKey(keys, alg); key != nil {
+		return key, nil
+	}
+	return nil, oauth.InvalidRequest(nil, "the client has no key for the encryption of its answers")
+}
+
 // fetchKeys reads the client's jwks_uri. (RFC 7591 2)
 func (r *Registry) fetchKeys(ctx context.Context, c *client.Client) ([]jose.JSONWebKey, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.JWKSURI, nil)
@@ -293,5 +305,5 @@ func (r *Registry) fetchKeys(ctx context.Context, c *client.Client) ([]jose.JSON
 	if res.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("fetch jwks_uri: status %d", res.StatusCode)
 	}
-	return client.ParseKeys(body)
+	return client.ParseClientKeys(body)
 }

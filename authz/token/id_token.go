@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/envelope"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 )
@@ -51,9 +52,10 @@ type IDToken struct {
 	Access  string   // the access token that is issued with it; "": none
 }
 
-// SignIDToken returns a signed ID token. Of the person it names the subject and the claims that the claims parameter
-// asked for; the userinfo endpoint has the rest. The claims of the scopes are in the ID token too if the client wants
-// them there, or if no access token comes with it that could ask the userinfo endpoint (OpenID Connect Core 5.4).
+// SignIDToken returns a signed ID token, encrypted if the client asks for that. Of the person it names the subject and
+// the claims that the claims parameter asked for; the userinfo endpoint has the rest. The claims of the scopes are in
+// the ID token too if the client wants them there, or if no access token comes with it that could ask the userinfo
+// endpoint (OpenID Connect Core 5.4).
 func (l *Ledger) SignIDToken(ctx context.Context, t IDToken, now time.Time) (string, error) {
 	c, si := t.Client, t.SignIn
 	alg := c.IDTokenAlg
@@ -73,14 +75,18 @@ func (l *Ledger) SignIDToken(ctx context.Context, t IDToken, now time.Time) (str
 			names = append(names, client.ScopeClaims[scope]...)
 		}
 	}
-	if len(names) == 0 {
-		return l.deps.Keys.Sign(alg, keys.TypeIDToken, claims)
+	var person map[string]any
+	if len(names) > 0 {
+		var err error
+		if person, err = l.PersonClaims(ctx, &t.Subject, names); err != nil {
+			return "", err
+		}
 	}
-	person, err := l.PersonClaims(ctx, &t.Subject, names)
+	signed, err := l.deps.Keys.Sign(alg, keys.TypeIDToken, joinedClaims{claims, person})
 	if err != nil {
 		return "", err
 	}
-	return l.deps.Keys.Sign(alg, keys.TypeIDToken, joinedClaims{claims, person})
+	return envelope.Encrypt(ctx, l.deps.Clients, c, c.IDTokenEncryption(), signed)
 }
 
 // joinedClaims are the claims of an ID token and those of the person, which have other names.

@@ -35,6 +35,9 @@ import (
 //		password_only
 //		id_token_alg              RS256|ES256|EdDSA
 //		authorization_response_alg RS256|ES256|EdDSA
+//		id_token_encryption       RSA-OAEP-256|ECDH-ES|ECDH-ES+A256KW [A256GCM|A128CBC-HS256]
+//		userinfo_alg              RS256|ES256|EdDSA
+//		userinfo_encryption       RSA-OAEP-256|ECDH-ES|ECDH-ES+A256KW [A256GCM|A128CBC-HS256]
 //		id_token_claims           on|off
 //		token_format              opaque|jwt
 //		app                       <identifier> <platform> <version>
@@ -94,6 +97,9 @@ func (c *Client) subdirectives() options.Subdirectives {
 		"id_token_claims":           c.readIDTokenClaims,
 
 		"authorization_response_alg": options.Value(&c.ResponseAlg, checkAlg),
+		"id_token_encryption":        readEncryption("id_token_encryption", &c.IDTokenEncAlg, &c.IDTokenEnc),
+		"userinfo_alg":               options.Value(&c.UserinfoAlg, checkAlg),
+		"userinfo_encryption":        readEncryption("userinfo_encryption", &c.UserinfoEncAlg, &c.UserinfoEnc),
 
 		"token_format": options.Value(&c.TokenFormat, checkTokenFormat),
 		"subject_type": options.Value(&c.SubjectType, checkSubjectType),
@@ -135,6 +141,23 @@ func ReadRequired(option string, required *bool) func(*caddyfile.Dispenser) erro
 		}
 		*required = true
 		return nil
+	}
+}
+
+// readEncryption reads how something is encrypted: how the key is agreed on, and how the content is encrypted.
+func readEncryption(option string, alg, enc *string) func(*caddyfile.Dispenser) error {
+	return func(d *caddyfile.Dispenser) error {
+		args := d.RemainingArgs()
+		if len(args) < 1 || len(args) > 2 {
+			return d.Errf("%s: want an algorithm and, if it is not A256GCM, the encryption of the content, as in: %s ECDH-ES A128CBC-HS256", option, option)
+		}
+		*alg = args[0]
+		err := options.Check(d, option, args[0], checkEncAlg)
+		if len(args) == 2 && err == nil {
+			*enc = args[1]
+			err = options.Check(d, option, args[1], checkEnc)
+		}
+		return err
 	}
 }
 

@@ -13,6 +13,8 @@ var (
 	checkAuthMethod  = options.OneOf("basic", "post", "private_key_jwt", "tls_client_auth", "self_signed_tls_client_auth", "workload")
 	checkConsent     = options.OneOf("on", "off", "always")
 	checkRequestAlg  = options.OneOf("RS256", "PS256", "ES256", "EdDSA")
+	checkEncAlg      = options.OneOf("RSA-OAEP-256", "ECDH-ES", "ECDH-ES+A256KW")
+	checkEnc         = options.OneOf("A256GCM", "A128CBC-HS256")
 	checkAlg         = options.OneOf("RS256", "ES256", "EdDSA")
 	checkTokenFormat = options.OneOf("opaque", "jwt")
 	checkSubjectType = options.OneOf("public", "pairwise")

@@ -27,8 +27,9 @@ type Client struct {
 	// Whom the certificates of tls_client_auth name: one of subject_dn, san_dns, san_uri, san_ip, san_email. Default:
 	// none.
 	CertificateSubject *Subject `json:"certificate_subject,omitempty"`
-	// A file or a URL with its public keys (JSON Web Key Set), for private_key_jwt, self_signed_tls_client_auth and
-	// signed requests. A file is read when the configuration is loaded, a URL when it is needed. Default: none.
+	// A file or a URL with its public keys (JSON Web Key Set), for private_key_jwt, self_signed_tls_client_auth,
+	// signed requests and encryption. A file is read when the configuration is loaded, a URL when it is needed. Default:
+	// none.
 	JWKS string `json:"jwks,omitempty"`
 	// Where the browser may be sent after authorization; compared exactly. Default: none.
 	RedirectURIs []string `json:"redirect_uris,omitempty"`
@@ -65,6 +66,16 @@ type Client struct {
 	PasswordOnly bool `json:"password_only,omitempty"`
 	// The signature of its ID tokens: RS256, ES256 or EdDSA. Default: RS256.
 	IDTokenAlg string `json:"id_token_alg,omitempty"`
+	// How its ID tokens are encrypted for a key of jwks: RSA-OAEP-256, ECDH-ES or ECDH-ES+A256KW. Default: not at all.
+	IDTokenEncAlg string `json:"id_token_encrypted_response_alg,omitempty"`
+	// And their content: A256GCM or A128CBC-HS256. Default: A256GCM.
+	IDTokenEnc string `json:"id_token_encrypted_response_enc,omitempty"`
+	// The signature of what userinfo answers it: RS256, ES256 or EdDSA. Default: none, it answers JSON.
+	UserinfoAlg string `json:"userinfo_signed_response_alg,omitempty"`
+	// How that is encrypted, like its ID tokens. Default: not at all.
+	UserinfoEncAlg string `json:"userinfo_encrypted_response_alg,omitempty"`
+	// And its content. Default: A256GCM.
+	UserinfoEnc string `json:"userinfo_encrypted_response_enc,omitempty"`
 	// The signature of its authorization responses, where it asks for signed ones: RS256, ES256 or EdDSA. Default: RS256.
 	ResponseAlg string `json:"authorization_signed_response_alg,omitempty"`
 	// Whether the claims of the scopes are in its ID tokens too, not only at the userinfo endpoint, for libraries that

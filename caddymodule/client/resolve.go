@@ -57,6 +57,9 @@ func (c *Client) Resolve(r *options.Resolver) *client.Client {
 		SubjectType: r.Plain(of+"subject_type", c.SubjectType, checkSubjectType),
 		TokenFormat: r.Plain(of+"token_format", c.TokenFormat, checkTokenFormat), App: c.App.build(r, of),
 		IDTokenAlg: r.Plain(of+"id_token_alg", c.IDTokenAlg, checkAlg), IDTokenClaims: c.IDTokenClaims,
+		IDTokenEncAlg: r.Plain(of+"id_token_encryption", c.IDTokenEncAlg, checkEncAlg), IDTokenEnc: r.Plain(of+"id_token_encryption", c.IDTokenEnc, checkEnc),
+		UserinfoAlg:    r.Plain(of+"userinfo_alg", c.UserinfoAlg, checkAlg),
+		UserinfoEncAlg: r.Plain(of+"userinfo_encryption", c.UserinfoEncAlg, checkEncAlg), UserinfoEnc: r.Plain(of+"userinfo_encryption", c.UserinfoEnc, checkEnc),
 		ResponseAlg: r.Plain(of+"authorization_response_alg", c.ResponseAlg, checkAlg),
 		Audiences:   r.List(of+"audiences", c.Audiences, options.CheckURI),
 		Origins:     r.List(of+"origins", c.Origins, checkOrigin),
@@ -206,6 +209,7 @@ func Of(c *client.Client, written *Client) Client {
 		ID: c.ID, Name: c.Name, Public: c.Public, AuthMethod: c.AuthMethod, CertificateSubject: (*Subject)(c.CertificateSubject), RedirectURIs: c.RedirectURIs, PostLogoutRedirectURIs: c.PostLogoutRedirectURIs,
 		Grants: c.Grants, Scopes: c.Scopes, DefaultScopes: c.DefaultScopes, IDPs: c.IDPs, Consent: c.Consent, PKCERequired: c.PKCERequired, PARRequired: c.PARRequired, PasswordOnly: c.PasswordOnly,
 		SignedRequestRequired: c.SignedRequestRequired, RequestAlg: c.RequestAlg, ResponseAlg: c.ResponseAlg,
+		IDTokenEncAlg: c.IDTokenEncAlg, IDTokenEnc: c.IDTokenEnc, UserinfoAlg: c.UserinfoAlg, UserinfoEncAlg: c.UserinfoEncAlg, UserinfoEnc: c.UserinfoEnc,
 		IDTokenAlg: c.IDTokenAlg, IDTokenClaims: c.IDTokenClaims, Audiences: c.Audiences, Origins: c.Origins, MaxSessions: options.Count(strconv.Itoa(c.MaxSessions)), Disabled: c.Disabled,
 		Lifetimes: Lifetimes{
 			Code: text(l.Code), AccessToken: text(l.AccessToken), RefreshToken: text(l.RefreshToken), RefreshChain: text(l.RefreshChain),

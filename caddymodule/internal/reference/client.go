@@ -73,7 +73,7 @@ scopes openid profile email`,
 				"such as `tls_client_auth san_dns robot.example.com`. `workload`: by the tokens of a [`trust_issuer`](#trust_issuer). [certificates.md](certificates.md) says more.",
 		},
 		{
-			Word: "jwks", Arguments: "<file or url>", Text: "The public keys of the client, a JSON Web Key Set, for `private_key_jwt`, `self_signed_tls_client_auth` (certificates: `x5c`) and signed requests. A file is read when the configuration is loaded, a URL when it is needed.",
+			Word: "jwks", Arguments: "<file or url>", Text: "The public keys of the client, a JSON Web Key Set, for `private_key_jwt`, `self_signed_tls_client_auth` (certificates: `x5c`), signed requests and encryption. A file is read when the configuration is loaded, a URL when it is needed.",
 			Example: "auth_method private_key_jwt\njwks https://shop.example.com/jwks.json\nredirect_uris https://shop.example.com/callback\ngrants authorization_code\nscopes openid", Instead: "-",
 		},
 		{
@@ -116,6 +116,15 @@ scopes openid profile email`,
 			Example: "password_only\nsecret {env.SHOP_SECRET}\ngrants password\nscopes profile", Instead: "-",
 		},
 		{Word: "id_token_alg", Arguments: "RS256|ES256|EdDSA", Default: "`RS256`", Text: "The signature of its ID tokens.", Example: "id_token_alg ES256"},
+		{
+			Word: "id_token_encryption", Arguments: "<algorithm> [<content>]", Default: "not encrypted", Example: "id_token_encryption ECDH-ES\njwks https://shop.example.com/jwks.json",
+			Text: "Its ID tokens are encrypted for a key of `jwks`: by `RSA-OAEP-256`, `ECDH-ES` or `ECDH-ES+A256KW`, the content by `A256GCM` (default) or `A128CBC-HS256`. See [encryption](decisions.md#encrypted-id-tokens).",
+		},
+		{Word: "userinfo_alg", Arguments: "RS256|ES256|EdDSA", Default: "not signed", Text: "The signature of what the userinfo endpoint answers it, as a JWT.", Example: "userinfo_alg ES256"},
+		{
+			Word: "userinfo_encryption", Arguments: "<algorithm> [<content>]", Default: "not encrypted", Text: "That JWT is encrypted, like `id_token_encryption`.",
+			Example: "userinfo_encryption RSA-OAEP-256 A128CBC-HS256\nuserinfo_alg RS256\njwks https://shop.example.com/jwks.json",
+		},
 		{
 			Word: "authorization_response_alg", Arguments: "RS256|ES256|EdDSA", Default: "`RS256`", Example: "authorization_response_alg ES256",
 			Text: "The signature of its authorization responses, where it asks for signed ones (`response_mode=jwt`).",
