@@ -30,7 +30,7 @@ func (i *instance) openAPIs(a *App) error {
 		return err
 	}
 	settings := config.NewAPI(i.config, i.gate, i.pages.ReloadExtension)
-	i.apis = append(i.apis, doc, settings, newExplainer(i.gate, settings.On, a.Instance))
+	i.apis = append(i.apis, doc, settings, newExplainer(i.gate, settings.On, a.Instance), i.openAuthZEN(a))
 	served, err := api.New(api.Deps{
 		Store: i.core.Store, Gate: i.gate, Units: i.config.Units, Subject: i.identity.Person.Get, Identity: i.identity, CredentialsKey: a.credentials, MaxLevel: i.authz.MaxLevelOf, Origin: a.Origin,
 	})

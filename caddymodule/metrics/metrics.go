@@ -271,7 +271,8 @@ var endpoints = map[string]string{
 	"/api/events":                    "events",
 	"/api/credentials/validate":      "credentials",
 	"/api/credentials/token":         "action_token", "/api/credentials/tokens/validate": "action_token", "/sign-in/token": "action_token",
-	"/.well-known/openid-configuration": "discovery", "/.well-known/oauth-authorization-server": "discovery",
+	"/.well-known/openid-configuration": "discovery", "/.well-known/oauth-authorization-server": "discovery", "/.well-known/authzen-configuration": "discovery",
+	"/access/v1/evaluation": "access", "/access/v1/evaluations": "access",
 	"/favicon.ico": "assets", "/sign-in": "sign_in", "/sign-out": "sign_out", "/account": "account", "/step-up": "step_up",
 }
 

@@ -314,8 +314,10 @@ var catalogue = []section{
 		{432, "a request object whose header brings a key or says where it is; a `kid` that is a path, markup, empty", "400; no connection is made"},
 		{433, "a request object for another server or client, too old, of another type; an assertion as one, and one as an assertion", "400; 401"},
 		{434, "a request object twice, beside a reference, of another client than the address says", "400"},
+		{435, "an ID token for a client with encryption whose keys are missing, unfit or cannot be fetched; a signed answer of userinfo as an ID token", "an error, never one that is not encrypted; it names nobody"},
 		{436, "a signed response or introspection answer as an ID token, an access token or the other", "neither is taken for the other"},
 		{437, "a token in the query by a signed response; a form to a private scheme", "`invalid_request`"},
+		{438, "questions of AuthZEN without end, without credentials, of other APIs; about persons, to learn who exists", "400, 401, 403; an unknown person is a stranger"},
 	}},
 	{"Certificates of clients", []attackCase{
 		{441, "no certificate, one of another client, of an unknown authority, expired, not valid yet, for servers, issued by a client, verified by nobody", "401 `invalid_client`, or no connection"},

@@ -23,6 +23,7 @@ var mayImport = map[string][]string{
 	"caddymodule/policy/stored": {"caddymodule/policy", "identity", "storage", "internal"},
 	"caddymodule/policy":        {"caddymodule/internal", "authz/token", "internal"},
 	"caddymodule/forwardauth":   {"caddymodule/extauthz", "caddymodule/protect", "caddymodule/mcp", "caddymodule/policy", "caddymodule/internal", "authz", "idp", "internal"},
+	"caddymodule/authzen":       {"internal"},
 	"caddymodule/mcp":           {"caddymodule/internal", "internal"},
 	"caddymodule/protect":       {"caddymodule/policy", "caddymodule/introspect", "caddymodule/mcp", "caddymodule/internal", "authz", "idp", "internal"},
 	"caddymodule/provider":      {"caddymodule/internal", "authz", "identity", "idp", "storage", "internal"},
@@ -47,7 +48,7 @@ var mayImport = map[string][]string{
 	"authz/visit":               {"authz/token", "authz/registry", "authz/keys", "authz/client", "authz/oauth", "storage", "internal"},
 	"authz/personal":            {"authz/token", "authz/registry", "authz/client", "authz/oauth", "storage", "internal"},
 	"authz/site":                {"authz/token", "authz/oauth", "storage", "internal"},
-	"authz/token":               {"authz/registry", "authz/keys", "authz/client", "authz/oauth", "storage", "internal"},
+	"authz/token":               {"authz/envelope", "authz/registry", "authz/keys", "authz/client", "authz/oauth", "storage", "internal"},
 	"identity":                  {"idp", "storage", "internal"},
 	"identity/config":           {"identity/keypair", "storage", "internal"},
 	"identity/keypair":          {"identity/config", "storage", "internal"}, // config for its tests alone: the compiler refuses the circle
