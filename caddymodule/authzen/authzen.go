@@ -119,7 +119,8 @@ func (a *API) one(w http.ResponseWriter, r *http.Request, in object) error {
 	return nil
 }
 
-// The semantics of several questions, and the decision after which no more are answered. (Authorization API 1.0 7.1.2.1)
+// The semantics of several questions, and the decision after which no more are answered. (Authorization API 1.0
+// 7.1.2.1)
 var semantics = map[string]struct{ stops, at bool }{
 	"execute_all": {}, "deny_on_first_deny": {stops: true, at: false}, "permit_on_first_permit": {stops: true, at: true},
 }
