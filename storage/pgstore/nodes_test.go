@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -79,6 +80,49 @@ func TestTwoNodes(t *testing.T) {
 	if counted.Load() == 0 || spent.Load() == 0 || seated.Load() == 0 {
 		t.Error("nothing has succeeded")
 	}
+}
+
+// TestWhatWasAnsweredIsSeen: attack: a revocation was answered by one node, and another node, which is busy, decides by
+// the records of a moment before.
+func TestWhatWasAnsweredIsSeen(t *testing.T) {
+	t.Parallel()
+	h, schema := newStores(server.URL(pgtest.Database)), newSchema()
+	here, there := h.open(t, schema), h.open(t, schema)
+	key := []byte("revoked")
+	began, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	var all sync.WaitGroup
+	all.Go(func() {
+		err := there.Update(t.Context(), func(tx storage.Tx) error {
+			if _, err := tx.Get([]byte("other")); err != nil && !errors.Is(err, storage.ErrNotFound) {
+				return err
+			}
+			once.Do(func() { close(began) })
+			<-goOn
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	<-began
+	if err := here.Update(t.Context(), func(tx storage.Tx) error { return tx.Create(key, nil, time.Time{}) }); err != nil {
+		t.Fatal(err)
+	}
+	all.Go(func() {
+		err := there.Update(t.Context(), func(tx storage.Tx) error {
+			_, err := tx.Get(key)
+			return err
+		})
+		if err != nil {
+			t.Errorf("what another node has answered before = %v", err)
+		}
+	})
+	for h.bare[there].Waiting() == 0 {
+		runtime.Gosched()
+	}
+	close(goOn)
+	all.Wait()
 }
 
 // number returns the count.

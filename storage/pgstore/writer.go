@@ -209,7 +209,9 @@ func (w *writer) settle(batch []*request) {
 	}
 }
 
-// attempt runs the closures of a batch in one transaction, the first time those too that come meanwhile.
+// attempt runs the closures of a batch in one transaction. Those that come meanwhile join it the first time, until it has
+// read something: from then on it sees the records of a moment that is over, and whoever comes later may know of
+// something that another node has answered since.
 func (w *writer) attempt(batch []*request, more bool) ([]*request, error) {
 	base := &transaction{store: w.store, begin: w.store.sql.beginUpdate, open: w.open}
 	all, own := engine.NewOverlay(), engine.NewOverlay()
@@ -224,7 +226,7 @@ func (w *writer) attempt(batch []*request, more bool) ([]*request, error) {
 			w.drop()
 			return batch, base.err
 		}
-		if more && i == len(batch)-1 && all.Size() < maxSize {
+		if more && base.session == nil && i == len(batch)-1 && all.Size() < maxSize {
 			batch = w.take(batch)
 		}
 	}
