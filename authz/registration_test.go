@@ -484,3 +484,36 @@ func TestManagementAttacks(t *testing.T) {
 		t.Error("a client that nobody uses is still there")
 	}
 }
+
+// An application on people's devices that has a secret listens on any port, and takes answers by its own scheme, if the
+// operator says that it is one.
+func TestNativeClientOfAnOperator(t *testing.T) {
+	t.Parallel()
+	desk := func(native bool) *client.Client {
+		return &client.Client{
+			ID: "desk", Native: native, Secrets: []secret.String{secret.New(authztest.Secret("desk"))}, RedirectURIs: []string{"http://localhost/cb", "cursor://desk.example/cb"},
+			Grants: []string{"authorization_code"}, Scopes: []string{"openid"}, Consent: "off",
+		}
+	}
+	if err := desk(false).Validate(); err == nil || !strings.Contains(err.Error(), "private scheme cursor") {
+		t.Errorf("without native: %v, want an error about the scheme", err)
+	}
+	h := authztest.New(t, authztest.WithClients(desk(true)))
+	b := h.Browser(authztest.Demo)
+	for redirect, want := range map[string]bool{
+		"http://localhost:40123/cb": true, "http://localhost/cb": true, "cursor://desk.example/cb": true, "http://127.0.0.1/cb": false, "http://localhost:1/other": false,
+		"cursor://other/cb": false, "https://localhost/cb": false,
+	} {
+		res := b.Authorize("desk", "redirect_uri", redirect)
+		if target, params := res.Redirect(); (target == redirect && params.Get("code") != "") != want {
+			t.Errorf("authorize with %s = %d %s, want a code: %t", redirect, res.Status, res.Location(), want)
+		}
+	}
+	for _, uri := range []string{"javascript:alert(1)", "data:x", "file:///x", "cursor://a@b/", "cursor://x/#y", "http://evil.example/cb"} {
+		c := desk(true)
+		c.RedirectURIs = []string{uri}
+		if c.Validate() == nil {
+			t.Errorf("the redirect URI %s of a native client is accepted", uri)
+		}
+	}
+}

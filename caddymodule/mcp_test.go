@@ -153,6 +153,93 @@ func TestMCPSiteKnowsClientsByTheirDocuments(t *testing.T) {
 	}
 }
 
+// callTool is a JSON-RPC message that calls a tool.
+func callTool(name string) string {
+	return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + name + `","arguments":{"method":"x","Name":"y"}}}`
+}
+
+// A tool asks for scopes of its own. Whatever the headers say, the body counts, and a body that can be read in two ways
+// does not reach the server.
+func TestMCPToolsNeedScopes(t *testing.T) {
+	s := newServer(t)
+	s.site = "protect tools.read {\n\t\tmcp {\n\t\t\ttool delete_* tools.write\n\t\t\ttool *_user tools.admin tools.write\n\t\t\ttool exact tools.exact\n\t\t}\n\t}\n\trespond \"got: {http.request.body}\""
+	s.extra = "client agent {\n\t\t\tsecret " + testSecret + "\n\t\t\tgrants client_credentials\n\t\t\tscopes tools.read tools.write tools.admin\n\t\t}"
+	s.mustLoad()
+	site := "http://" + s.api
+	tokenFor := func(scope string) string {
+		form := url.Values{"grant_type": {"client_credentials"}, "resource": {site}, "scope": {scope}}
+		r := s.request(http.MethodPost, s.issuer()+"/oauth/token", strings.NewReader(form.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.SetBasicAuth("agent", testSecret)
+		_, body := s.do(r)
+		return decode[struct {
+			Token string `json:"access_token"`
+		}](t, body).Token
+	}
+	reader, writer := tokenFor("tools.read"), tokenFor("tools.read tools.write")
+	if _, body := s.do(s.request(http.MethodGet, site+"/.well-known/oauth-protected-resource", nil)); !strings.Contains(body, `"scopes_supported":["tools.admin","tools.exact","tools.read","tools.write"]`) {
+		t.Errorf("metadata = %s", body)
+	}
+	const insufficient = `Bearer realm="gatehouse", error="insufficient_scope", error_description="the token lacks a scope that is required here", scope="`
+	batch := func(all ...string) string { return "[" + strings.Join(all, ",") + "]" }
+	initialize := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`
+	t.Run("attack 465: tools under other names", func(t *testing.T) {
+		for name, tt := range map[string]struct {
+			token, body string
+			headers     []string
+			status      int
+			want        string // in the challenge
+		}{
+			"a tool without a rule":         {reader, callTool("list"), nil, 200, ""},
+			"a tool with one":               {reader, callTool("delete_file"), nil, 403, insufficient + `tools.read tools.write"`},
+			"with the scope":                {writer, callTool("delete_file"), nil, 200, ""},
+			"with two rules":                {writer, callTool("delete_user"), nil, 403, insufficient + `tools.read tools.admin tools.write"`},
+			"nearly a name":                 {writer, callTool("exactly"), nil, 200, ""},
+			"a name":                        {writer, callTool("exact"), nil, 403, insufficient + `tools.read tools.exact"`},
+			"another method":                {reader, initialize, nil, 200, ""},
+			"an answer":                     {reader, `{"jsonrpc":"2.0","id":1,"result":{"method":"tools/call"}}`, nil, 200, ""},
+			"headers that agree":            {writer, callTool("delete_file"), []string{"Mcp-Method", "tools/call", "Mcp-Name", "delete_file"}, 200, ""},
+			"an encoded header":             {writer, callTool("délete"), []string{"Mcp-Method", "tools/call", "Mcp-Name", "=?base64?ZMOpbGV0ZQ==?="}, 200, ""},
+			"another name in the header":    {reader, callTool("delete_file"), []string{"Mcp-Method", "tools/call", "Mcp-Name", "list"}, 400, ""},
+			"another method in the header":  {writer, callTool("delete_file"), []string{"Mcp-Method", "initialize"}, 400, ""},
+			"two headers":                   {writer, callTool("list"), []string{"Mcp-Name", "list", "Mcp-Name", "list"}, 400, ""},
+			"headers without a body":        {writer, "", []string{"Mcp-Method", "tools/call"}, 400, ""},
+			"a batch":                       {reader, batch(initialize, callTool("list")), nil, 200, ""},
+			"a batch with a tool":           {reader, batch(initialize, callTool("list"), callTool("delete_file")), nil, 403, insufficient + `tools.read tools.write"`},
+			"a batch with headers":          {writer, batch(callTool("list")), []string{"Mcp-Method", "tools/call"}, 400, ""},
+			"a method twice":                {reader, `{"method":"initialize","method":"tools/call","params":{"name":"delete_file"}}`, nil, 400, ""},
+			"a method in other letters":     {reader, `{"method":"initialize","Method":"tools/call","params":{"name":"delete_file"}}`, nil, 400, ""},
+			"a name in other letters":       {reader, `{"method":"tools/call","params":{"name":"list","NAME":"delete_file"}}`, nil, 400, ""},
+			"an escaped name":               {reader, `{"method":"tools/call","params":{"name":"delete\u005ffile"}}`, nil, 403, insufficient + `tools.read tools.write"`},
+			"a call of nothing":             {reader, `{"method":"tools/call"}`, nil, 400, ""},
+			"two messages after each other": {reader, initialize + callTool("delete_file"), nil, 400, ""},
+			"no JSON":                       {reader, "name=delete_file", nil, 400, ""},
+			"a body that is compressed":     {reader, initialize, []string{"Content-Encoding", "gzip"}, 415, ""},
+			"a body of 1 MiB and more":      {reader, `{"method":"x","params":"` + strings.Repeat("x", 1<<20) + `"}`, nil, 413, ""},
+			"an upgrade":                    {reader, "", []string{"Upgrade", "websocket", "Connection", "Upgrade", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="}, 400, ""},
+			"no token":                      {"", "no JSON", nil, 401, ""},
+			"a stream of notifications":     {reader, "", nil, 200, ""},
+		} {
+			method := http.MethodPost
+			if tt.body == "" {
+				method = http.MethodGet
+			}
+			r := s.request(method, site+"/", strings.NewReader(tt.body))
+			if tt.token != "" {
+				r.Header.Set("Authorization", "Bearer "+tt.token)
+			}
+			for i := 0; i < len(tt.headers); i += 2 {
+				r.Header.Add(tt.headers[i], tt.headers[i+1])
+			}
+			res, body := s.do(r)
+			challenge := res.Header.Get("WWW-Authenticate")
+			if res.StatusCode != tt.status || !strings.HasPrefix(challenge, tt.want) || (tt.status == http.StatusOK && body != "got: "+tt.body) {
+				t.Errorf("%s = %d %s, %.200s, want %d %s", name, res.StatusCode, challenge, body, tt.status, tt.want)
+			}
+		}
+	})
+}
+
 // A client registers itself as the Caddyfile lets it, and operators see where each client comes from.
 func TestMCPClientRegistersItself(t *testing.T) {
 	s := newServer(t)
@@ -216,7 +303,13 @@ func TestMCPCheck(t *testing.T) {
 	}
 	s.site = "protect orders.read {\n\t\tmcp http://" + s.api + "/other\n\t}"
 	s.mustLoad()
-	if out, err = run(t, "", "mcp", "check", "http://"+s.api+"/mcp"); err == nil || !strings.Contains(out, "clients refuse it") {
+	// The server that goes with a reload closes connections without an answer.
+	for range 50 {
+		if out, err = run(t, "", "mcp", "check", "http://"+s.api+"/mcp"); !strings.Contains(out, "EOF") && !strings.Contains(out, "reset by peer") {
+			break
+		}
+	}
+	if err == nil || !strings.Contains(out, "clients refuse it") {
 		t.Errorf("check of a server with another resource = %v\n%s", err, out)
 	}
 	if _, err = run(t, "", "mcp", "check", "mcp.example.com"); err == nil || !strings.Contains(err.Error(), "want the address") {

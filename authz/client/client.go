@@ -18,6 +18,9 @@ type Client struct {
 	Name string `json:"name,omitempty"` // shown to people. Default: the id
 	// Public clients have no secret and must use PKCE.
 	Public bool `json:"public,omitempty"`
+	// Native is an application on the device of a person: its redirect URIs at a loopback host hold for every port, and
+	// can have a private scheme of any form.
+	Native bool `json:"native,omitempty"`
 	// Secrets are valid all at once, for rotation. Each has at least 32 characters.
 	Secrets []secret.String `json:"secrets,omitempty"`
 	// SecretHashes are secrets in PHC form (Argon2id, bcrypt) or, for stored clients, "hmac:" and the keyed hash in

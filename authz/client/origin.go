@@ -17,7 +17,7 @@ func (c *Client) ScriptOrigins() (out []string) {
 		if o == "" {
 			continue // an application's private scheme
 		}
-		if out = append(out, o); c.Public {
+		if out = append(out, o); c.Public || c.Native {
 			if every, loopback := AnyPort(o); loopback {
 				out = append(out, every) // as AllowsRedirect has it
 			}

@@ -27,6 +27,11 @@ func validateRedirectURI(uri string) error { return validateRedirect(uri, nil) }
 
 // ValidateRedirect is validateRedirectURI for a URI of this client.
 func (c *Client) ValidateRedirect(uri string) error {
+	if c.Native {
+		if scheme, _, _ := strings.Cut(uri, ":"); CheckScheme(scheme) == nil {
+			return validateRedirect(uri, []string{scheme})
+		}
+	}
 	if c.Document == nil {
 		return validateRedirectURI(uri)
 	}
@@ -127,11 +132,11 @@ func isOwnMachine(host string) bool {
 }
 
 // AllowsRedirect tells whether a redirect URI of a request is one of the client's: the same string (RFC 9700 2.1), or,
-// for a public client and one with a metadata document, the same except for the port of a loopback host. RFC 8252 7.3
-// says so of the addresses; native apps register localhost just as often. (docs/decisions.md#redirect-uris)
+// for a public or native client and one with a metadata document, the same except for the port of a loopback host. RFC
+// 8252 7.3 says so of the addresses; native apps register localhost just as often. (docs/decisions.md#redirect-uris)
 func (c *Client) AllowsRedirect(sent string) bool {
 	return slices.ContainsFunc(c.RedirectURIs, func(registered string) bool {
-		return registered == sent || ((c.Public || c.Document != nil) && samePlace(registered, sent))
+		return registered == sent || ((c.Public || c.Native || c.Document != nil) && samePlace(registered, sent))
 	})
 }
 

@@ -233,7 +233,7 @@ func applyMethod(c *client.Client, m *metadata) error {
 	case client.MethodPrivateKey:
 		c.AuthMethod = client.MethodPrivateKey
 	default:
-		return invalidMetadata("token_endpoint_auth_method is not one of those in the metadata of this server")
+		return invalidMetadata("token_endpoint_auth_method is not one that a client can register")
 	}
 	switch {
 	case c.AuthMethod != client.MethodPrivateKey: // there is nothing else that keys are for

@@ -13,6 +13,7 @@ import (
 //	client <id> {
 //		name                      <text>
 //		public
+//		native
 //		secret                    <secret>     # twice while it is rotated
 //		secret_hash               <PHC string>
 //		auth_method               basic|post|private_key_jwt|self_signed_tls_client_auth|workload
@@ -75,6 +76,7 @@ func (c *Client) subdirectives() options.Subdirectives {
 	return options.Subdirectives{
 		"name":                      options.Text(&c.Name),
 		"public":                    options.Flag(&c.Public),
+		"native":                    options.Flag(&c.Native),
 		"secret":                    options.Another(&c.Secrets, options.CheckSecret),
 		"secret_hash":               options.Another(&c.SecretHashes, options.CheckPHC),
 		"auth_method":               c.readAuthMethod,

@@ -16,6 +16,9 @@ type Client struct {
 	Name string `json:"name,omitempty"`
 	// Whether the client cannot keep a secret: a single-page or mobile application. It must use PKCE. Default: false.
 	Public bool `json:"public,omitempty"`
+	// Whether the client is an application on people's devices: its redirect URIs at a loopback host hold for every port,
+	// and can have a private scheme of any form. Default: false.
+	Native bool `json:"native,omitempty"`
 	// Secrets of at least 32 characters, all valid at once, so that they can be rotated. Default: none.
 	Secrets []options.Sensitive `json:"secrets,omitempty"`
 	// Secrets as Argon2id or bcrypt PHC strings. Default: none.

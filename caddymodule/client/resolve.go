@@ -40,7 +40,7 @@ func (c *Client) Resolve(r *options.Resolver) *client.Client {
 	c.logo = options.ReadPicture(r, of+"logo", c.Logo)
 	jwks, jwksURI := readKeys(r, of+"jwks", c.JWKS)
 	return &client.Client{
-		ID: r.Plain("client", c.ID, nil), Name: r.Plain(of+"name", c.Name, nil), Public: c.Public,
+		ID: r.Plain("client", c.ID, nil), Name: r.Plain(of+"name", c.Name, nil), Public: c.Public, Native: c.Native,
 		Secrets: secrets(r, of+"secret", c.Secrets), SecretHashes: hashes(r, of+"secret_hash", c.SecretHashes),
 		AuthMethod: r.Plain(of+"auth_method", c.AuthMethod, checkAuthMethod),
 		JWKS:       jwks, JWKSURI: jwksURI, CertificateSubject: c.CertificateSubject.build(r, of+"auth_method"),
@@ -206,7 +206,7 @@ func Of(c *client.Client, written *Client) Client {
 	return Client{
 		TokenFormat: c.TokenFormat, App: (*MobileApp)(c.App), SubjectType: c.SubjectType, JWKS: keys, Logo: logo,
 		BackchannelLogoutURI: c.BackchannelLogoutURI, FrontchannelLogoutURI: c.FrontchannelLogoutURI,
-		ID: c.ID, Name: c.Name, Public: c.Public, AuthMethod: c.AuthMethod, CertificateSubject: (*Subject)(c.CertificateSubject), RedirectURIs: c.RedirectURIs, PostLogoutRedirectURIs: c.PostLogoutRedirectURIs,
+		ID: c.ID, Name: c.Name, Public: c.Public, Native: c.Native, AuthMethod: c.AuthMethod, CertificateSubject: (*Subject)(c.CertificateSubject), RedirectURIs: c.RedirectURIs, PostLogoutRedirectURIs: c.PostLogoutRedirectURIs,
 		Grants: c.Grants, Scopes: c.Scopes, DefaultScopes: c.DefaultScopes, IDPs: c.IDPs, Consent: c.Consent, PKCERequired: c.PKCERequired, PARRequired: c.PARRequired, PasswordOnly: c.PasswordOnly,
 		SignedRequestRequired: c.SignedRequestRequired, RequestAlg: c.RequestAlg, ResponseAlg: c.ResponseAlg,
 		IDTokenEncAlg: c.IDTokenEncAlg, IDTokenEnc: c.IDTokenEnc, UserinfoAlg: c.UserinfoAlg, UserinfoEncAlg: c.UserinfoEncAlg, UserinfoEnc: c.UserinfoEnc,

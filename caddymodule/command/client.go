@@ -41,6 +41,7 @@ func clientFlags(f *pflag.FlagSet, c *client.Client) {
 	f.BoolVar(&c.IDTokenClaims, "id-token-claims", false, "The claims of the scopes are in the ID token too")
 	f.BoolVar(&c.PasswordOnly, "password-only", false, "The grant password signs people in who have set up a second factor, without it")
 	f.BoolVar(&c.PKCERequired, "pkce-required", false, "The client must use PKCE")
+	f.BoolVar(&c.Native, "native", false, "An application on people's devices: any loopback port, private schemes of any form")
 	f.BoolVar(&c.PARRequired, "par-required", false, "The client must push its authorization requests")
 }
 
@@ -204,6 +205,9 @@ func showClientCommand() *cobra.Command {
 			f.add("id", "%s", c.ID)
 			f.add("name", "%s", c.Name)
 			f.add("kind", "%s", in.kind())
+			if c.Native {
+				f.add("native", "yes: any loopback port")
+			}
 			f.add("state", "%s", in.state())
 			f.add("from", "%s", in.from())
 			f.add("auth method", "%s", authMethod(&c))

@@ -29,6 +29,9 @@ type Options struct {
 	Name string `json:"name,omitempty"`
 	// A page for developers about the resource. Default: none.
 	Documentation string `json:"documentation,omitempty"`
+	// The scopes that calls of tools need, in addition to those of the site. Where there are any, bodies of requests are
+	// read, at most 1 MiB, and must be JSON-RPC messages. Default: none.
+	Tools []Tool `json:"tools,omitempty"`
 
 	resources []string
 }
@@ -38,6 +41,7 @@ type Options struct {
 //	mcp [<resource>] {
 //		name          <text>
 //		documentation <url>
+//		tool          <name> <scope>...
 //	}
 func (o *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
@@ -52,6 +56,7 @@ func (o *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return options.ReadBlock(d, "mcp", &reference.MCP, options.Subdirectives{
 		"name":          options.Text(&o.Name),
 		"documentation": options.Value(&o.Documentation, checkPage),
+		"tool":          o.readTool,
 	})
 }
 
@@ -85,6 +90,7 @@ func (o *Options) SetUp(r *options.Resolver, sites []string, match []caddy.Modul
 	o.Resource = r.Plain("mcp", o.Resource, checkResource)
 	o.Name = r.Plain("mcp name", o.Name, nil)
 	o.Documentation = r.Plain("mcp documentation", o.Documentation, checkPage)
+	o.setUpTools(r)
 	var err error
 	if o.resources, err = o.resolve(sites, match); err != nil {
 		r.AddError(fmt.Errorf("mcp: %w", err))

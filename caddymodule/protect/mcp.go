@@ -1,9 +1,15 @@
 package protect
 
 import (
+	"errors"
+	"slices"
+
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/mcp"
+	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
 )
 
 // A site that clients of the Model Context Protocol find. Its metadata are served before anything is asked of a
@@ -17,9 +23,39 @@ func (p *Protect) readMCP(d *caddyfile.Dispenser) error {
 
 // resourceServer is what others learn of the site.
 func (p *Protect) resourceServer() mcp.Site {
-	site := mcp.Site{Options: p.MCP, Scopes: p.everyScope(), Origins: p.Sites, Place: p.Place()}
+	site := mcp.Site{Options: p.MCP, Scopes: append(p.everyScope(), p.MCP.ToolScopes()...), Origins: p.Sites, Place: p.Place()}
 	if p.Introspect != nil {
 		site.Issuer = p.Introspect.Issuer
 	}
 	return site
+}
+
+// mayCall holds that a token has the scopes of the tools that its request calls. It is asked last: the body of a
+// request that is refused anyway is not read. false: it has been answered.
+func (p *Protect) mayCall(g *passage, who *token.Introspection) bool {
+	if p.MCP == nil {
+		return true
+	}
+	needs, err := p.MCP.Needs(g.r)
+	if bad := new(mcp.BodyError); errors.As(err, &bad) {
+		return p.answer(g, refusal{reason: refusals.Malformed, status: bad.Status, code: "invalid_request", text: bad.Error(), page: "error.bad_request"})
+	}
+	if err != nil {
+		return p.answer(g, cannotTell(err))
+	}
+	if g.needs = needs; hasScopes(who, needs) {
+		return true
+	}
+	// The challenge names all scopes of the request, so that a person is asked once.
+	need := policy.Need{}
+	if g.decision.Need != nil {
+		need = *g.decision.Need
+	}
+	need.Scopes = slices.Concat(need.Scopes, needs)
+	g.decision.Need = &need
+	return p.answer(g, p.refusalOf(g, scopeMissing))
+}
+
+func hasScopes(who *token.Introspection, scopes []string) bool {
+	return !slices.ContainsFunc(scopes, func(s string) bool { return !slices.Contains(who.Scope, s) })
 }

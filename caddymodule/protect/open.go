@@ -124,7 +124,7 @@ var (
 // called before matchers are loaded, which empties their fields.
 func (p *Protect) rulesText(rules *policy.Policy, matchers []byte) string {
 	text, err := json.Marshal([]any{
-		p.Scopes, p.Groups, p.Partitions, p.Level, p.Audience, p.Login, p.Origins, p.Sites, p.Public, p.Need, p.Preflight, p.Session, p.RequestAccess, p.Introspect, p.reach, rules.Text(), string(matchers), p.laterPolicies(),
+		p.Scopes, p.Groups, p.Partitions, p.Level, p.Audience, p.Login, p.Origins, p.Sites, p.Public, p.Need, p.Preflight, p.Session, p.RequestAccess, p.Introspect, p.reach, rules.Text(), string(matchers), p.laterPolicies(), p.MCP,
 	})
 	if err != nil {
 		return err.Error() // of Introspect alone
@@ -164,6 +164,9 @@ func (g *passage) Judge(s standing) (ok bool, next time.Time) {
 		return false, next
 	}
 	if v, _ := p.decide(rules, who, browser); v != allowed && !g.pardoned(rules, s, v) {
+		return false, next
+	}
+	if !hasScopes(who, g.needs) {
 		return false, next
 	}
 	facts := policy.Facts{Who: who, Browser: browser, Now: p.now()}

@@ -37,6 +37,7 @@ var openers = map[string]opener{
 			}
 		})
 	},
+	"an answer stream of MCP": overHTTP1("/events", "POST", "Accept: application/json, text/event-stream\r\nContent-Length: 0"),
 	"an event stream":         overHTTP1("/events", "GET", "Accept: text/event-stream"),
 	"a long answer":           overHTTP1("/long", "GET", "Accept: */*"),
 	"an answer to come":       overHTTP1("/wait", "GET", "Accept: */*"),

@@ -550,6 +550,9 @@ func (p *Protect) judge(g *passage, rec *arrival) (passed bool) {
 	if g.decision = d; v != allowed {
 		return p.turnAway(g, rec, in.Authority, v)
 	}
+	if !p.mayCall(g, who) {
+		return false
+	}
 	g.credential = c
 	if g.kept != "" && !p.resend(g, rec) {
 		return false

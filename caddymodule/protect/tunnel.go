@@ -34,6 +34,7 @@ type passage struct {
 	came       *snapshot            // the request as it came. nil: its rules do not change
 	selected   bool                 // whether rules is known
 	decision   policy.Decision      // which rule let it pass, or what kept it
+	needs      []string             // scopes of the tools that it calls
 	reason     refusals.Reason      // why it was kept. Empty: it was not
 	kept       string               // id of the form that is to be sent in place of the request. Empty: none
 	basic      *notTaken            // why its Basic header counts for nothing. nil: it counts, or was not sent

@@ -336,5 +336,6 @@ var catalogue = []section{
 		{462, "registrations without end from one network, and from many", "429, then 503; what nobody uses is removed"},
 		{463, "a registration token of another client, a made-up one, for a client that there is not", "401, the same each time"},
 		{464, "metadata that can be read in two ways, and redirect URIs that run code or lead to a host that is not allowed", "400, nothing is stored"},
+		{465, "a tool called under another name in the headers, in a batch, by a member twice or in other letters, in a body that is large or compressed", "400, 413 or 415, or 403 with the scopes of the tool; the body counts"},
 	}},
 }

@@ -120,6 +120,7 @@ var ClientMembers = map[string]func(to, from *authzclient.Client){
 	"password_only":             func(to, from *authzclient.Client) { to.PasswordOnly = from.PasswordOnly },
 	"pkce_required":             func(to, from *authzclient.Client) { to.PKCERequired = from.PKCERequired },
 	"par_required":              func(to, from *authzclient.Client) { to.PARRequired = from.PARRequired },
+	"native":                    func(to, from *authzclient.Client) { to.Native = from.Native },
 	"disabled":                  func(to, from *authzclient.Client) { to.Disabled = from.Disabled },
 }
 

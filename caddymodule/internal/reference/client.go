@@ -59,6 +59,10 @@ scopes openid profile email`,
 			Example: "public\nredirect_uris https://spa.example.com/\ngrants authorization_code\nscopes openid", Instead: "-",
 		},
 		{
+			Word: "native", Text: "An application on people's devices, with a secret or without. Its redirect URIs at `localhost`, `127.0.0.1` and `[::1]` hold for every port, as those of public clients do, and can have a private scheme of any form, such as `cursor`.",
+			Example: "native",
+		},
+		{
 			Word: "secret", Arguments: "<secret>", Repeats: true, Default: "required, unless there is a `secret_hash`, `public`, or an `auth_method` without a secret", Example: "secret {env.SHOP_SECRET}",
 			Text: "A secret of at least 32 characters; `caddy gatehouse secret` prints one. Twice while it is rotated: both are valid.",
 		},

@@ -74,6 +74,10 @@ var MCP = Block{
 	Options: []Option{
 		{Word: "name", Arguments: "<text>", Default: "none", Text: "The name of the resource, for people.", Example: "name Calendar of the office"},
 		{Word: "documentation", Arguments: "<url>", Default: "none", Text: "A page for developers about the resource.", Example: "documentation https://docs.example.com/calendar"},
+		{
+			Word: "tool", Arguments: "<name> <scope>…", Repeats: true, Default: "none", Example: "tool delete_* tools.write",
+			Text: "The scopes that calls of a tool need, in addition to those of the site; `*` in the name stands for any characters. Bodies are read for it, at most 1 MiB, and the headers `Mcp-Method` and `Mcp-Name` must say the same.",
+		},
 	},
 }
 
