@@ -8,14 +8,19 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // What identity calls when sessions end, and the work in the background.
 
-// SessionEnded queues the logout tokens of a session, in the transaction that ends it.
+// SessionEnded queues the logout tokens of a session, and what receivers of shared signals are told, in the transaction
+// that ends it.
 func (s *Server) SessionEnded(tx storage.Tx, person, session string) error {
-	return s.visits.SessionEnded(tx, person, session)
+	if err := s.visits.SessionEnded(tx, person, session); err != nil {
+		return err
+	}
+	return s.signals.SessionEnded(tx, person, session)
 }
 
 // SessionsEnded is SessionEnded for all sessions of a person except one ("": no exception).
@@ -34,6 +39,9 @@ func (s *Server) LogoutFrames(ctx context.Context, person, session string) (fram
 	return frames, oauth.StorageError(err)
 }
 
+// Tell queues what receivers of shared signals are told of an event, in the transaction that appends it.
+func (s *Server) Tell(tx storage.Tx, e event.Event) error { return s.signals.Add(tx, e) }
+
 // Run does the work of the background until ctx ends. Several servers of one store can run at a time.
 func (s *Server) Run(ctx context.Context) error {
 	if err := s.visits.Send(ctx); err != nil && ctx.Err() == nil {
@@ -43,6 +51,7 @@ func (s *Server) Run(ctx context.Context) error {
 	counted.Go(func() { s.settleTallies(ctx) })
 	counted.Go(func() { s.personal.Run(ctx) })
 	counted.Go(func() { s.removeUnused(ctx) })
+	counted.Go(func() { s.signals.Run(ctx) })
 	s.visits.Run(ctx)
 	counted.Wait()
 	return nil

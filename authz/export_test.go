@@ -153,3 +153,6 @@ func GrantsListedAsBefore(ctx context.Context, store storage.Store, person, clie
 
 // RemoveUnused does what Run does about clients that nobody uses.
 func RemoveUnused(ctx context.Context, s *Server) error { return s.registered.RemoveUnused(ctx) }
+
+// SendSignals does what the worker of shared signals does, once.
+func SendSignals(ctx context.Context, s *Server) error { return s.signals.Send(ctx) }

@@ -137,6 +137,11 @@ func (s *Server) handleMetadata(w http.ResponseWriter, _ *http.Request) error {
 	return writePublic(w, "application/json", s.metadata())
 }
 
+// handleSignalMetadata serves GET /.well-known/ssf-configuration (OpenID SSF 1.0, 7).
+func (s *Server) handleSignalMetadata(w http.ResponseWriter, _ *http.Request) error {
+	return writePublic(w, "application/json", s.signals.Metadata())
+}
+
 // handleJWKS serves GET /oauth/jwks (RFC 7517 5).
 func (s *Server) handleJWKS(w http.ResponseWriter, _ *http.Request) error {
 	return writePublic(w, "application/jwk-set+json", s.deps.Keys.JWKS())

@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/registration"
 	"github.com/gatehouse-id/gatehouse/authz/reply"
+	"github.com/gatehouse-id/gatehouse/authz/signal"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 )
@@ -63,12 +64,25 @@ func (s *Server) table() map[string]route {
 		t[version+"/device_authorization/approve"] = route{handle: s.devices.HandleApprove, methods: post, machine: true, cors: true}
 		t[version+"/revoke"] = route{handle: s.grants.HandleRevoke, methods: post, machine: true, cors: true}
 	}
+	if s.signals.On() {
+		t[signal.MetadataPath] = route{handle: s.handleSignalMetadata, methods: get, machine: true, public: true}
+		t[signal.StreamPath] = route{handle: s.signals.HandleStream, methods: []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodPut, http.MethodDelete}, machine: true}
+		t[signal.StatusPath] = route{handle: s.signals.HandleStatus, methods: both, machine: true}
+		t[signal.AddPath] = route{handle: s.signals.HandleAdd, methods: post, machine: true}
+		t[signal.RemovePath] = route{handle: s.signals.HandleRemove, methods: post, machine: true}
+		t[signal.VerifyPath] = route{handle: s.signals.HandleVerify, methods: post, machine: true}
+		t[signal.PollPath] = route{handle: s.signals.HandlePoll, methods: post, machine: true}
+	}
 	return t
 }
 
 // Paths are the prefixes of what the server answers.
 func (s *Server) Paths() []string {
-	return []string{"/oauth/", device.EnterPath, "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server"}
+	paths := []string{"/oauth/", device.EnterPath, "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server"}
+	if s.signals.On() {
+		paths = append(paths, "/ssf/", signal.MetadataPath)
+	}
+	return paths
 }
 
 // routes answers the table. A path is compared as it is: without cleaning or redirect, so //oauth/token and the like

@@ -7,6 +7,7 @@
 package authz
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -33,6 +34,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/personal"
 	"github.com/gatehouse-id/gatehouse/authz/registration"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/authz/signal"
 	"github.com/gatehouse-id/gatehouse/authz/site"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/authz/trust"
@@ -40,6 +42,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/outbound"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -107,6 +110,8 @@ type Config struct {
 	// CertificateEndpoints is the origin at which clients with a certificate find the endpoints (RFC 8705 5). Empty: the
 	// issuer.
 	CertificateEndpoints string
+	// Signals says whether receivers of shared signals are told what happens to people, and of whom.
+	Signals signal.Config
 	// OutboundAllow are networks besides public ones to which addresses of clients that were added by command can lead.
 	OutboundAllow []netip.Prefix
 }
@@ -171,6 +176,7 @@ type Server struct {
 	pushed       *par.Requests
 	objects      *jar.Objects
 	envelopes    *envelope.Envelopes
+	signals      *signal.Service
 }
 
 // New returns a server for one configuration. Several can share one store, such as during a reload.
@@ -244,6 +250,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 	s.objects = jar.New(cfg.Issuer, s.clients, deps.Now)
 	s.registered = registration.New(cfg.Issuer, cfg.Registration, registration.Deps{
 		Clients: s.clients, Tokens: s.tokens, Origin: deps.Origin, Now: deps.Now, Random: deps.Random,
+	})
+	s.signals = signal.New(cfg.Issuer, cfg.Signals, signal.Deps{
+		Store: deps.Store, Keys: deps.Keys, Keyring: deps.Keyring, Clients: s.clients, Tokens: s.tokens, Subjects: deps.Subjects, Events: deps.Events,
+		Origin: deps.Origin, HTTP: cmp.Or(deps.HTTP, outbound.New(false, cfg.OutboundAllow...)), Log: deps.Log.Named("signals"), Now: deps.Now, Random: deps.Random,
 	})
 	s.mux = s.routes()
 	return s, nil

@@ -47,8 +47,8 @@ func (b *bench) wiki() target {
 	return b.site(b.server.Ports.Wiki, 16, "GET", "/orders", "", "Cookie", b.tokens["session"])
 }
 
-// plain is a site of plain Caddy: 0 reverse_proxy, 1 forward_auth and reverse_proxy, 2 respond, 3 reverse_proxy with the
-// headers that protect sets for a person.
+// plain is a site of plain Caddy: 0 reverse_proxy, 1 forward_auth and reverse_proxy, 2 respond, 3 reverse_proxy with
+// the headers that protect sets for a person.
 func (b *bench) plain(site int) target {
 	t := b.site(b.stock.ports[site], 16, "GET", "/orders", "", b.bearer("client")...)
 	t.pid = b.stock.pid()

@@ -98,6 +98,9 @@ type App struct {
 	PARRequired bool `json:"par_required,omitempty"`
 	// Where the certificates of clients come from, besides the TLS connection.
 	Certificates clientcert.Options `json:"client_certificates,omitzero"`
+	// Of whom receivers of shared signals are told: named, those whom a receiver has named, or all. Default: there are no
+	// shared signals.
+	SharedSignals string `json:"shared_signals,omitempty"`
 
 	// What delivers e-mails. Default: none, and people get no e-mail.
 	MailRaw json.RawMessage `json:"mail,omitempty" caddy:"namespace=gatehouse.mail inline_key=module"`
@@ -129,8 +132,8 @@ type App struct {
 	pusher     delivery.Pusher // nil: none
 	breach     breach.Config
 	emitter    *caddyevents.App
-	begun      *signal // of the start of all apps
-	early      *core   // opened by Provision and not yet taken by Start
+	begun      *startSignal // of the start of all apps
+	early      *core        // opened by Provision and not yet taken by Start
 	findings   finding.List
 	firsts     []finding.Finding // about settings that an empty storage starts with
 	served     atomic.Bool       // a handler that serves the issuer has been provisioned

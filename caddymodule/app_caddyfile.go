@@ -65,6 +65,7 @@ func parseGlobal(d *caddyfile.Dispenser, existing any) (any, error) {
 //		client_cert_header <name>
 //		client_ca <file>...
 //		mtls_endpoint_aliases <origin>
+//		shared_signals named|all
 //		outbound { allow <network>... }
 //		mail <module> ...
 //		sms  <module> ...
@@ -96,6 +97,7 @@ func (a *App) readGlobal(d *caddyfile.Dispenser) error {
 		"identity":                  func(d *caddyfile.Dispenser) error { return a.Identity.readBlock(d, a.Places) },
 		"events":                    a.Events.readBlock,
 		"par":                       client.ReadRequired("par", &a.PARRequired),
+		"shared_signals":            options.Value(&a.SharedSignals, checkSignals),
 		"outbound":                  a.Outbound.readBlock,
 		"registration":              func(d *caddyfile.Dispenser) (err error) { a.Registration, err = client.ReadRegistration(d); return err },
 		"client_metadata_documents": func(d *caddyfile.Dispenser) (err error) { a.ClientDocuments, err = client.ReadDocuments(d); return err },

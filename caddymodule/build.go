@@ -7,6 +7,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/signal"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/access/notice"
@@ -18,6 +19,11 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
+
+// signalsAll is the argument of shared_signals by which receivers hear of everybody.
+const signalsAll = "all"
+
+var checkSignals = options.OneOf("named", signalsAll)
 
 // The build methods turn the texts of the configuration into the configurations of the packages.
 
@@ -32,6 +38,8 @@ func (a *App) buildAuthz(r *options.Resolver) authz.Config {
 		})
 	}
 	cfg.PARRequired = a.PARRequired
+	of := r.Plain("shared_signals", a.SharedSignals, checkSignals)
+	cfg.Signals = signal.Config{On: of != "", All: of == signalsAll}
 	seen := map[string]bool{}
 	for i := range a.Clients {
 		c := a.Clients[i].Build(r)

@@ -135,18 +135,18 @@ func (a *App) findEmitter() error {
 		return fmt.Errorf("gatehouse: events: %w", err)
 	}
 	a.emitter = found.(*caddyevents.App) //nolint:forcetypeassert // registered under that name
-	a.begun = &signal{given: make(chan struct{})}
+	a.begun = &startSignal{given: make(chan struct{})}
 	return a.emitter.On("started", a.begun)
 }
 
-// signal is given by Caddy's event "started", when all apps have started.
-type signal struct {
+// startSignal is given by Caddy's event "started", when all apps have started.
+type startSignal struct {
 	once  sync.Once
 	given chan struct{}
 }
 
 // Handle implements caddyevents.Handler.
-func (s *signal) Handle(context.Context, caddy.Event) error {
+func (s *startSignal) Handle(context.Context, caddy.Event) error {
 	s.once.Do(func() { close(s.given) })
 	return nil
 }
@@ -158,7 +158,8 @@ const maxUntold = 4096
 // teller passes events on: to webhooks, and to Caddy's events app.
 type teller struct {
 	webhooks []*notify.Webhook
-	release  func() // undoes Keeper.Use
+	also     func(tx storage.Tx, e event.Event) error // set before the first event; nil: no shared signals
+	release  func()                                   // undoes Keeper.Use
 	untold   chan event.Event
 	missed   atomic.Int64
 }
@@ -175,7 +176,7 @@ func (a *App) newEvents(c *core) (*event.Recorder, *teller, error) {
 		t.webhooks = append(t.webhooks, w)
 	}
 	rec := &event.Recorder{Now: time.Now, Random: rand.Reader}
-	if len(t.webhooks) > 0 {
+	if len(t.webhooks) > 0 || a.authz.Signals.On {
 		rec.Also = t.post
 	}
 	if a.persons.Partitions.On {
@@ -203,12 +204,15 @@ func (o *openStore) reopened(failure error) {
 	}
 }
 
-// post stores the messages to the webhooks, in the transaction of the event.
+// post stores what webhooks and receivers of shared signals are told, in the transaction of the event.
 func (t *teller) post(tx storage.Tx, at event.Ref, e event.Event) error {
 	for _, w := range t.webhooks {
 		if err := w.Add(tx, at, e); err != nil {
 			return err
 		}
+	}
+	if t.also != nil {
+		return t.also(tx, e)
 	}
 	return nil
 }

@@ -194,6 +194,9 @@ func (b *builder) openAuthz() (err error) {
 	if err != nil {
 		return err
 	}
+	if b.authz.Signals.On {
+		b.inst.tell.also = b.inst.authz.Tell
+	}
 	b.inst.assertions = assertion.New(b.authz.Issuer, c.keys, nil)
 	id.Person.Watch(b.inst.authz)
 	id.Account.Tie(b.inst.authz)

@@ -278,7 +278,7 @@ func (k *Keys) open(key *signingKey) error {
 		return errors.New("not a signing key")
 	}
 	key.private, key.signers = private, map[string]jose.Signer{}
-	for _, typ := range []string{TypeIDToken, TypeAccessToken, TypeLogout, TypeAssertion, TypeIntrospection, TypeResponse} {
+	for _, typ := range []string{TypeIDToken, TypeAccessToken, TypeLogout, TypeAssertion, TypeSecurityEvent, TypeIntrospection, TypeResponse} {
 		opts := (&jose.SignerOptions{}).WithHeader("kid", key.id)
 		if typ != "" {
 			opts = opts.WithType(jose.ContentType(typ))
@@ -309,6 +309,8 @@ const (
 	// TypeResponse are authorization responses and answers of userinfo, for which there is no type, and libraries refuse
 	// any but JWT. An ID token has that one, and none of these passes for it.
 	TypeResponse = ""
+	// TypeSecurityEvent is what receivers of shared signals get (RFC 8417 2.3).
+	TypeSecurityEvent = "secevent+jwt"
 )
 
 // Sign returns claims as a signed JWT in compact form. alg is RS256, ES256 or EdDSA; typ is the type header.

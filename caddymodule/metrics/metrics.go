@@ -273,6 +273,7 @@ var endpoints = map[string]string{
 	"/api/credentials/token":         "action_token", "/api/credentials/tokens/validate": "action_token", "/sign-in/token": "action_token",
 	"/.well-known/openid-configuration": "discovery", "/.well-known/oauth-authorization-server": "discovery", "/.well-known/authzen-configuration": "discovery",
 	"/access/v1/evaluation": "access", "/access/v1/evaluations": "access",
+	"/ssf/stream": "ssf", "/ssf/status": "ssf", "/ssf/subjects/add": "ssf", "/ssf/subjects/remove": "ssf", "/ssf/verify": "ssf", "/ssf/poll": "ssf_poll",
 	"/favicon.ico": "assets", "/sign-in": "sign_in", "/sign-out": "sign_out", "/account": "account", "/step-up": "step_up",
 }
 

@@ -338,4 +338,10 @@ var catalogue = []section{
 		{464, "metadata that can be read in two ways, and redirect URIs that run code or lead to a host that is not allowed", "400, nothing is stored"},
 		{465, "a tool called under another name in the headers, in a batch, by a member twice or in other letters, in a body that is large or compressed", "400, 413 or 415, or 403 with the scopes of the tool; the body counts"},
 	}},
+	{"Shared signals", []attackCase{
+		{471, "the stream of another client: read, changed, verified, deleted, its subjects named", "404, nothing changes"},
+		{472, "a receiver's address without https, with credentials, in our network; a header with line ends", "400; no connection"},
+		{473, "events of people whom a receiver has not named; of a stream before the receiver's own", "none"},
+		{474, "a security event token used as an ID token or access token", "refused by its type, without `sub` and `exp`"},
+	}},
 }

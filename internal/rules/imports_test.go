@@ -46,6 +46,7 @@ var mayImport = map[string][]string{
 	"authz/par":                 {"authz/reply", "authz/registry", "authz/client", "authz/oauth", "storage", "internal"},
 	"authz/grant":               {"authz/envelope", "authz/consent", "authz/reply", "authz/personal", "authz/visit", "authz/token", "authz/registry", "authz/client", "authz/oauth", "storage", "internal"},
 	"authz/visit":               {"authz/token", "authz/registry", "authz/keys", "authz/client", "authz/oauth", "storage", "internal"},
+	"authz/signal":              {"authz/reply", "authz/token", "authz/registry", "authz/keys", "authz/client", "authz/oauth", "storage", "internal"},
 	"authz/personal":            {"authz/token", "authz/registry", "authz/client", "authz/oauth", "storage", "internal"},
 	"authz/site":                {"authz/token", "authz/oauth", "storage", "internal"},
 	"authz/token":               {"authz/envelope", "authz/registry", "authz/keys", "authz/client", "authz/oauth", "storage", "internal"},

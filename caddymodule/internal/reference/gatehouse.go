@@ -66,6 +66,10 @@ var Gatehouse = Block{
 			Word: "mtls_endpoint_aliases", Arguments: "<origin>", Default: "the issuer", Example: "mtls_endpoint_aliases https://mtls.auth.example.com",
 			Text: "The origin at which clients with a certificate find the endpoints, so that browsers at the issuer are not asked for one. A site with `gatehouse` and `client_auth` must serve it.",
 		},
+		{
+			Word: "shared_signals", Arguments: "named|all", Default: "none", Example: "shared_signals named",
+			Text: "Clients with the scope `ssf.manage` are told at once when a session ends, an account is disabled or a credential changes: of the people whom they have named, or of all. See [shared signals](shared-signals.md).",
+		},
 		{Word: "outbound", Text: "Where the server may connect to.", Blocks: []*Block{&Outbound}},
 		{Word: "mail", Arguments: "<module> …", Text: "What delivers e-mails. Without it people get none, and nothing that needs e-mail is offered.", Blocks: []*Block{&SMTP}},
 		{Word: "sms", Arguments: "<module> …", Text: "What delivers text messages. They are sent while [`sms on`](#identity) stands in `identity`.", Blocks: []*Block{&SMSWebhook}},
