@@ -46,7 +46,8 @@ func newRecipient(t *testing.T, change func(*client.Client)) *recipient {
 	r.ID = "recipient"
 	r.JWKS = &jose.JSONWebKeySet{Keys: []jose.JSONWebKey{
 		{Key: &newKey(t).PublicKey, KeyID: "for signatures", Use: "sig"},
-		{Key: rsaKey.Public(), KeyID: "rsa", Use: "enc"}, {Key: ecKey.Public(), KeyID: "ec", Use: "enc"},
+		{Key: rsaKey.Public(), KeyID: "rsa", Use: "enc"},
+		{Key: ecKey.Public(), KeyID: "ec", Use: "enc"},
 	}}
 	change(r.Client)
 	return r

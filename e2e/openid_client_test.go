@@ -2,7 +2,15 @@ package e2e
 
 import (
 	"bufio"
+	"crypto/ecdh"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +31,7 @@ func TestClientLibraries(t *testing.T) {
 			"openid-client", "shop",
 			[]string{"node", "node/openid-client.mjs"},
 			true,
-			"discovery code userinfo introspect refresh introspect_revoked refresh_revoked client_credentials device par logout_url",
+			"discovery code userinfo introspect refresh introspect_revoked refresh_revoked client_credentials device par signed logout_url",
 		},
 		{"passport-openidconnect", "passport", []string{"node", "node/passport-openidconnect.mjs"}, false, "redirect callback replay"},
 		{"requests-oauthlib", "shop", []string{"/usr/bin/python3", "python/requests_oauthlib_driver.py"}, true, "code userinfo refresh client_credentials"},
@@ -37,16 +45,65 @@ func TestClientLibraries(t *testing.T) {
 	}
 }
 
+// signerClient is a client with keys, before the client passport.
+const signerClient = `client signer {
+			auth_method private_key_jwt
+			jwks %s
+			request_object required
+			authorization_response_alg ES256
+			id_token_alg ES256
+			id_token_encryption ECDH-ES
+			redirect_uris %s
+			grants authorization_code
+			scopes openid profile
+			consent off
+		}
+		client passport {`
+
+// newKeys returns a set of two public keys, one for signatures and one for encryption, and the same as private ones.
+func newKeys(t *testing.T) (public, private string) {
+	t.Helper()
+	var open, closed []map[string]string
+	for _, use := range []string{"sig", "enc"} {
+		key, err := ecdh.P256().GenerateKey(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, point := base64.RawURLEncoding.EncodeToString, key.PublicKey().Bytes()
+		jwk := map[string]string{"kty": "EC", "crv": "P-256", "kid": use, "use": use, "x": text(point[1:33]), "y": text(point[33:])}
+		open = append(open, maps.Clone(jwk))
+		jwk["d"] = text(key.Bytes())
+		closed = append(closed, jwk)
+	}
+	set := func(keys []map[string]string) string {
+		raw, err := json.Marshal(map[string]any{"keys": keys})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	return set(open), set(closed)
+}
+
 // drive runs a driver. The driver prints the address where the person must sign in. The test takes a browser there and
 // returns the final address to the driver. The result is the list of successful steps.
 func drive(t *testing.T, client string, consents bool, command []string) string {
 	t.Helper()
 	// Its callback fails, because the state is unknown to it; only the address matters.
-	_, s := openShop(t)
+	public, private := newKeys(t)
+	keys := filepath.Join(t.TempDir(), "jwks.json")
+	if err := os.WriteFile(keys, []byte(public), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, s := openShopEdited(t, func(config string) string {
+		_, after, _ := strings.Cut(config, "redirect_uris ")
+		callback, _, _ := strings.Cut(after, "\n")
+		return strings.Replace(config, "client passport {", fmt.Sprintf(signerClient, keys, callback), 1)
+	})
 	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...) //nolint:gosec // of the table above
 	cmd.WaitDelay = 5 * time.Second
 	cmd.Env = environ(s.dir, "ISSUER="+s.Issuer, "CLIENT_ID="+client, "CLIENT_SECRET="+s.ShopSecret, "REDIRECT_URI="+s.Callback,
-		"SCOPE=openid profile "+apiScope, "API_CLIENT_ID=ops", "API_CLIENT_SECRET="+s.OpsSecret, "PERSON="+person)
+		"SCOPE=openid profile "+apiScope, "API_CLIENT_ID=ops", "API_CLIENT_SECRET="+s.OpsSecret, "PERSON="+person, "SIGNER_KEYS="+private)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -94,6 +94,30 @@ await step('par', async () => {
 	const { value } = await input.next();
 	remember(await oidc.authorizationCodeGrant(client, new URL(value), { pkceCodeVerifier, expectedState, expectedNonce, idTokenExpected: true }));
 });
+await step('signed', async () => {
+	const [sig, enc] = JSON.parse(env.SIGNER_KEYS).keys;
+	const read = ({ use, ...jwk }, algorithm, uses) => crypto.subtle.importKey('jwk', jwk, algorithm, false, uses);
+	const signing = { key: await read(sig, { name: 'ECDSA', namedCurve: 'P-256' }, ['sign']), kid: sig.kid };
+	const opening = { key: await read(enc, { name: 'ECDH', namedCurve: 'P-256' }, ['deriveBits']), kid: enc.kid, alg: 'ECDH-ES' };
+	const metadata = { authorization_signed_response_alg: 'ES256', id_token_signed_response_alg: 'ES256' };
+	const signer = await oidc.discovery(new URL(env.ISSUER), 'signer', metadata, oidc.PrivateKeyJwt(signing), insecure);
+	oidc.useJwtResponseMode(signer);
+	oidc.enableDecryptingResponses(signer, ['A256GCM'], opening);
+	for (const push of [false, true]) {
+		const pkceCodeVerifier = oidc.randomPKCECodeVerifier(), expectedState = oidc.randomState(), expectedNonce = oidc.randomNonce();
+		let url = await oidc.buildAuthorizationUrlWithJAR(signer, {
+			redirect_uri: env.REDIRECT_URI, scope: 'openid profile', state: expectedState, nonce: expectedNonce,
+			code_challenge: await oidc.calculatePKCECodeChallenge(pkceCodeVerifier), code_challenge_method: 'S256',
+		}, signing);
+		if (push) url = await oidc.buildAuthorizationUrlWithPAR(signer, url.searchParams);
+		expect(!url.searchParams.has('scope') && !url.searchParams.has('state'), 'an address without the scope, got ' + url.href);
+		console.log('go ' + url.href);
+		const answer = new URL((await input.next()).value);
+		expect(answer.searchParams.has('response') && !answer.searchParams.has('code'), 'a signed response, got ' + answer.href);
+		const t = remember(await oidc.authorizationCodeGrant(signer, answer, { pkceCodeVerifier, expectedState, expectedNonce, idTokenExpected: true }));
+		expect(t.claims().sub === subject && t.id_token.split('.').length === 5, 'an ID token that is encrypted');
+	}
+});
 await step('logout_url', async () => {
 	expect(oidc.buildEndSessionUrl(client, { id_token_hint: tokens.id_token }).origin === new URL(env.ISSUER).origin, 'the end-session endpoint at the issuer');
 });
