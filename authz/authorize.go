@@ -45,6 +45,7 @@ var authorizeChecks = []func(*Server, context.Context, *authorizeRequest) error{
 	(*Server).checkResponseMode, // OAuth 2.0 Multiple Response Type Encoding Practices 2.1
 	(*Server).checkProvider,     // token server document, "Authorization endpoint": idp, external_idp
 	(*Server).checkChallenge,    // RFC 7636 4.3, 4.4.1
+	(*Server).checkKey,          // RFC 9449 10
 	(*Server).checkScope,        // RFC 6749 3.3
 	(*Server).checkResources,    // RFC 8707 2
 	(*Server).checkPrompt,       // OpenID Connect Core 3.1.2.1

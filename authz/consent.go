@@ -236,7 +236,7 @@ func (s *Server) issueCode(ctx context.Context, a *agreement) (url.Values, error
 		rec := grant.Code{
 			SignIn: token.NewSignIn(a.result), Epochs: st.Epochs, ClientID: p.client.ID, RedirectURI: p.rec.RedirectURI, RedirectSent: p.rec.RedirectSent,
 			Scope: p.rec.Scope, Nonce: p.rec.Nonce, Challenge: p.rec.Challenge, Resources: p.rec.Resources, CreatedAt: now,
-			ExpiresAt: now.Add(p.client.Lifetimes.Code), Claims: claims,
+			ExpiresAt: now.Add(p.client.Lifetimes.Code), Claims: claims, Confirmation: token.Confirmation{JKT: p.rec.Key},
 		}
 		return grant.StoreCode(tx, code, &rec)
 	})

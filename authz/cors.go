@@ -21,14 +21,14 @@ func (s *Server) cors(w http.ResponseWriter, r *http.Request, rt route) bool {
 	}
 	if allowed && !rt.public {
 		h.Set("Access-Control-Allow-Origin", origin)
-		h.Set("Access-Control-Expose-Headers", "WWW-Authenticate, Retry-After")
+		h.Set("Access-Control-Expose-Headers", "WWW-Authenticate, Retry-After, DPoP-Nonce")
 	}
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
 		return false
 	}
 	if allowed {
 		h.Set("Access-Control-Allow-Methods", strings.Join(rt.methods, ", "))
-		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, MCP-Protocol-Version")
+		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, DPoP, MCP-Protocol-Version")
 		h.Set("Access-Control-Max-Age", "600")
 	}
 	w.WriteHeader(http.StatusNoContent)

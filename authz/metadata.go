@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/dpop"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/authz/registration"
 	"github.com/gatehouse-id/gatehouse/authz/token"
@@ -25,8 +26,9 @@ type metadata struct {
 	EndSession            string   `json:"end_session_endpoint"`
 	PushedRequest         string   `json:"pushed_authorization_request_endpoint"` // RFC 9126 5
 	PushedRequired        bool     `json:"require_pushed_authorization_requests"`
-	DeviceAuthorization   string   `json:"device_authorization_endpoint"`   // RFC 8628 4
-	Registration          string   `json:"registration_endpoint,omitempty"` // RFC 7591 3
+	DPoPAlgs              []string `json:"dpop_signing_alg_values_supported"` // RFC 9449 5.1
+	DeviceAuthorization   string   `json:"device_authorization_endpoint"`     // RFC 8628 4
+	Registration          string   `json:"registration_endpoint,omitempty"`   // RFC 7591 3
 	Scopes                []string `json:"scopes_supported"`
 	ResponseTypes         []string `json:"response_types_supported"`
 	ResponseModes         []string `json:"response_modes_supported"`
@@ -87,7 +89,7 @@ func (s *Server) metadata() metadata {
 		Registration: registers, MutualEndpoints: s.mutualEndpoints(),
 		Issuer: s.cfg.Issuer, Authorization: at("/oauth/authorize"), Token: at("/oauth/token"), Userinfo: at("/oauth/userinfo"),
 		JWKS: at("/oauth/jwks"), Revocation: at("/oauth/revoke"), Introspection: at("/oauth/api/v2/token/introspect"), EndSession: at(logoutPath),
-		PushedRequest: at("/oauth/par"), PushedRequired: s.cfg.PARRequired, DeviceAuthorization: at("/oauth/device_authorization"),
+		PushedRequest: at("/oauth/par"), PushedRequired: s.cfg.PARRequired, DPoPAlgs: dpop.Algorithms(), DeviceAuthorization: at("/oauth/device_authorization"),
 		Scopes: scopes, ResponseTypes: []string{responseCode, responseToken, responseIDToken}, ResponseModes: responseModes,
 		Grants:    slices.Sorted(slices.Values(append(s.grants.Types(), client.GrantImplicit))),
 		ACRValues: []string{token.ACR(1)}, SubjectTypes: []string{client.SubjectPublic, client.SubjectPairwise}, IDTokenAlgs: algs, ResponseAlgs: algs,

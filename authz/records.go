@@ -53,6 +53,8 @@ type requestRecord struct {
 	Document string `cbor:"27,keyasint,omitempty"`
 	// Pushed is what par.Spend finishes. Empty: it was not pushed.
 	Pushed string `cbor:"28,keyasint,omitempty"`
+	// Key is what the code will be bound to. (RFC 9449 10)
+	Key string `cbor:"29,keyasint,omitempty"`
 	// Signed says that the client has signed it.
 	Signed bool `cbor:"34,keyasint,omitempty"`
 }

@@ -170,6 +170,7 @@ func (q *requestRecord) parameters() url.Values {
 		v.Set("code_challenge", q.Challenge)
 		v.Set("code_challenge_method", "S256")
 	}
+	set(keyParam, q.Key)
 	set("prompt", strings.Join(q.Prompt, " "))
 	if q.MaxAge != nil {
 		v.Set("max_age", strconv.FormatInt(*q.MaxAge, 10))

@@ -23,6 +23,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/certificate"
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/device"
+	"github.com/gatehouse-id/gatehouse/authz/dpop"
 	"github.com/gatehouse-id/gatehouse/authz/envelope"
 	"github.com/gatehouse-id/gatehouse/authz/grant"
 	"github.com/gatehouse-id/gatehouse/authz/jar"
@@ -160,6 +161,7 @@ type Server struct {
 	deps    Deps
 	cfg     Config
 	clients *registry.Registry
+	proofs  *dpop.Proofs
 	jar     cookie.Jar
 	mux     http.Handler
 	panics  atomic.Int64
@@ -237,7 +239,9 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 		Log: deps.Log, Now: deps.Now, Random: deps.Random,
 	})
 	s.envelopes = envelope.New(cfg.Issuer, deps.Keys, deps.Now)
+	s.proofs = dpop.New(dpop.Deps{Store: deps.Store, Keyring: deps.Keyring, Now: deps.Now})
 	s.grants = grant.New(cfg.Issuer, grant.Deps{
+		Prove: s.prove,
 		Store: deps.Store, Clients: s.clients, Tokens: s.tokens, Visits: s.visits, Personal: s.personal, Subjects: deps.Subjects,
 		Passwords: deps.Passwords, Envelopes: s.envelopes, Events: deps.Events, Origin: deps.Origin, Log: deps.Log, Now: deps.Now, Random: deps.Random,
 	})
@@ -246,7 +250,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 		SignedIn: s.checkSignedIn, Username: s.username, FailPage: s.failPage, Admit: deps.Admit, Origin: deps.Origin, Now: deps.Now,
 		Record: func(r *http.Request, err error) { s.record(r, oauth.AsError(err)) }, Random: deps.Random,
 	})
-	s.pushed = par.New(par.Deps{Store: deps.Store, Clients: s.clients, Check: s.checkPush, Admit: deps.Admit, Now: deps.Now, Random: deps.Random})
+	s.pushed = par.New(par.Deps{Store: deps.Store, Clients: s.clients, Check: s.checkPush, Bind: s.bindPush, Admit: deps.Admit, Now: deps.Now, Random: deps.Random})
 	s.objects = jar.New(cfg.Issuer, s.clients, deps.Now)
 	s.registered = registration.New(cfg.Issuer, cfg.Registration, registration.Deps{
 		Clients: s.clients, Tokens: s.tokens, Origin: deps.Origin, Now: deps.Now, Random: deps.Random,

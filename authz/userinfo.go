@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/dpop"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
@@ -27,20 +28,19 @@ const userinfoRealm = `Bearer realm="gatehouse"`
 
 // handleUserinfo serves GET and POST /oauth/userinfo (OpenID Connect Core 5.3; RFC 6750).
 func (s *Server) handleUserinfo(w http.ResponseWriter, r *http.Request) error {
-	token, err := bearerToken(r)
+	text, byProof, err := sentToken(r)
 	if err != nil {
 		return err
 	}
-	invalid := &oauth.Error{
-		Status: http.StatusUnauthorized, Code: "invalid_token", Description: "the access token is not valid",
-		Challenge: userinfoRealm + `, error="invalid_token", error_description="the access token is not valid"`,
-	}
-	in, err := s.tokens.Introspect(r.Context(), token)
+	in, err := s.tokens.Introspect(r.Context(), text)
 	if err != nil {
 		return oauth.StorageError(err)
 	}
 	if !in.Active {
-		return invalid
+		return challenge(byProof, &oauth.Error{Status: http.StatusUnauthorized, Code: "invalid_token", Description: "the access token is not valid"})
+	}
+	if err := s.proveHolder(w, r, text, byProof, in); err != nil {
+		return challenge(byProof, err)
 	}
 	if in.Person == nil || !slices.Contains(in.Scope, client.ScopeOpenID) {
 		return &oauth.Error{
@@ -68,48 +68,47 @@ func (s *Server) handleUserinfo(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// bearerToken returns the one token of a request: in the header or, with POST, in the form. (RFC 6750 2.1, 2.2) One in
-// the query (2.3) is not accepted, since URLs are logged.
-func bearerToken(r *http.Request) (string, error) {
-	none := &oauth.Error{Status: http.StatusUnauthorized, Code: "invalid_token", Description: "an access token is required", Challenge: userinfoRealm}
+// sentToken returns the one token of a request: in the header or, with POST, in the form. (RFC 6750 2.1, 2.2) One in
+// the query (2.3) is not accepted, since URLs are logged. byProof says that it came by the scheme DPoP.
+func sentToken(r *http.Request) (token string, byProof bool, err error) {
+	none := &oauth.Error{Status: http.StatusUnauthorized, Code: "invalid_token", Description: "an access token is required", Challenge: userinfoRealm + ", " + dpop.Challenge("")}
 	headers := r.Header.Values("Authorization")
 	if len(headers) > 1 {
-		return "", twoTokens()
+		return "", false, twoTokens()
 	}
-	token := ""
 	if len(headers) == 1 {
 		scheme, rest, _ := strings.Cut(headers[0], " ")
-		if !strings.EqualFold(scheme, "Bearer") {
-			return "", none
+		if byProof = strings.EqualFold(scheme, dpop.Scheme); !byProof && !strings.EqualFold(scheme, "Bearer") {
+			return "", false, none
 		}
 		token = strings.TrimLeft(rest, " ")
 	}
 	query, err := oauth.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	if _, sent := query.Values["access_token"]; sent {
 		if token != "" {
-			return "", twoTokens()
+			return "", false, twoTokens()
 		}
-		return "", none
+		return "", false, none
 	}
 	if r.Method == http.MethodPost && r.ContentLength != 0 && r.Header.Get("Content-Type") != "" {
 		f, err := oauth.ParseForm(r)
 		if err != nil {
-			return "", err
+			return "", false, err
 		}
 		if f.Has("access_token") {
 			if token != "" {
-				return "", twoTokens()
+				return "", false, twoTokens()
 			}
 			token = f.Get("access_token")
 		}
 	}
 	if token == "" {
-		return "", none
+		return "", false, none
 	}
-	return token, nil
+	return token, byProof, nil
 }
 
 // twoTokens: RFC 6750 2: "Clients MUST NOT use more than one method".

@@ -126,8 +126,8 @@ func TestAccountPasswordByBasicCountsNothing(t *testing.T) {
 		w.reload()
 		for _, password := range []string{testPassword, "wrong"} {
 			for range 30 { // more than the attempts before the first wait
-				if res, body := w.ask(w.wiki+"/", "demo@example.com", password); res.StatusCode != http.StatusUnauthorized || len(res.Header.Values("WWW-Authenticate")) != 2 || strings.Contains(body, "header") {
-					t.Fatalf("Basic with a password = %d %q %s, want 401 that asks for Bearer and Basic", res.StatusCode, res.Header.Values("WWW-Authenticate"), body)
+				if res, body := w.ask(w.wiki+"/", "demo@example.com", password); res.StatusCode != http.StatusUnauthorized || len(res.Header.Values("WWW-Authenticate")) != 3 || strings.Contains(body, "header") {
+					t.Fatalf("Basic with a password = %d %q %s, want 401 that asks for Bearer, Basic and DPoP", res.StatusCode, res.Header.Values("WWW-Authenticate"), body)
 				}
 			}
 		}

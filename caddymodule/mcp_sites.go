@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"slices"
 
+	"github.com/gatehouse-id/gatehouse/authz/dpop"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/mcp"
 )
@@ -12,7 +13,7 @@ func (a *App) MCP() *mcp.Sites { return &a.mcp }
 
 // AddMCP implements protect.App.
 func (a *App) AddMCP(site mcp.Site) {
-	a.mcp.Add(site, a.issuer.String())
+	a.mcp.Add(site, a.issuer.String(), dpop.Algorithms())
 	a.mu.Lock()
 	a.resourcesAt = append(a.resourcesAt, site.Place)
 	a.mu.Unlock()

@@ -40,7 +40,7 @@ func TestMCPSiteIsFound(t *testing.T) {
 	if want := `Bearer realm="gatehouse", scope="orders.read", resource_metadata="` + site + `/.well-known/oauth-protected-resource/tools"`; refused.StatusCode != http.StatusUnauthorized || challenge != want {
 		t.Errorf("a request without a token = %d, WWW-Authenticate: %s, want 401 and %s", refused.StatusCode, challenge, want)
 	}
-	if h := refused.Header; h.Get("Access-Control-Allow-Origin") != "*" || h.Get("Access-Control-Expose-Headers") != "WWW-Authenticate" {
+	if h := refused.Header; h.Get("Access-Control-Allow-Origin") != "*" || h.Get("Access-Control-Expose-Headers") != "WWW-Authenticate, DPoP-Nonce" {
 		t.Errorf("a script of another origin cannot read the challenge: %v", h)
 	}
 

@@ -67,19 +67,19 @@ func Basic(id, secret string) []string {
 }
 
 // Call posts a form to an endpoint with the client's credentials: Basic, or client_id alone for a public client.
-func (h *Harness) Call(endpoint, client string, f url.Values) *Response {
+func (h *Harness) Call(endpoint, client string, f url.Values, headers ...string) *Response {
 	h.T.Helper()
 	if h.client(client).Public {
 		f.Set("client_id", client)
-		return h.Post(endpoint, f)
+		return h.Post(endpoint, f, headers...)
 	}
-	return h.Post(endpoint, f, Basic(client, Secret(client))...)
+	return h.Post(endpoint, f, append(Basic(client, Secret(client)), headers...)...)
 }
 
 // Token posts a form to the token endpoint with the client's credentials.
-func (h *Harness) Token(client string, f url.Values) *Response {
+func (h *Harness) Token(client string, f url.Values, headers ...string) *Response {
 	h.T.Helper()
-	return h.Call("/oauth/token", client, f)
+	return h.Call("/oauth/token", client, f, headers...)
 }
 
 // CodeForm is the form that redeems a code of Params.

@@ -46,7 +46,8 @@ type Client struct {
 	IDPs          []string `json:"idps,omitempty"`           // Default: identity
 	Consent       string   `json:"consent,omitempty"`        // on (default: remembered), off, always
 	PKCERequired  bool     `json:"pkce_required,omitempty"`
-	PARRequired   bool     `json:"par_required,omitempty"` // its authorization requests are pushed (RFC 9126)
+	PARRequired   bool     `json:"par_required,omitempty"`  // its authorization requests are pushed (RFC 9126)
+	DPoPRequired  bool     `json:"dpop_required,omitempty"` // its access tokens are bound to keys (RFC 9449)
 	// SignedRequestRequired says that its authorization requests are signed (RFC 9101).
 	SignedRequestRequired bool `json:"require_signed_request_object,omitempty"`
 	// RequestAlg is the only algorithm that they are signed with. Default: any of AssertionAlgorithms

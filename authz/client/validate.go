@@ -109,6 +109,9 @@ func (c *Client) Validate() error {
 			p.Addf("idps: %q is named twice", idp)
 		}
 	}
+	if c.DPoPRequired && c.HasGrant(GrantImplicit) {
+		p.Addf("dpop: tokens of the grant implicit are given to the browser and cannot be bound to a key: use authorization_code")
+	}
 	p.oneOf("consent", c.Consent, "on", "off", "always")
 	c.checkSubjectType(&p)
 	c.checkLogoutURIs(&p)

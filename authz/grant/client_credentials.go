@@ -60,6 +60,9 @@ func (s *Grants) issueOwn(ctx context.Context, q *Request, t ownToken) (*token.D
 		if alive = ok; err != nil || !ok {
 			return err
 		}
+		if err := q.spend(tx); err != nil {
+			return err
+		}
 		i.Rec.Epochs = st.Epochs
 		return s.tokens.Issue(tx, i)
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // Request is a request of the token endpoint, its client authenticated.
@@ -28,6 +29,16 @@ type Request struct {
 	Now      time.Time // of the whole request
 	// Proved is what the sender has proved to have. The tokens are bound to it.
 	Proved token.Confirmation
+	// spent notes in the transaction that issues them that the proof was used. nil: nothing has to be noted.
+	spent func(storage.Tx) error
+}
+
+// spend notes that the proof of the request was used. A second time is refused, and nothing is issued.
+func (q *Request) spend(tx storage.Tx) error {
+	if q.spent == nil {
+		return nil
+	}
+	return q.spent(tx)
 }
 
 // grantHandler returns the answer to a request whose client is allowed the grant.
@@ -98,10 +109,15 @@ func (s *Grants) HandleToken(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return oauth.UnsupportedGrantType(nil)
 	}
-	if err := s.clients.May(c, registry.Permission{Grant: served.grant}); err != nil {
+	q := &Request{Client: c, Workload: workload, Form: f, From: s.deps.Origin(r), Now: s.now()}
+	if q.Proved, q.spent, err = s.deps.Prove(w, r); err != nil {
 		return err
 	}
-	answer, err := served.answer(s, r.Context(), &Request{Client: c, Workload: workload, Form: f, From: s.deps.Origin(r), Now: s.now()})
+	issues := served.grant != client.GrantValidateBearer
+	if err := s.clients.May(c, registry.Permission{Grant: served.grant, Unbound: issues && q.Proved.IsZero()}); err != nil {
+		return err
+	}
+	answer, err := served.answer(s, r.Context(), q)
 	if err != nil {
 		return err
 	}

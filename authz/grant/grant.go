@@ -55,10 +55,13 @@ type Deps struct {
 	Passwords Passwords // nil: no client has the password grant
 	Envelopes *envelope.Envelopes
 	Events    *event.Recorder
-	Origin    func(*http.Request) event.Origin
-	Log       *zap.Logger
-	Now       func() time.Time
-	Random    io.Reader
+	// Prove returns what the sender of a request has proved to have, and what notes in a transaction that the proof was
+	// used. A nil function: nothing has to be noted.
+	Prove  func(http.ResponseWriter, *http.Request) (token.Confirmation, func(storage.Tx) error, error)
+	Origin func(*http.Request) event.Origin
+	Log    *zap.Logger
+	Now    func() time.Time
+	Random io.Reader
 }
 
 // Grants answers the token endpoint of one configuration. It is safe for concurrent use.

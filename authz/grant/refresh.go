@@ -152,7 +152,7 @@ func (s *Grants) grantRefresh(ctx context.Context, q *Request) (*reply.Token, er
 		return nil, err
 	}
 	if out.sealed != nil { // the View is recent enough to repeat it
-		return g.open(out)
+		return s.repeat(ctx, g, out)
 	}
 	if ch.verdict != refreshGood && ch.verdict != refreshSpent {
 		return nil, refuseRefresh(ch.verdict)
@@ -171,9 +171,19 @@ func (s *Grants) grantRefresh(ctx context.Context, q *Request) (*reply.Token, er
 	case out.fresh:
 		return answer, nil
 	case out.sealed != nil:
-		return g.open(out)
+		return s.repeat(ctx, g, out)
 	}
 	return nil, refuseRefresh(out.verdict)
+}
+
+// repeat gives the answer of an earlier rotation again.
+func (s *Grants) repeat(ctx context.Context, g *rotation, out outcome) (*reply.Token, error) {
+	if g.spent != nil {
+		if err := s.update(ctx, g.spend); err != nil {
+			return nil, err
+		}
+	}
+	return g.open(out)
 }
 
 func refuseRefresh(v refreshVerdict) error {
@@ -306,6 +316,9 @@ func (s *Grants) rotate(tx storage.Tx, g *rotation) (outcome, error) {
 	case g.access == nil:
 		out.verdict = refreshEnded // spent a moment ago and valid now: impossible, so nothing is issued
 		return out, nil
+	}
+	if err := g.spend(tx); err != nil {
+		return out, err
 	}
 	rec := ch.rec
 	rec.SpentAt, rec.Successor = g.Now, g.next.key

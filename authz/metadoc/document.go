@@ -87,6 +87,7 @@ type content struct {
 	KeysURI   string          `json:"jwks_uri"`
 	Secret    json.RawMessage `json:"client_secret"`
 	SecretEnd json.RawMessage `json:"client_secret_expires_at"`
+	Bound     bool            `json:"dpop_bound_access_tokens"` // RFC 9449 5.2
 }
 
 // read checks a document and returns its client.
@@ -105,7 +106,7 @@ func (d *Documents) read(id string, body []byte) (*Document, error) {
 	case len(in.Responses) > 0 && !slices.Contains(in.Responses, "code"):
 		return nil, errors.New("its response_types lack code")
 	}
-	c := client.Client{ID: id, Name: NameOf(in.Name, HostOf(id)), Grants: []string{client.GrantCode}}
+	c := client.Client{ID: id, Name: NameOf(in.Name, HostOf(id)), Grants: []string{client.GrantCode}, DPoPRequired: in.Bound}
 	if len(in.Grants) == 0 || slices.Contains(in.Grants, client.GrantRefreshToken) {
 		c.Grants = append(c.Grants, client.GrantRefreshToken)
 	}

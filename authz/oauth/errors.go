@@ -101,6 +101,19 @@ func AccessDenied(cause error) error {
 	return &Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the request was denied", Cause: cause}
 }
 
+// CodeUseNonce is the code of UseNonce.
+const CodeUseNonce = "use_dpop_nonce"
+
+// UseNonce asks for a proof with the nonce that comes with the answer. (RFC 9449 8)
+func UseNonce(cause error) error {
+	return &Error{Status: http.StatusBadRequest, Code: CodeUseNonce, Description: "the DPoP proof needs the nonce of this answer", Cause: cause}
+}
+
+// InvalidProof refuses a DPoP proof, or a request without one. (RFC 9449 5)
+func InvalidProof(cause error, description string) error {
+	return &Error{Status: http.StatusBadRequest, Code: "invalid_dpop_proof", Description: description, Cause: cause}
+}
+
 // NotFound is a 404 of an API.
 func NotFound() error {
 	return &Error{Status: http.StatusNotFound, Code: "not_found", Description: "there is no such thing"}

@@ -43,7 +43,10 @@ type Deps struct {
 	Clients *registry.Registry
 	// Check returns the parameters of an authorization request, read from its request object if it has one, or what is
 	// wrong with them.
-	Check  func(ctx context.Context, f oauth.Form) (oauth.Form, error)
+	Check func(ctx context.Context, f oauth.Form) (oauth.Form, error)
+	// Bind writes the key of the proof in a request into the parameters, and returns what notes in a transaction that the
+	// proof was used. nil: no proof was sent.
+	Bind   func(w http.ResponseWriter, r *http.Request, params map[string][]string) (spent func(storage.Tx) error, err error)
 	Admit  func(*http.Request) bool // whether a stranger may store one more request
 	Now    func() time.Time
 	Random io.Reader
@@ -90,6 +93,10 @@ func (p *Requests) Handle(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return asAnswer(err)
 	}
+	spent, err := p.deps.Bind(w, r, checked.Values)
+	if err != nil {
+		return err
+	}
 	if !p.deps.Admit(r) {
 		return oauth.TemporarilyUnavailable(errTooMany)
 	}
@@ -97,7 +104,7 @@ func (p *Requests) Handle(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return oauth.ServerError(err)
 	}
-	if err := p.store(r.Context(), secret.Hash(id), &record{ClientID: c.ID, Params: checked.Values}, c.Public); err != nil {
+	if err := p.store(r.Context(), secret.Hash(id), &record{ClientID: c.ID, Params: checked.Values}, c.Public, spent); err != nil {
 		return err
 	}
 	reply.Write(w, http.StatusCreated, answer{RequestURI: Prefix + id, ExpiresIn: reply.Seconds(lifetime)})
@@ -114,7 +121,7 @@ func asAnswer(err error) error {
 	return &e
 }
 
-func (p *Requests) store(ctx context.Context, key string, rec *record, public bool) error {
+func (p *Requests) store(ctx context.Context, key string, rec *record, public bool, spent func(storage.Tx) error) error {
 	now := p.deps.Now().UTC()
 	rec.ExpiresAt = now.Add(lifetime)
 	index := storage.Key(rec.ClientID, key)
@@ -124,6 +131,11 @@ func (p *Requests) store(ctx context.Context, key string, rec *record, public bo
 		if !public { // strangers can push for a public client, so that its bound is that of their network
 			var err error
 			if full, err = isFull(tx, rec.ClientID, now); err != nil || full {
+				return err
+			}
+		}
+		if spent != nil {
+			if err := spent(tx); err != nil {
 				return err
 			}
 		}

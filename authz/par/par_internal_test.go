@@ -40,7 +40,7 @@ func TestPushesWithoutEnd(t *testing.T) {
 	at := now
 	p := New(Deps{Store: store, Now: func() time.Time { return at }})
 	push := func(key, client string, public bool) error {
-		return p.store(t.Context(), key, &record{ClientID: client}, public)
+		return p.store(t.Context(), key, &record{ClientID: client}, public, nil)
 	}
 	for _, step := range []struct {
 		key, client string

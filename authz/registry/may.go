@@ -39,10 +39,14 @@ type Permission struct {
 	Scope     []string
 	Provider  string
 	Resources []string
+	// Unbound says that the access token would be bound to no key.
+	Unbound bool
 }
 
 // ErrProvider is the cause of a refused identity provider.
 var ErrProvider = refusal.New(refusal.ProviderNotOffered, "unable to determine identity provider")
+
+var errNoProof = refusal.New(refusal.ProofMissing, "the client must prove to have a key, and the request has no DPoP proof")
 
 // May is the one place that says whether a client is allowed a grant, scopes, an identity provider and resources. Every
 // request for a token or code passes here.
@@ -52,6 +56,9 @@ func (r *Registry) May(c *client.Client, a Permission) error {
 	}
 	if a.Grant != "" && !c.HasGrant(a.Grant) {
 		return oauth.UnauthorizedClient(nil, "the client may not use this grant type") // RFC 6749 5.2
+	}
+	if a.Unbound && c.DPoPRequired { // RFC 9449 5.2
+		return oauth.InvalidProof(errNoProof, "a DPoP proof is required")
 	}
 	for _, name := range a.Scope {
 		if !c.HasScope(name) {

@@ -33,6 +33,7 @@ import (
 //		par                       required
 //		request_object            required
 //		request_object_alg        RS256|PS256|ES256|EdDSA
+//		dpop                      required
 //		password_only
 //		id_token_alg              RS256|ES256|EdDSA
 //		authorization_response_alg RS256|ES256|EdDSA
@@ -94,6 +95,7 @@ func (c *Client) subdirectives() options.Subdirectives {
 		"par":                       ReadRequired("par", &c.PARRequired),
 		"request_object":            ReadRequired("request_object", &c.SignedRequestRequired),
 		"request_object_alg":        options.Value(&c.RequestAlg, checkRequestAlg),
+		"dpop":                      ReadRequired("dpop", &c.DPoPRequired),
 		"password_only":             options.Flag(&c.PasswordOnly),
 		"id_token_alg":              options.Value(&c.IDTokenAlg, checkAlg),
 		"id_token_claims":           c.readIDTokenClaims,

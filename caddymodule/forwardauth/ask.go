@@ -16,6 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/gatehouse-id/gatehouse/authz/dpop"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
 )
 
@@ -96,7 +97,7 @@ func (g *Gates) Ask(ctx context.Context, q Question) (Answer, error) {
 	if q.Callback {
 		protect.ByCallback(r.Context())
 	}
-	authorized := len(r.Header["Authorization"]) > 0
+	authorized, proved := len(r.Header["Authorization"]) > 0, len(r.Header[dpop.Header]) > 0
 	rec := &recorder{header: http.Header{}}
 	var out Answer
 	pass := caddyhttp.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) error {
@@ -105,6 +106,10 @@ func (g *Gates) Ask(ctx context.Context, q Question) (Answer, error) {
 			if authorized && len(r.Header["Authorization"]) == 0 { // strip_token
 				out.Identity["Authorization"] = []string{""}
 				out.Remove = append(out.Remove, "Authorization")
+				if proved {
+					out.Identity[dpop.Header] = []string{""}
+					out.Remove = append(out.Remove, dpop.Header)
+				}
 			}
 		}
 		return nil

@@ -14,6 +14,7 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/dpop"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/personal"
 	"github.com/gatehouse-id/gatehouse/authz/token"
@@ -43,6 +44,8 @@ type issuer struct {
 	returns  []string                        // where the browsers want to come back to
 	doubt    error                           // of every look-up
 	starting error                           // nothing runs
+
+	proofs *dpop.Proofs // nil: none are checked
 }
 
 func newIssuer(t testing.TB) *issuer {
@@ -149,7 +152,7 @@ func (*issuer) LogoutURL(string) string { return "https://issuer.test/sign-out" 
 func (i *issuer) Entrance(context.Context) (protect.Entrance, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return protect.Entrance{Authority: i, Pages: i.pages, Leave: func() {}}, i.starting
+	return protect.Entrance{Authority: i, Pages: i.pages, Proofs: i.proofs, Leave: func() {}}, i.starting
 }
 
 func (*issuer) Origin(r *http.Request) event.Origin {

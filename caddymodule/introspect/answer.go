@@ -26,6 +26,7 @@ const (
 type answer struct {
 	in      token.Introspection
 	limited bool   // the server counts the uses
+	bound   bool   // to a key
 	why     string // an active token is not accepted. Empty: it is, or is not active
 }
 
@@ -67,9 +68,11 @@ func (s *Server) unacceptable(doc map[string]any, a *answer) string {
 		return "it has expired (exp)"
 	case there && s.cfg.issuer != "" && iss != s.cfg.issuer:
 		return "another issuer has issued it (iss)"
-	case doc["cnf"] != nil, !kind("token_type", "bearer", "access_token"):
-		// RFC 9449 7.1, RFC 8705 3: the caller has to prove possession of the key, which is not checked here.
-		return "it is bound to a key, or is no bearer token (cnf, token_type)"
+	case a.bound && a.in.Confirmation.IsZero():
+		// RFC 7800 3: the sender has to prove possession of the key in a way that is unknown here.
+		return "it is bound to a key in a way that is not known here (cnf)"
+	case !kind("token_type", "bearer", "access_token", "dpop"), a.in.Confirmation.JKT == "" && !kind("token_type", "bearer", "access_token"):
+		return "it is no bearer token, and is bound to no key (token_type)"
 	case !kind("token_use", "access_token", "access"), !kind("typ", "bearer", "jwt", "at+jwt", "application/at+jwt"):
 		return "it is not an access token (token_use, typ)"
 	}
@@ -109,6 +112,7 @@ func (s *Server) facts(doc map[string]any) (a *answer, err error) {
 		n, ok := limit.(json.Number)
 		a.limited = !ok || n != "0"
 	}
+	a.bound, a.in.Confirmation = doc["cnf"] != nil, confirmation(doc["cnf"])
 	username, partition, acr := take("username"), take("partition"), take("acr")
 	groups, err := s.groups(doc)
 	if wrong = errors.Join(wrong, err); wrong != nil {
@@ -136,6 +140,18 @@ func (s *Server) facts(doc map[string]any) (a *answer, err error) {
 	}
 	a.in.Person = p
 	return a, nil
+}
+
+// confirmation reads what the sender of the token must prove. (RFC 7800 3.1; RFC 9449 6.2; RFC 8705 3.2) Zero: it is
+// nothing that can be checked here, or more than one thing.
+func confirmation(cnf any) (out token.Confirmation) {
+	members, _ := cnf.(map[string]any)
+	if len(members) != 1 {
+		return out
+	}
+	out.JKT, _ = members["jkt"].(string)
+	out.X5T, _ = members["x5t#S256"].(string)
+	return out
 }
 
 // groups reads the claims that name groups: a text, an array, or an object whose members are the names (Zitadel).

@@ -121,8 +121,9 @@ func TestNotAccepted(t *testing.T) {
 		t.Parallel()
 		l := open(t, with(func(o *introspect.Options) { o.Issuer = "https://login.example.com" }))
 		for name, change := range map[string]map[string]any{
-			"bound by DPoP": {"cnf": map[string]any{"jkt": "x"}}, "bound by a certificate": {"cnf": map[string]any{"x5t#S256": "x"}}, "a cnf of nothing": {"cnf": map[string]any{}},
-			"a cnf that is a text": {"cnf": "x"}, "token type DPoP": {"token_type": "DPoP"}, "token type N_A": {"token_type": "N_A"}, "token type as a list": {"token_type": []string{"Bearer"}},
+			"bound in an unknown way": {"cnf": map[string]any{"jwk": map[string]any{}}}, "bound in two ways": {"cnf": map[string]any{"jkt": "x", "kid": "x"}}, "a cnf of nothing": {"cnf": map[string]any{}},
+			"a thumbprint that is no text": {"cnf": map[string]any{"jkt": 7}},
+			"a cnf that is a text":         {"cnf": "x"}, "token type DPoP": {"token_type": "DPoP"}, "token type N_A": {"token_type": "N_A"}, "token type as a list": {"token_type": []string{"Bearer"}},
 			"a refresh token": {"token_type": "refresh_token"}, "Hydra's refresh token": {"token_use": "refresh_token"}, "Keycloak's refresh token": {"typ": "Refresh"},
 			"an offline token": {"typ": "Offline"}, "an ID token": {"typ": "ID"}, "expired": {"exp": start.Unix()}, "not valid yet": {"nbf": start.Unix() + 61},
 			"another issuer": {"iss": "https://evil.example"}, "an issuer with a slash": {"iss": "https://login.example.com/"}, "an issuer of another kind": {"iss": 7},
@@ -132,7 +133,7 @@ func TestNotAccepted(t *testing.T) {
 		}
 		for name, change := range map[string]map[string]any{
 			"of the issuer": {"iss": "https://login.example.com"}, "of Keycloak": {"typ": "Bearer", "token_type": "Bearer"}, "a JWT": {"typ": "at+jwt"}, "without exp": {"exp": nil},
-			"valid soon": {"nbf": start.Unix() + 59},
+			"valid soon": {"nbf": start.Unix() + 59}, "bound by DPoP": {"cnf": map[string]any{"jkt": "x"}, "token_type": "DPoP"}, "bound by a certificate": {"cnf": map[string]any{"x5t#S256": "x"}},
 		} {
 			l.says("token", active(change))
 			l.accepted(name, "token")

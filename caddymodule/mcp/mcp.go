@@ -171,7 +171,7 @@ func (o *Options) Challenge(h http.Header, r *http.Request, challenge string) st
 		}
 	}
 	h.Set("Access-Control-Allow-Origin", "*")
-	h.Set("Access-Control-Expose-Headers", "WWW-Authenticate")
+	h.Set("Access-Control-Expose-Headers", "WWW-Authenticate, DPoP-Nonce")
 	return challenge + `, resource_metadata="` + metadataURL(resource) + `"`
 }
 

@@ -25,6 +25,7 @@ type metadata struct {
 	Servers       []string `json:"authorization_servers"`
 	Scopes        []string `json:"scopes_supported,omitempty"`
 	Methods       []string `json:"bearer_methods_supported"`
+	Proofs        []string `json:"dpop_signing_alg_values_supported"`
 	Name          string   `json:"resource_name,omitempty"`
 	Documentation string   `json:"resource_documentation,omitempty"`
 }
@@ -55,8 +56,9 @@ type Site struct {
 	Place   string   // of its protect in the Caddyfile
 }
 
-// Add makes the resources of a site known. issuer is the one of this configuration.
-func (s *Sites) Add(site Site, issuer string) {
+// Add makes the resources of a site known. issuer is the one of this configuration, and
+// proofs are the algorithms of proofs (RFC 9449) that sites check.
+func (s *Sites) Add(site Site, issuer string, proofs []string) {
 	o := site.Options
 	// MCP, "Scope Selection Strategy": offline_access is not for a resource to ask for.
 	scopes := slices.DeleteFunc(slices.Clone(site.Scopes), func(name string) bool { return name == offline })
@@ -69,7 +71,7 @@ func (s *Sites) Add(site Site, issuer string) {
 	}
 	for _, resource := range o.resources {
 		body, err := json.Marshal(metadata{
-			Resource: resource, Servers: []string{cmp.Or(site.Issuer, issuer)}, Scopes: scopes, Methods: []string{"header"}, Name: o.Name, Documentation: o.Documentation,
+			Resource: resource, Servers: []string{cmp.Or(site.Issuer, issuer)}, Scopes: scopes, Methods: []string{"header"}, Proofs: proofs, Name: o.Name, Documentation: o.Documentation,
 		})
 		u, broken := url.Parse(resource)
 		if err != nil || broken != nil {

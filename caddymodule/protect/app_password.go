@@ -139,7 +139,7 @@ func (p *Protect) offersBasic(r *http.Request, f refusal) bool {
 // strips tells whether the Authorization header is kept from the upstream. An app password always is: who has it can
 // use it for a long time. Where app passwords are accepted, Basic is not the upstream's.
 func (p *Protect) strips(rec *arrival) bool {
-	text, bad := rec.bearer()
+	text, _, bad := rec.bearer()
 	if text != "" || bad != nil {
 		return p.StripToken || secret.IsToken(secret.AppPassword, text)
 	}

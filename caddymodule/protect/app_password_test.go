@@ -126,8 +126,8 @@ func TestAppPasswords(t *testing.T) {
 			"an expired token":           g.withPassword(t, "dav.localhost", "/", bearer(g.expired)),
 		} {
 			g.refused(t, a, http.StatusUnauthorized)
-			if list := a.Header.Values("WWW-Authenticate"); len(list) != 2 || !strings.HasPrefix(list[0], "Bearer ") || !prompts(a) {
-				t.Errorf("%s: WWW-Authenticate = %q, want Bearer and Basic", name, list)
+			if list := a.Header.Values("WWW-Authenticate"); len(list) != 3 || !strings.HasPrefix(list[0], "Bearer ") || !prompts(a) {
+				t.Errorf("%s: WWW-Authenticate = %q, want Bearer, Basic and DPoP", name, list)
 			}
 		}
 		g.refused(t, g.open(t, "code.localhost", "/"), http.StatusFound)

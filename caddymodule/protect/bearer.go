@@ -7,6 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/gatehouse-id/gatehouse/authz/dpop"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
 )
@@ -18,7 +19,7 @@ const (
 // arrival holds the credentials that a request carried when it reached its first protect. A later protect finds them
 // here: by then they have been taken out of the request. It prints as "[redacted]".
 type arrival struct {
-	authorization, cookies []string
+	authorization, cookies, proofs []string
 }
 
 const arrivalVar = "gatehouse.received"
@@ -29,7 +30,7 @@ func receive(r *http.Request) *arrival {
 	if rec, ok := caddyhttp.GetVar(r.Context(), arrivalVar).(*arrival); ok {
 		return rec
 	}
-	return &arrival{authorization: r.Header["Authorization"], cookies: r.Header["Cookie"]}
+	return &arrival{authorization: r.Header["Authorization"], cookies: r.Header["Cookie"], proofs: r.Header[dpop.Header]}
 }
 
 // cookie returns the one value of a cookie of the jar, or "".
@@ -40,30 +41,36 @@ func (rec *arrival) cookie(j cookie.Jar, kind string) string {
 	return j.Get(&http.Request{Header: http.Header{"Cookie": rec.cookies}}, kind)
 }
 
-// bearer returns the token of the Authorization header, or "" without one. Other schemes belong to the upstream.
-// (RFC 6750 2.1)
-func (rec *arrival) bearer() (string, *refusal) {
+// bearer returns the token of the Authorization header, or "" without one. byProof says that it has the scheme DPoP.
+// Other schemes than that and Bearer belong to the upstream. (RFC 6750 2.1, RFC 9449 7.1)
+func (rec *arrival) bearer() (token string, byProof bool, bad *refusal) {
 	switch len(rec.authorization) {
 	case 0:
-		return "", nil
+		return "", false, nil
 	case 1:
 	default:
-		return "", badToken("the Authorization header is sent more than once")
+		return "", false, badToken("the Authorization header is sent more than once")
 	}
-	const scheme = "bearer"
-	v := rec.authorization[0]
-	if len(v) < len(scheme) || !strings.EqualFold(v[:len(scheme)], scheme) {
-		return "", nil
+	rest, is := cutScheme(rec.authorization[0], "Bearer")
+	if !is {
+		if rest, byProof = cutScheme(rec.authorization[0], dpop.Scheme); !byProof {
+			return "", false, nil
+		}
 	}
-	rest := v[len(scheme):]
-	if rest != "" && httpguts.IsTokenRune(rune(rest[0])) {
-		return "", nil // another scheme whose name starts alike
-	}
-	token := strings.TrimLeft(rest, " ") // RFC 9110 11.4: 1*SP before the token
+	token = strings.TrimLeft(rest, " ") // RFC 9110 11.4: 1*SP before the token
 	if len(token) == len(rest) || len(rest) > maxBearer || !isB64Token(token) {
-		return "", badToken("the bearer token is malformed")
+		return "", byProof, badToken("the bearer token is malformed")
 	}
-	return token, nil
+	return token, byProof, nil
+}
+
+// cutScheme returns what follows a scheme in an Authorization header.
+func cutScheme(header, scheme string) (rest string, is bool) {
+	if len(header) < len(scheme) || !strings.EqualFold(header[:len(scheme)], scheme) {
+		return "", false
+	}
+	rest = header[len(scheme):]
+	return rest, rest == "" || !httpguts.IsTokenRune(rune(rest[0])) // otherwise a scheme whose name starts alike
 }
 
 // badToken refuses a token that is sent in a way that is not allowed. RFC 6750 3: the answer has a challenge.

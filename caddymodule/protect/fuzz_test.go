@@ -9,18 +9,20 @@ import (
 )
 
 func FuzzBearer(f *testing.F) {
-	for _, s := range []string{"Bearer x", "bearer  x", "Bearer", "Basic eDp5", "Bearer x,y", "Bearer\tx", "Bearerx y", "Bearer é"} {
+	for _, s := range []string{"Bearer x", "bearer  x", "Bearer", "Basic eDp5", "Bearer x,y", "Bearer\tx", "Bearerx y", "Bearer é", "DPoP x", "dpop", "DPoPx y"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, v string) {
-		token, bad := (&arrival{authorization: []string{v}}).bearer()
+		token, byProof, bad := (&arrival{authorization: []string{v}}).bearer()
 		switch {
 		case bad != nil && token != "":
 			t.Fatalf("bearer(%q) = %q and a refusal", v, token)
-		case token != "" && (len(v) < len("Bearer ")+len(token) || !strings.HasSuffix(v, " "+token) || strings.ContainsAny(token, " \t,\"")):
+		case token != "" && (len(v) < len("DPoP ")+len(token) || !strings.HasSuffix(v, " "+token) || strings.ContainsAny(token, " \t,\"")):
 			t.Fatalf("bearer(%q) = %q", v, token)
 		case token == "" && bad == nil && strings.HasPrefix(strings.ToLower(v), "bearer "):
 			t.Fatalf("bearer(%q) is nobody's", v)
+		case byProof != strings.HasPrefix(strings.ToLower(v), "dpop") && token != "":
+			t.Fatalf("bearer(%q) is by proof: %v", v, byProof)
 		}
 	})
 }

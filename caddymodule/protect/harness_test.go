@@ -25,6 +25,7 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/dpop"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/parked"
 	"github.com/gatehouse-id/gatehouse/authz/token"
@@ -62,6 +63,7 @@ type fakeAuthority struct {
 	access   *fakeAccess
 
 	assertions asserter
+	proofs     *dpop.Proofs
 
 	store    *badgerstore.Store // tells open requests of changes; nil: they are looked at again every few milliseconds
 	hasRules func(string) bool
@@ -103,6 +105,20 @@ func newForms(t testing.TB, f *fakeAuthority) *parked.Forms {
 		t.Fatal(err)
 	}
 	return parked.New(parked.Deps{Store: store, Keyring: ring, Sites: f, Now: f.now, Random: rand.Reader})
+}
+
+func newProofs(t testing.TB, f *fakeAuthority) *dpop.Proofs {
+	t.Helper()
+	store, err := badgerstore.OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	ring, err := secret.NewKeyring(make([]byte, secret.KeySize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dpop.New(dpop.Deps{Store: store, Keyring: ring, Now: f.now})
 }
 
 func (f *fakeAuthority) now() time.Time {
@@ -437,7 +453,7 @@ func (p *testProtect) wire(f *fakeAuthority, ctx caddy.Context) error {
 			return Entrance{}, f.gone
 		}
 		admit := func(*http.Request) bool { f.mu.Lock(); defer f.mu.Unlock(); return !f.closed }
-		return Entrance{Authority: f, Parked: f.parked, Access: f.grants(), Policies: f.policies(), Pages: pages, Admit: admit, HasRules: f.hasRules, Leave: func() {}, Assertions: f.assertions}, nil
+		return Entrance{Authority: f, Parked: f.parked, Access: f.grants(), Policies: f.policies(), Pages: pages, Admit: admit, HasRules: f.hasRules, Leave: func() {}, Assertions: f.assertions, Proofs: f.proofs}, nil
 	}
 	p.origin = func(r *http.Request) event.Origin {
 		ip, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
@@ -477,6 +493,7 @@ func startGateway(t *testing.T, options ...func(*fakeAuthority)) *gateway {
 	}
 	g.fake.tokens[g.user] = person(1, "staff")
 	g.fake.parked = newForms(t, g.fake)
+	g.fake.proofs = newProofs(t, g.fake)
 	g.access = &fakeAccess{store: g.fake.store, now: g.fake.now, states: map[string]AccessState{}, ends: map[string]time.Time{}}
 	g.fake.access = g.access
 	g.other = startOther(t)

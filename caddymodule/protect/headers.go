@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/dpop"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
@@ -278,6 +279,7 @@ func (p *Protect) detach(g *passage, rec *arrival) {
 	if len(r.Header["Authorization"]) > 0 && p.strips(rec) {
 		taken = true
 		delete(r.Header, "Authorization")
+		delete(r.Header, dpop.Header)
 	}
 	if taken {
 		caddyhttp.SetVar(r.Context(), arrivalVar, rec)

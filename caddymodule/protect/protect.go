@@ -24,6 +24,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/dpop"
 	"github.com/gatehouse-id/gatehouse/authz/personal"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
@@ -171,7 +172,8 @@ type Entrance struct {
 	HasRules  func(text string) bool   // whether a site has these rules, see App.RegisterRules; nil: that is not known
 	Leave     func()
 
-	Assertions asserter // nil: none are signed
+	Assertions asserter     // nil: none are signed
+	Proofs     *dpop.Proofs // nil: a token that is bound to a key opens nothing
 }
 
 // counter counts lookups and panics, for the metrics.
@@ -488,8 +490,8 @@ func (p *Protect) judge(g *passage, rec *arrival) (passed bool) {
 		caddyhttp.SetVar(g.r.Context(), caddyhttp.LogSkipVar, true) // the access log would keep the token
 		return p.answer(g, *bad)
 	}
-	text, bad := rec.bearer()
-	if bad != nil {
+	text, byProof, bad := rec.bearer()
+	if g.byProof = byProof; bad != nil {
 		return p.answer(g, *bad)
 	}
 	wrong := false
@@ -530,6 +532,9 @@ func (p *Protect) judge(g *passage, rec *arrival) (passed bool) {
 		return p.answer(g, cannotTell(err))
 	}
 	g.who = who
+	if bad := p.possess(g, rec, in, c, who); bad != nil {
+		return p.answer(g, *bad)
+	}
 	v, d := p.decide(g.rules, who, c.site != nil)
 	if v == allowed && (who.UsageLimit > 0 || who.AppPassword != "") && !c.used(g.r) {
 		// A request that passes counts as one use, even if it passes several protects.

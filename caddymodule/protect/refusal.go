@@ -156,6 +156,7 @@ func (p *Protect) answer(g *passage, f refusal) bool {
 		if p.offersBasic(r, f) {
 			h.Add("WWW-Authenticate", basicChallenge)
 		}
+		p.askProof(g, f)
 	case f.status == http.StatusMethodNotAllowed:
 		h.Set("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
 	}

@@ -23,11 +23,12 @@ type other struct {
 	good  map[string]bool
 	away  bool
 	asked map[string]int
+	bound map[string]string // token -> what else is said of it
 }
 
 func startOther(t *testing.T) *other {
 	t.Helper()
-	o := &other{good: map[string]bool{}, asked: map[string]int{}}
+	o := &other{good: map[string]bool{}, bound: map[string]string{}, asked: map[string]int{}}
 	o.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text := r.PostFormValue("token")
 		o.mu.Lock()
@@ -37,7 +38,7 @@ func startOther(t *testing.T) *other {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"active":%t,"sub":"1","username":"ada","usage_limit":9}`, o.good[text])
+		fmt.Fprintf(w, `{"active":%t,"sub":"1","username":"ada","usage_limit":9%s}`, o.good[text], o.bound[text])
 	}))
 	t.Cleanup(o.Close)
 	return o

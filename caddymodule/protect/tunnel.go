@@ -38,6 +38,7 @@ type passage struct {
 	reason     refusals.Reason      // why it was kept. Empty: it was not
 	kept       string               // id of the form that is to be sent in place of the request. Empty: none
 	basic      *notTaken            // why its Basic header counts for nothing. nil: it counts, or was not sent
+	byProof    bool                 // its token came by the scheme DPoP
 	upgrade    bool                 // the client asked to leave HTTP
 	webSocket  bool                 // and may, for this
 

@@ -309,6 +309,14 @@ var catalogue = []section{
 		{382, "a token that the other server calls active, but that is expired, of another issuer, bound to a key, no access token", "401"},
 		{383, "a token revoked while the question about it is under way", "refused to later requests"},
 	}},
+	{"Proofs of a key (DPoP)", []attackCase{
+		{401, "a proof that is used again: 50 times at once, after a restart, when storage has forgotten it", "one request passes"},
+		{402, "text that is not a proof: another `typ`, no or a private key, `none`, HS256, an algorithm of another kind of key, a wrong signature, two proofs", "400"},
+		{403, "a proof for another method or address, without `jti` or `iat`, from another time, with a nonce that is not ours", "400; a time is mended by a nonce"},
+		{404, "a token that is bound to a key: as a bearer token, without a proof, with that of another key or token; a free token with a proof", "401; nothing reaches the upstream"},
+		{405, "a refresh token that is bound to a key, without a proof or with that of another key, also one that was spent", "400; the grant of its owner goes on"},
+		{406, "headers of a proxy, from a peer that is not a proxy, that make a proof fit another address", "401"},
+	}},
 	{"Signed requests and answers", []attackCase{
 		{431, "a request object signed by `none`, by the public key as a secret, by another key or algorithm, or changed", "400 `invalid_request_object`, on a page or to the client that pushed it; no redirect"},
 		{432, "a request object whose header brings a key or says where it is; a `kid` that is a path, markup, empty", "400; no connection is made"},

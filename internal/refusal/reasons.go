@@ -72,6 +72,9 @@ const (
 	RefreshReplayed     Reason = "refresh_token_replayed"
 	ProofKey            Reason = "proof_key_wrong"
 	KeyUnproved         Reason = "key_unproved"
+	ProofMissing        Reason = "proof_missing"
+	ProofInvalid        Reason = "proof_invalid"
+	ProofReplayed       Reason = "proof_replayed"
 	ScopeNotAllowed     Reason = "scope_not_allowed"
 	ResourceNotAllowed  Reason = "resource_not_allowed"
 	ConsentDenied       Reason = "consent_denied"
@@ -162,6 +165,9 @@ var meanings = map[Reason]meaning{
 	RefreshReplayed:     {"the refresh token was used a second time, so the grant was revoked", "Store the newest refresh token. If the application does, an older one was stolen."},
 	ProofKey:            {"redirect_uri or code_verifier is not that of the sign-in", "Send both exactly as when the sign-in began."},
 	KeyUnproved:         {"the token or code is bound to a key or certificate, and the request does not prove that its sender has it", "Let the client send the proof of the key that it asked for the token with. If it does, the token was stolen."},
+	ProofMissing:        {"the client must prove to have a key, and the request has no proof", "Let the application send a DPoP proof, or take `dpop required` from the client."},
+	ProofInvalid:        {"the DPoP proof is not valid", "Correct the client: the detail says what is wrong. If it is the address, look at trusted_proxies; if it is the time, at the clocks."},
+	ProofReplayed:       {"the DPoP proof was used before", "Let the client make a new proof for each request. If it does, somebody sends copies of its requests."},
 	ScopeNotAllowed:     {"the client is not allowed the scope, or it is unknown", "Allow the scope to the client, or ask for less."},
 	ResourceNotAllowed:  {"the resource is unknown or not allowed to the client", "Name the resource at the client."},
 	ConsentDenied:       {"the person did not allow the application what it asked for", "Start again and allow it."},

@@ -121,6 +121,7 @@ var ClientMembers = map[string]func(to, from *authzclient.Client){
 	"pkce_required":             func(to, from *authzclient.Client) { to.PKCERequired = from.PKCERequired },
 	"par_required":              func(to, from *authzclient.Client) { to.PARRequired = from.PARRequired },
 	"native":                    func(to, from *authzclient.Client) { to.Native = from.Native },
+	"dpop_required":             func(to, from *authzclient.Client) { to.DPoPRequired = from.DPoPRequired },
 	"disabled":                  func(to, from *authzclient.Client) { to.Disabled = from.Disabled },
 }
 
