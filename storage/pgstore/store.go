@@ -75,6 +75,7 @@ type Store struct {
 	stats      counters
 
 	foresight *foresight
+	gather    *gather
 
 	marks *storage.Marks
 	ears  *ears // nil: the server tells nothing
@@ -161,6 +162,7 @@ func openWith(ctx context.Context, o Options, accepting bool) (*Store, error) {
 	}
 	s := &Store{opt: o, log: o.Log, pool: newPool(config, o.Pool), sql: newTexts(o.Schema), marks: storage.NewSharedMarks(marksKept), foresight: newForesight(), accepting: accepting}
 	s.pool.greet = s.examineHistory
+	s.gather = &gather{store: s}
 	channel, err := s.prepare(ctx)
 	if err != nil {
 		s.pool.close()

@@ -15,6 +15,7 @@ import (
 // round trip of its own.
 type transaction struct {
 	store   *Store
+	ctx     context.Context // of a view
 	begin   []statement
 	open    func() (*session, error)
 	session *session // nil: nothing was sent yet
@@ -96,18 +97,18 @@ func (t *transaction) read(keys [][]byte) ([][]byte, error) {
 
 // fetch asks the database for records and remembers them.
 func (t *transaction) fetch(ask [][]byte) error {
-	if t.alone && t.session == nil {
-		return t.fetchAlone(ask)
-	}
-	if t.first != nil {
+	switch {
+	case t.first != nil:
 		return t.settle(ask)
+	case t.alone && t.session == nil:
+		return t.fetchAlone(ask)
 	}
 	t.alone = false
 	results, err := t.run(t.store.sql.get(ask))
 	if err != nil {
 		return err
 	}
-	return t.remember(ask, results[0])
+	return t.remember(ask, rowsOf(results[0]))
 }
 
 // fetchAlone reads outside of a transaction: one statement is a snapshot of its own. What others have read next is read
@@ -119,15 +120,13 @@ func (t *transaction) fetchAlone(ask [][]byte) error {
 	if len(t.expected) > 0 {
 		all = append(ask[:len(ask):len(ask)], t.expected...)
 	}
-	begin := t.begin
-	t.begin = nil
-	results, err := t.run(t.store.sql.get(all))
-	t.begin = begin
+	rows, err := t.store.gather.read(t.ctx, all)
 	if err != nil {
+		t.err = err
 		return err
 	}
 	t.first = ask
-	return t.remember(all, results[0])
+	return t.remember(all, rows)
 }
 
 // settle begins the transaction of a view that has read something without one, and reads more.
@@ -138,14 +137,13 @@ func (t *transaction) settle(more [][]byte) error {
 	}
 	seen := t.first
 	t.first = nil
-	begin := t.session.begins(t.begin)
-	results, err := t.run(append(begin, t.store.sql.get(append(seen[:len(seen):len(seen)], more...)))...)
+	results, err := t.run(t.store.sql.get(append(seen[:len(seen):len(seen)], more...)))
 	if err != nil {
 		return err
 	}
 	before := t.known
 	t.known, t.weight = nil, 0
-	if err := t.remember(append(seen[:len(seen):len(seen)], more...), results[len(results)-1]); err != nil {
+	if err := t.remember(append(seen[:len(seen):len(seen)], more...), rowsOf(results[0])); err != nil {
 		return err
 	}
 	for _, k := range seen {
@@ -180,34 +178,32 @@ func (t *transaction) note(keys [][]byte) {
 	}
 }
 
-// remember keeps what was read.
-func (t *transaction) remember(asked [][]byte, r *pgconn.Result) error {
-	got, err := recordsOf(r)
-	if err != nil {
-		return err
-	}
+// remember keeps what was read. A record that is damaged is an error for those alone who have asked for it.
+func (t *transaction) remember(asked [][]byte, rows map[string]row) error {
 	if t.known == nil {
 		t.known = make(map[string][]byte, len(asked))
 	}
 	for _, k := range asked {
-		v := got[string(k)]
-		t.known[string(k)] = v
-		t.weight += len(k) + len(v)
+		var stored []byte
+		if r, ok := rows[string(k)]; ok {
+			var err error
+			if stored, err = storedOf(k, r.v, r.x, r.c); err != nil {
+				return err
+			}
+		}
+		t.known[string(k)] = stored
+		t.weight += len(k) + len(stored)
 	}
 	return nil
 }
 
-// recordsOf reads rows of the columns k, v, x and c.
-func recordsOf(r *pgconn.Result) (map[string][]byte, error) {
-	out := make(map[string][]byte, len(r.Rows))
-	for _, row := range r.Rows {
-		stored, err := storedOf(row[0], row[1], row[2], row[3])
-		if err != nil {
-			return nil, err
-		}
-		out[string(row[0])] = stored
+// rowsOf returns rows of the columns k, v, x and c by their keys.
+func rowsOf(r *pgconn.Result) map[string]row {
+	rows := make(map[string]row, len(r.Rows))
+	for _, c := range r.Rows {
+		rows[string(c[0])] = row{c[1], c[2], c[3]}
 	}
-	return out, nil
+	return rows
 }
 
 // leave gives the session of a view back. A transaction is ended behind the caller's back, who need not wait for it.
@@ -254,7 +250,7 @@ func (s *Store) view(ctx context.Context, fn func(*tx) error) error {
 }
 
 func (s *Store) viewOnce(ctx context.Context, try int, fn func(*tx) error) (again bool, err error) {
-	base := &transaction{store: s, begin: s.sql.beginView, alone: try == 1, open: func() (*session, error) { return s.pool.get(ctx) }}
+	base := &transaction{store: s, ctx: ctx, begin: s.sql.beginView, alone: try == 1, open: func() (*session, error) { return s.pool.get(ctx) }}
 	t := &tx{store: s, ctx: ctx, base: base}
 	defer func() {
 		t.end()
