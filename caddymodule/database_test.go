@@ -1,13 +1,22 @@
 package caddymodule_test
 
 import (
+	"bytes"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/pgstore"
 	"github.com/gatehouse-id/gatehouse/storage/pgstore/pgtest"
 )
 
@@ -21,6 +30,8 @@ func TestDatabase(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T, db *pgtest.Server){
 		"what was revoked after a backup stays revoked": restoredTokensStayRevoked,
 		"lost writes are not served":                    lostWritesAreNotServed,
+		"a strange database is refused":                 strangeDatabaseIsRefused,
+		"the events of two nodes are verified":          eventsOfTwoNodesAreVerified,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, db) })
 	}
@@ -132,5 +143,148 @@ func lostWritesAreNotServed(t *testing.T, db *pgtest.Server) {
 	s.wants(http.StatusOK, "a token of now", s.token())
 	if out := s.run("", "events", "list", "--type", "storage"); !strings.Contains(out, "Storage Loss Accepted") {
 		t.Errorf("events list = %s", out)
+	}
+}
+
+// strangeDatabaseIsRefused: a server does not start on a database that is not its own, says why and what to do, and
+// writes nothing.
+func strangeDatabaseIsRefused(t *testing.T, db *pgtest.Server) {
+	for name, tc := range map[string]struct {
+		setup string // after the tables of an empty store
+		more  string // lines of the storage
+		want  []string
+	}{
+		"newer tables":    {setup: "UPDATE gatehouse_meta SET value = '9' WHERE name = 'format'", want: []string{"newer version of Gatehouse (format 9", "start that version"}},
+		"newer records":   {want: []string{"its records have format 9, this version reads", "use that version"}},
+		"another cluster": {more: "cluster test", want: []string{`that of the cluster "gatehouse", this node is of "test"`, "correct the URL"}},
+		"foreign tables":  {setup: "ALTER TABLE gatehouse_kv ADD more int", want: []string{"tables of somebody else", "use another database"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			schema := "strange_" + strings.ReplaceAll(name, " ", "_")
+			s := newServer(t)
+			s.useSchema(db, schema)
+			s.storage = strings.TrimSuffix(s.storage, "}") + " " + tc.more + "\n}"
+			other := openSchema(t, db, schema)
+			if name == "newer records" {
+				err := other.Update(t.Context(), func(tx storage.Tx) error {
+					return tx.Put([]byte("cluster_identity/store"), encode(t, map[int]any{1: "0123", 2: nil, 3: 9, 99: "unknown"}), time.Time{})
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := other.Close(); err != nil {
+				t.Fatal(err)
+			}
+			db.Exec(t, pgtest.Database, "SET search_path = "+schema+"; "+tc.setup)
+			before := db.Dump(t, pgtest.Database)
+			err := s.load()
+			for _, want := range tc.want {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("load = %v, want %q", err, want)
+				}
+			}
+			if after := db.Dump(t, pgtest.Database); !slices.Equal(before, after) {
+				t.Error("the server that was refused has written something")
+			}
+			s.stop()
+		})
+	}
+}
+
+func openSchema(t *testing.T, db *pgtest.Server, schema string) *pgstore.Store {
+	t.Helper()
+	s, err := pgstore.Open(t.Context(), pgstore.Options{URL: db.URL(pgtest.Database), Schema: schema, Pool: 2, SweepEvery: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// eventsOfTwoNodesAreVerified: one chain seals what two nodes append at the same time, and in the events of each it is
+// found when one was removed or changed, or two have changed places.
+func eventsOfTwoNodesAreVerified(t *testing.T, db *pgtest.Server) {
+	s := newServer(t)
+	s.useSchema(db, "events_of_two")
+	s.mustLoad()
+	other := openSchema(t, db, "events_of_two")
+	rec := &event.Recorder{Now: time.Now, Random: rand.Reader}
+	var both sync.WaitGroup
+	both.Go(func() {
+		for range 10 {
+			e, err := rec.New(event.Type{Type: "test.OtherNodeEvent", Name: "Other Node"}, event.Self)
+			if err == nil {
+				err = other.Update(t.Context(), func(tx storage.Tx) error { return rec.Append(tx, e) })
+			}
+			if err != nil {
+				t.Errorf("an event of the other node: %v", err)
+			}
+		}
+	})
+	for i := range 10 {
+		s.run("a password of somebody\n", "person", "add", fmt.Sprintf("person%d", i))
+	}
+	both.Wait()
+	eventually(t, "all events are sealed", func() bool {
+		out := s.run("", "events", "verify")
+		return strings.HasSuffix(out, "sound\n") && !strings.Contains(out, "not sealed")
+	})
+
+	var keys, values [][]byte
+	err := other.View(t.Context(), func(tx storage.Tx) error {
+		keys, values = nil, nil
+		for r, err := range tx.Scan(storage.Range{Prefix: []byte("event_log/")}) {
+			if err != nil {
+				return err
+			}
+			if bytes.Contains(r.Key, []byte("kept")) {
+				keys, values = append(keys, r.Key), append(values, r.Value)
+			}
+		}
+		return nil
+	})
+	if err != nil || len(keys) < 20 {
+		t.Fatalf("%d events, %v", len(keys), err)
+	}
+	write := func(at int, value []byte) {
+		t.Helper()
+		err := other.Update(t.Context(), func(tx storage.Tx) error {
+			if value == nil {
+				return tx.Delete(keys[at])
+			}
+			return tx.Put(keys[at], value, time.Time{})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	wrong := func(what string) {
+		t.Helper()
+		if out, err := run(t, "", "events", "verify", "--address", s.admin); err == nil || !strings.Contains(out, "WRONG") {
+			t.Errorf("events verify after %s = %s, %v, want that it is found", what, out, err)
+		}
+	}
+	ofOther := func(v []byte) bool { return bytes.Contains(v, []byte("test.OtherNodeEvent")) }
+	for whose, at := range map[string]int{
+		"the other node": slices.IndexFunc(values, ofOther), "the server": slices.IndexFunc(values, func(v []byte) bool { return bytes.Contains(v, []byte("PersonCreatedEvent")) }),
+	} {
+		if at < 0 || at+1 == len(keys) {
+			t.Fatal(errors.New("there is no event of " + whose))
+		}
+		write(at, nil)
+		wrong("an event of " + whose + " was removed")
+		changed := slices.Clone(values[at])
+		changed[bytes.Index(changed, []byte("127.0.0.1"))] = '2'
+		write(at, changed)
+		wrong("an event of " + whose + " was changed")
+		write(at, values[at+1])
+		write(at+1, values[at])
+		wrong("an event of " + whose + " has changed places with the next one")
+		write(at, values[at])
+		write(at+1, values[at+1])
+	}
+	if out := s.run("", "events", "verify"); !strings.HasSuffix(out, "sound\n") {
+		t.Errorf("events verify with all as it was = %s", out)
 	}
 }

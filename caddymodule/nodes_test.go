@@ -55,6 +55,10 @@ func TestNodes(t *testing.T) {
 		t.Errorf("nodes after the other one has ended = %+v", list)
 	}
 
+	if out := s.run("", "upgrade", "finish"); !strings.Contains(out, "nothing to do: the records have format 1") {
+		t.Errorf("upgrade finish = %s", out)
+	}
+
 	table.ahead.Store(int64(-6 * time.Second))
 	eventually(t, "a wrong clock is noticed", func() bool {
 		resp, body := s.get("/healthz")

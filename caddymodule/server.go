@@ -254,6 +254,10 @@ func reason(err error) string {
 		return "stopping"
 	case errors.Is(err, cluster.ErrClock):
 		return "clock: it differs too much from that of the storage"
+	case errors.Is(err, cluster.ErrNewer):
+		return "version: a newer version of Gatehouse has taken over the storage"
+	case errors.Is(err, cluster.ErrSilent):
+		return "storage: this server could not write to it for long"
 	case errors.Is(err, storage.ErrLost):
 		return "storage: it has lost what was answered: see caddy gatehouse accept-loss"
 	case errors.Is(err, storage.ErrFull):

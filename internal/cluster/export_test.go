@@ -1,6 +1,12 @@
 package cluster
 
-import "context"
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
 
 // Beat is what Run does again and again.
 func (n *Node) Beat(ctx context.Context) error { return n.beat(ctx) }
@@ -16,4 +22,7 @@ func (n *Node) Wants(role string) bool {
 }
 
 // Identify is a part of Join.
-var Identify = identify
+func Identify(ctx context.Context, s storage.Store, now func() time.Time, random io.Reader) (string, error) {
+	n := &Node{Options: Options{Format: format, Now: now, Random: random}, store: s}
+	return n.identify(ctx)
+}

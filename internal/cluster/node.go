@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -35,15 +36,20 @@ const (
 	clockMost = 5 * time.Second
 )
 
+// ErrSilent says that this process has not reached the storage for long.
+var ErrSilent = errors.New("this server could not write to the storage for long")
+
 // ErrClock says that the clock of this machine differs from that of the storage.
 var ErrClock = errors.New("the clock of this machine differs too much from that of the storage: keep both by NTP")
 
 // Options of a node. Each can be left out.
 type Options struct {
 	Host, Version string
-	Now           func() time.Time
-	Random        io.Reader
-	Log           *zap.Logger
+	// Format is the newest form of records that this program can read and write. Default: that of this version.
+	Format int
+	Now    func() time.Time
+	Random io.Reader
+	Log    *zap.Logger
 }
 
 // Node is this process, as one of those that use a storage. If the storage belongs to one process alone, the node has
@@ -56,15 +62,18 @@ type Node struct {
 	started time.Time
 	wake    chan struct{} // a role was asked for
 
-	mu    sync.Mutex // guards what follows
-	ahead time.Duration
-	lag   time.Duration
-	roles map[string]*role
+	mu     sync.Mutex // guards what follows
+	ahead  time.Duration
+	lag    time.Duration
+	beaten time.Time // when the storage took the last beat, by the clock of this machine
+	newer  error     // why this version cannot use the storage any more. nil: it can
+	roles  map[string]*role
 }
 
 // Join makes this process a node. It refuses a storage that a newer version has written, and a clock that differs too
 // much. Call Run.
 func Join(ctx context.Context, s storage.Store, o Options) (*Node, error) {
+	o.Format = cmp.Or(o.Format, format)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -78,7 +87,7 @@ func Join(ctx context.Context, s storage.Store, o Options) (*Node, error) {
 	if _, err := io.ReadFull(o.Random, b[:]); err != nil {
 		return nil, err
 	}
-	n := &Node{Options: o, id: hex.EncodeToString(b[:]), store: s, started: o.Now(), wake: make(chan struct{}, 1), roles: map[string]*role{}}
+	n := &Node{Options: o, id: hex.EncodeToString(b[:]), store: s, started: o.Now(), beaten: o.Now(), wake: make(chan struct{}, 1), roles: map[string]*role{}}
 	if n.shared, _ = s.(storage.Shared); n.shared != nil {
 		if _, err := n.compare(ctx); err != nil {
 			return nil, err
@@ -87,7 +96,7 @@ func Join(ctx context.Context, s storage.Store, o Options) (*Node, error) {
 			return nil, err
 		}
 	}
-	if _, err := identify(ctx, s, o.Now, o.Random); err != nil && !errors.Is(err, storage.ErrFull) { // it is read all the same
+	if _, err := n.identify(ctx); err != nil && !errors.Is(err, storage.ErrFull) { // it is read all the same
 		return nil, err
 	}
 	if n.shared == nil {
@@ -96,12 +105,20 @@ func Join(ctx context.Context, s storage.Store, o Options) (*Node, error) {
 	return n, n.beat(ctx)
 }
 
-// Check returns ErrClock if the clock of this machine is wrong.
+// Check returns ErrClock if the clock of this machine is wrong, ErrNewer if the storage is that of a newer version by
+// now, and ErrSilent if the others have not heard of this node for long.
 func (n *Node) Check() error {
+	now := n.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.newer != nil {
+		return n.newer
+	}
 	if n.ahead.Abs() > clockMost {
 		return fmt.Errorf("%w (it is %s)", ErrClock, ahead(n.ahead))
+	}
+	if silent := now.Sub(n.beaten); n.shared != nil && silent > alive {
+		return fmt.Errorf("%w (%s)", ErrSilent, silent.Round(time.Second))
 	}
 	return nil
 }
@@ -153,7 +170,7 @@ func (n *Node) beat(ctx context.Context) error {
 	asked := n.Now()
 	n.mu.Lock()
 	rec := nodeRecord{
-		Host: n.Host, Version: n.Version, Started: n.started, Seen: at, Ahead: n.ahead.Microseconds(), Lag: n.lag.Microseconds(),
+		Host: n.Host, Version: n.Version, Started: n.started, Seen: at, Ahead: n.ahead.Microseconds(), Lag: n.lag.Microseconds(), Format: n.Format,
 	}
 	wanted := slices.Sorted(maps.Keys(n.roles))
 	n.mu.Unlock()
@@ -161,6 +178,9 @@ func (n *Node) beat(ctx context.Context) error {
 	err = n.store.Update(ctx, func(tx storage.Tx) error {
 		have = map[string]uint64{}
 		mine := rec
+		if _, err := n.readable(tx); err != nil {
+			return err
+		}
 		for _, role := range wanted {
 			number, err := n.take(tx, role, at)
 			if err != nil {
@@ -172,12 +192,17 @@ func (n *Node) beat(ctx context.Context) error {
 		}
 		return nodes.Put(tx, n.id, mine, at.Add(nodeKept))
 	})
+	n.mu.Lock()
+	if n.newer = nil; errors.Is(err, ErrNewer) {
+		n.newer = err
+	}
+	n.mu.Unlock()
 	if err != nil {
 		n.expire()
 		return err
 	}
 	n.mu.Lock()
-	n.lag = n.Now().Sub(asked)
+	n.lag, n.beaten = n.Now().Sub(asked), begun
 	n.mu.Unlock()
 	n.hold(have, begun.Add(termLasts))
 	return nil
@@ -237,6 +262,10 @@ type Info struct {
 	// Lag is how many milliseconds it took to write to the storage.
 	Lag   int64    `json:"lag_ms"`
 	Roles []string `json:"roles"`
+	// Format is the newest form of records that it can read and write.
+	Format int `json:"format,omitempty"`
+	// Written is the form that all nodes write. Only the node that answers says it.
+	Written int `json:"written_format,omitempty"`
 	// Problem is why this node does not serve.
 	Problem string `json:"problem,omitempty"`
 }
@@ -251,12 +280,13 @@ func (n *Node) List(ctx context.Context) ([]Info, error) {
 			ID: n.id, Host: n.Host, Version: n.Version, Started: n.started, Seen: now, Alive: true, This: true, Roles: slices.Sorted(maps.Keys(n.roles)),
 		}}, nil
 	}
-	list, err := listNodes(ctx, n.store, n.shared)
+	list, written, err := listNodes(ctx, n.store, n.shared)
 	if errors.Is(err, storage.ErrLost) { // nothing is read any more: the node knows of itself
 		return []Info{{ID: n.id, Host: n.Host, Version: n.Version, Started: n.started, Seen: n.Now(), Alive: true, This: true, Roles: []string{}, Problem: err.Error()}}, nil
 	}
 	for i := range list {
 		if list[i].This = list[i].ID == n.id; list[i].This {
+			list[i].Written = written
 			if wrong := n.Check(); wrong != nil {
 				list[i].Problem = wrong.Error()
 			}
@@ -265,13 +295,18 @@ func (n *Node) List(ctx context.Context) ([]Info, error) {
 	return list, err
 }
 
-func listNodes(ctx context.Context, s storage.Store, clock storage.Shared) (list []Info, err error) {
+func listNodes(ctx context.Context, s storage.Store, clock storage.Shared) (list []Info, written int, err error) {
 	at, err := clock.Clock(ctx)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	err = s.View(ctx, func(tx storage.Tx) error {
 		list = []Info{}
+		is, _, err := identities.Find(tx, identityKey)
+		if err != nil {
+			return err
+		}
+		written = max(is.Format, 1)
 		for e, err := range nodes.Scan(tx, storage.Range{}) {
 			if err != nil {
 				return err
@@ -282,7 +317,7 @@ func listNodes(ctx context.Context, s storage.Store, clock storage.Shared) (list
 			}
 			list = append(list, Info{
 				ID: e.Key, Host: rec.Host, Version: rec.Version, Started: rec.Started, Seen: rec.Seen, Alive: at.Sub(rec.Seen) < alive,
-				Ahead: rec.Ahead / 1000, Lag: rec.Lag / 1000, Roles: append([]string{}, rec.Roles...),
+				Ahead: rec.Ahead / 1000, Lag: rec.Lag / 1000, Roles: append([]string{}, rec.Roles...), Format: max(rec.Format, 1),
 			})
 		}
 		return nil
@@ -296,7 +331,7 @@ func listNodes(ctx context.Context, s storage.Store, clock storage.Shared) (list
 		}
 		return a.Started.Compare(b.Started)
 	})
-	return list, err
+	return list, written, err
 }
 
 // Unused returns an error if a node uses the storage. Of a storage that belongs to one process, its engine knows.
@@ -305,7 +340,7 @@ func Unused(ctx context.Context, s storage.Store) error {
 	if !ok {
 		return nil
 	}
-	list, err := listNodes(ctx, s, clock)
+	list, _, err := listNodes(ctx, s, clock)
 	if err == nil && len(list) > 0 && list[0].Alive {
 		return fmt.Errorf("a server on %s uses this storage, or did so %s ago: stop it, and wait %s if it was killed", list[0].Host, alive, alive)
 	}

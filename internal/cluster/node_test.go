@@ -408,3 +408,113 @@ func TestRunOfANode(t *testing.T) {
 		t.Errorf("List after the end = %+v, %v", list, err)
 	}
 }
+
+func joinAs(t *testing.T, db *database, host string, format int) *machine {
+	t.Helper()
+	m := &machine{way: &database{Store: db.Store, clock: db.clock}, clock: db.clock}
+	n, err := cluster.Join(t.Context(), m.way, cluster.Options{Host: host, Version: fmt.Sprint("v", format), Format: format, Now: m.clock.now})
+	if err != nil {
+		t.Fatalf("Join = %v", err)
+	}
+	m.Node = n
+	return m
+}
+
+// TestRollingUpgrade: nodes of two versions work side by side and either way, until an operator says that none will go
+// back. Then the older version is refused, also a node of it that was paused meanwhile.
+func TestRollingUpgrade(t *testing.T) {
+	t.Parallel()
+	db := &database{Store: memory(t), clock: newClock()}
+	finished := 0
+	finish := func(m *machine) (before, now int, err error) {
+		return m.Finish(t.Context(), func(tx storage.Tx) error {
+			finished++
+			return marks.Put(tx, "finished", m.Host, time.Time{})
+		})
+	}
+	older, paused := joinAs(t, db, "a", 1), joinAs(t, db, "p", 1)
+	newer := joinAs(t, db, "b", 2)
+	list, err := newer.List(t.Context())
+	if err != nil || len(list) != 3 || list[2].Format+list[1].Format+list[0].Format != 4 {
+		t.Errorf("List = %+v, %v", list, err)
+	}
+	for _, l := range list {
+		if l.This && (l.Format != 2 || l.Written != 1) {
+			t.Errorf("the new node = %+v, want that it could write format 2 and writes 1", l)
+		}
+	}
+	if _, _, err := finish(newer); !errors.Is(err, cluster.ErrOlder) || !strings.Contains(err.Error(), "v1 on ") {
+		t.Errorf("Finish beside an older version = %v, want %v", err, cluster.ErrOlder)
+	}
+	newer.beat(t)
+	older.beat(t)
+	if err := newer.Leave(t.Context()); err != nil { // and goes back
+		t.Errorf("Leave = %v", err)
+	}
+	older.beat(t)
+
+	newer = joinAs(t, db, "b", 2)
+	if err := older.Leave(t.Context()); err != nil {
+		t.Errorf("Leave = %v", err)
+	}
+	db.clock.pass(16 * time.Second) // paused is not heard of
+	newer.beat(t)
+	if before, now, err := finish(newer); err != nil || before != 1 || now != 2 {
+		t.Errorf("Finish = %d, %d, %v, want from 1 to 2", before, now, err)
+	}
+	if before, now, err := finish(newer); err != nil || before != 2 || now != 2 || finished != 1 {
+		t.Errorf("Finish again = %d, %d, %v", before, now, err)
+	}
+	newer.beat(t)
+	if _, err := cluster.Join(t.Context(), older.way, cluster.Options{Host: "a", Format: 1, Now: db.clock.now}); !errors.Is(err, cluster.ErrNewer) || !strings.Contains(err.Error(), "format 2, this version reads 1") {
+		t.Errorf("Join of the older version = %v, want %v", err, cluster.ErrNewer)
+	}
+	if err := paused.Beat(t.Context()); !errors.Is(err, cluster.ErrNewer) {
+		t.Errorf("Beat of a node that was paused = %v, want %v", err, cluster.ErrNewer)
+	}
+	if err := paused.Check(); !errors.Is(err, cluster.ErrNewer) {
+		t.Errorf("Check of a node that was paused = %v, want %v", err, cluster.ErrNewer)
+	}
+	if list, err := newer.List(t.Context()); err != nil || len(list) != 2 || !list[0].This || list[0].Written != 2 {
+		t.Errorf("List = %+v, %v", list, err)
+	}
+}
+
+// TestUpgradeOfOneServer: a storage that belongs to one server has its form from the start on.
+func TestUpgradeOfOneServer(t *testing.T) {
+	t.Parallel()
+	s := memory(t)
+	for _, format := range []int{1, 2, 2} {
+		n, err := cluster.Join(t.Context(), s, cluster.Options{Host: "a", Format: format})
+		if err != nil {
+			t.Fatalf("Join with format %d = %v", format, err)
+		}
+		if before, now, err := n.Finish(t.Context(), nil); err != nil || before != format || now != format {
+			t.Errorf("Finish = %d, %d, %v, want nothing to do", before, now, err)
+		}
+	}
+	if _, err := cluster.Join(t.Context(), s, cluster.Options{Host: "a", Format: 1}); !errors.Is(err, cluster.ErrNewer) {
+		t.Errorf("Join of the older version = %v, want %v", err, cluster.ErrNewer)
+	}
+}
+
+// TestSilentNode: a node that has not reached the storage for long says so, until it has.
+func TestSilentNode(t *testing.T) {
+	t.Parallel()
+	db := &database{Store: memory(t), clock: newClock()}
+	a := join(t, db, "a")
+	db.clock.pass(14 * time.Second)
+	if err := a.Check(); err != nil {
+		t.Errorf("Check = %v", err)
+	}
+	a.way.cut.Store(true)
+	db.clock.pass(2 * time.Second)
+	if err := a.Check(); !errors.Is(err, cluster.ErrSilent) || !strings.Contains(err.Error(), "16s") {
+		t.Errorf("Check = %v, want %v", err, cluster.ErrSilent)
+	}
+	a.way.cut.Store(false)
+	a.beat(t)
+	if err := a.Check(); err != nil {
+		t.Errorf("Check after a beat = %v", err)
+	}
+}

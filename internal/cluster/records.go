@@ -20,7 +20,8 @@ const identityKey = "store"
 type identityRecord struct {
 	ID     string    `cbor:"1,keyasint"`
 	MadeAt time.Time `cbor:"2,keyasint"`
-	// Format is what a program must be able to read. It grows when an older program would misread a record.
+	// Format is what a program must be able to read and write. It grows, once all nodes can, when an older program would
+	// misread a record, or lose by writing it what must not be lost.
 	Format int `cbor:"3,keyasint,omitempty"`
 }
 
@@ -36,6 +37,8 @@ type nodeRecord struct {
 	// Lag is how long the storage took to write this record before, in microseconds.
 	Lag   int64    `cbor:"6,keyasint,omitempty"`
 	Roles []string `cbor:"7,keyasint,omitempty"`
+	// Format is the newest form of records that the node can read and write. 0: 1
+	Format int `cbor:"8,keyasint,omitempty"`
 }
 
 // termRecord says which node has a role. Number grows with each change, so that a node that was paused knows that its

@@ -103,20 +103,21 @@ func textOf(values ...string) (types []uint32, params [][]byte) {
 
 func (q *texts) facts() statement { return statement{sql: "SELECT name, value FROM " + q.meta} }
 
-// setFact returns the statement that writes a row, over an old one if replace says so.
-func (q *texts) setFact(replace bool, name, value string) statement {
-	s := statement{sql: "INSERT INTO " + q.meta + " (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING"}
-	if replace {
-		s.sql = "INSERT INTO " + q.meta + " (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
-	}
+// setFact returns the statement that writes a row.
+func (q *texts) setFact(name, value string) statement {
+	s := statement{sql: "INSERT INTO " + q.meta + " (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value"}
 	s.types, s.params = textOf(name, value)
 	return s
 }
 
 // tallied returns the statement that counts a commit. It fails where the row is not as it was left: a value must not be
-// NULL. Where the row is missing, it leaves one that the next commit fails at.
+// NULL. Where the row is missing it returns unknownTally, and leaves that for the next commit. The first commit makes
+// the row.
 func (q *texts) tallied(name, was, is string) statement {
-	s := statement{sql: "INSERT INTO " + q.meta + " AS m (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = CASE WHEN m.value = $3 THEN $4 END"}
+	if was == "" {
+		return q.setFact(name, is)
+	}
+	s := statement{sql: "INSERT INTO " + q.meta + " AS m (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = CASE WHEN m.value = $3 THEN $4 END RETURNING value"}
 	s.types, s.params = textOf(name, unknownTally, was, is)
 	return s
 }
@@ -124,17 +125,13 @@ func (q *texts) tallied(name, was, is string) statement {
 // goneBack is the code of the error of tallied.
 const goneBack = "23502"
 
-// beginHistory makes the row of this process, and refuses a database that has lost something, unless that is what it
-// was opened for.
+// beginHistory refuses a database that has lost something, unless that is what it was opened for. It writes nothing:
+// the row of this process comes with its first commit.
 func (s *Store) beginHistory(c *session) error {
 	var id [8]byte
 	if _, err := rand.Read(id[:]); err != nil {
 		return err
 	}
-	h := &history{own: tallyPrefix + hex.EncodeToString(id[:]), others: map[string]tally{}}
-	now := time.Now()
-	first := tally{at: now.Unix()}
-	list := []statement{s.sql.setFact(false, acceptedName, "0"), s.sql.setFact(false, h.own, first.String())}
 	facts, err := s.readFacts(c)
 	if err != nil {
 		return err
@@ -142,23 +139,27 @@ func (s *Store) beginHistory(c *session) error {
 	if what, lost := lostIn(facts); lost && !s.accepting {
 		return errLost(what)
 	}
-	var old [][]byte
-	for name, value := range facts {
-		if strings.HasPrefix(name, tallyPrefix) && time.Unix(tallyOf(value).at, 0).Before(now.Add(-tallyKept)) {
-			old = append(old, []byte(name))
-		}
-	}
-	if len(old) > 0 {
-		list = append(list, statement{"DELETE FROM " + s.sql.meta + " WHERE name = ANY($1)", []uint32{typeTexts}, [][]byte{arrayOf(typeText, old)}})
-	}
-	for _, one := range list {
-		if _, err := c.run(one); err != nil {
-			return s.refusedTo("write to its tables", err)
-		}
-	}
-	h.stored, h.accepted = first.String(), acceptedIn(facts)
-	s.history = h
+	s.history = &history{own: tallyPrefix + hex.EncodeToString(id[:]), others: map[string]tally{}, accepted: acceptedIn(facts)}
 	return nil
+}
+
+// forgetTallies removes the rows of processes that have ended long ago.
+func (s *Store) forgetTallies(c *session) error {
+	h := s.history
+	h.mu.Lock()
+	var old [][]byte
+	for name, t := range h.others {
+		if time.Unix(t.at, 0).Before(time.Now().Add(-tallyKept)) {
+			old = append(old, []byte(name))
+			delete(h.others, name)
+		}
+	}
+	h.mu.Unlock()
+	if len(old) == 0 {
+		return nil
+	}
+	_, err := c.run(statement{"DELETE FROM " + s.sql.meta + " WHERE name = ANY($1)", []uint32{typeTexts}, [][]byte{arrayOf(typeText, old)}})
+	return err
 }
 
 func (s *Store) readFacts(c *session) (map[string]string, error) {
@@ -213,7 +214,8 @@ func (s *Store) judgeHistory(c *session, before seen, facts map[string]string) e
 	c.tally = facts[h.own]
 	what, told := lostIn(facts)
 	if !told && accepted > before.accepted {
-		return s.goOn(c, facts)
+		s.goOn(facts)
+		return nil
 	}
 	if !told {
 		var lost bool
@@ -227,7 +229,7 @@ func (s *Store) judgeHistory(c *session, before seen, facts map[string]string) e
 		return errAgain
 	}
 	if !told {
-		if _, err := c.run(s.sql.setFact(false, acceptedName, "0"), s.sql.setFact(true, lostName, fmt.Sprintf("%d %s", accepted, what))); err != nil {
+		if _, err := c.run(s.sql.setFact(lostName, fmt.Sprintf("%d %s", accepted, what))); err != nil {
 			s.log.Error("the other servers were not told of the loss yet", zap.Error(safe(err)))
 		}
 	}
@@ -235,22 +237,14 @@ func (s *Store) judgeHistory(c *session, before seen, facts map[string]string) e
 }
 
 // goOn begins anew after a loss was accepted.
-func (s *Store) goOn(c *session, facts map[string]string) error {
+func (s *Store) goOn(facts map[string]string) {
 	h := s.history
-	if own, found := facts[h.own]; !found || own == unknownTally {
-		c.tally = tally{at: time.Now().Unix()}.String()
-		if _, err := c.run(s.sql.setFact(true, h.own, c.tally)); err != nil {
-			return s.failed(c, err)
-		}
-		facts[h.own] = c.tally
-	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if n := acceptedIn(facts); n > h.accepted {
 		h.accepted, h.lost, h.answered, h.others = n, nil, tallyOf(facts[h.own]), map[string]tally{}
 		s.log.Warn("an operator has accepted that writes were lost: this server goes on")
 	}
-	return nil
 }
 
 // missing tells what the rows of a database lack.
@@ -258,7 +252,7 @@ func (b seen) missing(own string, facts map[string]string) (what string, lost bo
 	if acceptedIn(facts) < b.accepted {
 		return "the database has gone back to before a loss that was accepted", true
 	}
-	if is := tallyOf(facts[own]); is.count < b.answered.count || facts[own] == unknownTally || facts[own] == "" {
+	if is := tallyOf(facts[own]); is.count < b.answered.count {
 		return fmt.Sprintf("of %d transactions of one server that were answered, the database has %d", b.answered.count, is.count), true
 	}
 	for name, was := range b.others {
@@ -303,6 +297,11 @@ func (h *history) declare(log *zap.Logger, accepted uint64, what string) (string
 		log.Error("the database lacks what was answered: nothing is answered any more until `caddy gatehouse accept-loss`", zap.String("lost", what))
 	}
 	return h.what, true
+}
+
+// rowWasMissing tells that of the result of tallied.
+func rowWasMissing(r *pgconn.Result) bool {
+	return len(r.Rows) == 1 && string(r.Rows[0][0]) == unknownTally
 }
 
 // counted remembers a commit that was answered.
@@ -355,7 +354,7 @@ func (s *Store) accept(after func(storage.Tx) error) (what string, err error) {
 	if !lost {
 		return "", ErrNoLoss
 	}
-	if _, err := base.run(s.sql.setFact(true, acceptedName, strconv.FormatUint(acceptedIn(facts)+1, 10))); err != nil {
+	if _, err := base.run(s.sql.setFact(acceptedName, strconv.FormatUint(acceptedIn(facts)+1, 10))); err != nil {
 		return "", err
 	}
 	return what, w.finish(base, after)

@@ -165,6 +165,9 @@ func TestRightDatabaseComesBack(t *testing.T) {
 	schema := newSchema()
 	a, _ := member(t, schema)
 	b, _ := member(t, schema)
+	if err := errors.Join(put(a, "before"), put(b, "before")); err != nil {
+		t.Fatal(err)
+	}
 	older := remember(t, schema, "older")
 	if err := errors.Join(put(a, "answered"), put(b, "answered too")); err != nil {
 		t.Fatal(err)
@@ -210,7 +213,8 @@ func TestNothingLost(t *testing.T) {
 	}
 }
 
-// TestLossBeforeTheStart: what was lost together with the row of a node that is new is noticed too.
+// TestLossBeforeTheStart: what was lost together with the row of a node that is new is noticed too, and one that was
+// not yet answered anything goes on.
 func TestLossBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	schema := newSchema()
@@ -221,8 +225,12 @@ func TestLossBeforeTheStart(t *testing.T) {
 	goBack := remember(t, schema, "older")
 	a, _ := member(t, schema)
 	goBack()
-	if err := put(a, "on what is left"); err != nil && !errors.Is(err, storage.ErrLost) {
-		t.Errorf("Update = %v", err)
+	if err := errors.Join(put(a, "first"), clockOf(a)); err != nil {
+		t.Errorf("Update of a node that has written nothing before = %v", err)
+	}
+	goBack()
+	if err := put(a, "on what is left"); !errors.Is(err, storage.ErrUnavailable) {
+		t.Errorf("Update on the same connection = %v, want %v", err, storage.ErrUnavailable)
 	}
 	lost(t, "Clock", clockOf(a))
 	lost(t, "Update", put(a, "later"))

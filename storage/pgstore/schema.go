@@ -260,7 +260,8 @@ func raced(err error) bool {
 
 // rehearse writes nothing in every way that the store will, so that missing rights are found now.
 func (s *Store) rehearse(c *session) error {
-	list := append(s.sql.beginUpdate[:len(s.sql.beginUpdate):len(s.sql.beginUpdate)], s.sql.get(nil), s.sql.put(nil, nil, nil, nil), s.sql.remove(nil), statement{sql: "ROLLBACK"})
+	list := append(s.sql.beginUpdate[:len(s.sql.beginUpdate):len(s.sql.beginUpdate)], s.sql.get(nil), s.sql.put(nil, nil, nil, nil), s.sql.remove(nil),
+		s.sql.setFact("rehearsal", ""), statement{sql: "ROLLBACK"})
 	if _, err := c.run(list...); err != nil {
 		if !c.conn.IsClosed() {
 			_, _ = c.run(statement{sql: "ROLLBACK"})

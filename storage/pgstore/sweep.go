@@ -74,6 +74,9 @@ func (s *Store) sweep(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, s.failed(c, err)
 	}
+	if err := s.forgetTallies(c); err != nil {
+		return 0, s.failed(c, err)
+	}
 	n := int(results[0].CommandTag.RowsAffected())
 	s.stats.collected.Add(uint64(n)) //nolint:gosec // a count
 	return n, nil

@@ -354,6 +354,9 @@ func (w *writer) commit(base *transaction, all *engine.Overlay) error {
 		err = errUnknown
 	case results[len(results)-1].CommandTag.String() != "COMMIT":
 		err = errAgain
+	case len(entries) > 0 && rowWasMissing(results[len(results)-2]): // the next session tells more
+		c.close()
+		err = errUnknown
 	case c.warned.Load(): // such as: a standby was not waited for
 		w.store.log.Error("the database warned at a commit: it may not be where it has to be")
 		h.stored = is

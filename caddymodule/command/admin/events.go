@@ -17,6 +17,8 @@ import (
 // eventLossAccepted is written by a command, whether a server runs or not.
 var eventLossAccepted = event.Type{Type: "storage.StorageLossAcceptedEvent", Name: "Storage Loss Accepted"}
 
+var eventUpgradeFinished = event.Type{Type: "storage.StorageUpgradeFinishedEvent", Name: "Storage Upgrade Finished"}
+
 // maxAnchors is how many heads are compared in one call.
 const maxAnchors = 100
 

@@ -46,6 +46,7 @@ func (AdminAPI) Routes() []caddy.AdminRoute {
 		"POST /gatehouse/tokens/revoke":             reading(adminRevokeToken),
 		"GET /gatehouse/backup":                     adminBackup,
 		"GET /gatehouse/nodes":                      adminListNodes,
+		"POST /gatehouse/upgrade/finish":            reading(adminFinishUpgrade),
 		"GET /gatehouse/config":                     adminExportConfig,
 		"POST /gatehouse/config/import":             adminImportConfig,
 		"POST /gatehouse/config/diff":               adminDiffConfig,
