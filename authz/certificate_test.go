@@ -54,14 +54,14 @@ func withCertificates(authorities *x509.CertPool) authztest.Option {
 	})
 }
 
-// holder is a client's certificate with its key.
-type holder struct {
+// certified is a client's certificate with its key.
+type certified struct {
 	cert *x509.Certificate
 	key  crypto.Signer
 }
 
 // issue returns a certificate of an authority. nil: it is its own.
-func issue(t testing.TB, by *holder, change func(*x509.Certificate)) *holder {
+func issue(t testing.TB, by *certified, change func(*x509.Certificate)) *certified {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -86,10 +86,10 @@ func issue(t testing.TB, by *holder, change func(*x509.Certificate)) *holder {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &holder{cert, key}
+	return &certified{cert, key}
 }
 
-func authority(t testing.TB) (*holder, *x509.CertPool) {
+func authority(t testing.TB) (*certified, *x509.CertPool) {
 	t.Helper()
 	ca := issue(t, nil, func(c *x509.Certificate) {
 		c.IsCA, c.BasicConstraintsValid, c.KeyUsage, c.Subject = true, true, x509.KeyUsageCertSign, pkix.Name{CommonName: "the authority"}
@@ -100,19 +100,19 @@ func authority(t testing.TB) (*holder, *x509.CertPool) {
 }
 
 // headers are those of a request over a connection with the certificate, whose chain the server has not verified.
-func (h *holder) headers() []string {
+func (h *certified) headers() []string {
 	return []string{certHeader, base64.StdEncoding.EncodeToString(h.cert.Raw)}
 }
 
-func (h *holder) verified() []string { return append(h.headers(), verifiedHeader, "yes") }
+func (h *certified) verified() []string { return append(h.headers(), verifiedHeader, "yes") }
 
-func (h *holder) thumbprint() string {
+func (h *certified) thumbprint() string {
 	sum := sha256.Sum256(h.cert.Raw)
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
 // jwk is the certificate in a client's jwks.
-func (h *holder) jwk() jose.JSONWebKey {
+func (h *certified) jwk() jose.JSONWebKey {
 	return jose.JSONWebKey{Key: h.key.Public(), Certificates: []*x509.Certificate{h.cert}}
 }
 
@@ -247,10 +247,10 @@ func TestSelfSignedCertificate(t *testing.T) {
 	byKey := issue(t, nil, nil)
 	set := &jose.JSONWebKeySet{Keys: []jose.JSONWebKey{mine.jwk(), {Key: next.key.Public(), CertificateThumbprintSHA256: thumb(next)}, {Key: byKey.key.Public()}}}
 	h := authztest.New(t, withCertificates(nil), authztest.WithClients(robot("robot", func(c *client.Client) { selfSigned(c); c.JWKS = set })))
-	for name, cert := range map[string]*holder{"by x5c": mine, "by x5t#S256": next, "by its key": byKey} {
+	for name, cert := range map[string]*certified{"by x5c": mine, "by x5t#S256": next, "by its key": byKey} {
 		wantStatus(t, name, h.Post("/oauth/token", asks("robot"), cert.headers()...), http.StatusOK)
 	}
-	again := &holder{key: mine.key} // another certificate with the key of a registered one
+	again := &certified{key: mine.key} // another certificate with the key of a registered one
 	raw, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(7), NotAfter: mine.cert.NotAfter}, mine.cert, mine.key.Public(), mine.key)
 	if err == nil {
 		again.cert, err = x509.ParseCertificate(raw)
@@ -270,7 +270,7 @@ func TestSelfSignedCertificate(t *testing.T) {
 	h.Invariants(t)
 }
 
-func thumb(h *holder) []byte {
+func thumb(h *certified) []byte {
 	sum := sha256.Sum256(h.cert.Raw)
 	return sum[:]
 }
@@ -279,7 +279,7 @@ func thumb(h *holder) []byte {
 func TestSelfSignedCertificateFromURL(t *testing.T) {
 	t.Parallel()
 	first, second := issue(t, nil, nil), issue(t, nil, nil)
-	var published atomic.Pointer[holder]
+	var published atomic.Pointer[certified]
 	var fetches atomic.Int64
 	published.Store(first)
 	keys := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -326,4 +326,48 @@ func TestClientCertificateValidate(t *testing.T) {
 	if err := api.Validate(); err == nil || !strings.Contains(err.Error(), "exactly one of") || !strings.Contains(err.Error(), "it is for introspection") {
 		t.Errorf("Validate = %v", err)
 	}
+}
+
+// A public client whose tokens are bound to a certificate of its own refreshes them with that certificate alone.
+func TestPublicClientWithCertificate(t *testing.T) {
+	t.Parallel()
+	app := &client.Client{
+		ID: "app", Public: true, MTLSRequired: true, Grants: []string{"authorization_code", "refresh_token"}, Consent: "off",
+		RedirectURIs: []string{"https://app.example.com/callback"}, Scopes: []string{"openid"}, DefaultScopes: []string{"openid"},
+	}
+	h := authztest.New(t, withCertificates(nil), authztest.WithClients(app))
+	mine, other := issue(t, nil, nil), issue(t, nil, nil)
+	redeem := func(headers ...string) *authztest.Response {
+		form := h.CodeForm("app", h.Browser(authztest.Demo).Code("app"))
+		form.Set("client_id", "app")
+		return h.Post("/oauth/token", form, headers...)
+	}
+	wantStatus(t, "without a certificate", redeem(), http.StatusBadRequest)
+	tokens := redeem(mine.headers()...)
+	wantStatus(t, "with one", tokens, http.StatusOK)
+	if said := h.Introspect(tokens.Text("access_token")); !strings.Contains(said.Body, `"cnf":{"x5t#S256":"`+mine.thumbprint()+`"}`) {
+		t.Errorf("introspection = %s", said.Body)
+	}
+	bearer := []string{"Authorization", "Bearer " + tokens.Text("access_token")}
+	t.Run("attack 446: tokens of a public client with another certificate", func(t *testing.T) {
+		again := url.Values{"client_id": {"app"}, "grant_type": {"refresh_token"}, "refresh_token": {tokens.Text("refresh_token")}}
+		if res := h.Post("/oauth/token", again, other.headers()...); res.Status != http.StatusBadRequest || res.Text("error") != "invalid_grant" {
+			t.Errorf("refresh with another certificate = %d %s, want 400 invalid_grant", res.Status, res.Body)
+		}
+		wantStatus(t, "refresh without one", h.Post("/oauth/token", again), http.StatusBadRequest)
+		wantStatus(t, "userinfo", h.Get("/oauth/userinfo", append(bearer, mine.headers()...)...), http.StatusOK)
+		wantStatus(t, "userinfo with another certificate", h.Get("/oauth/userinfo", append(bearer, other.headers()...)...), http.StatusUnauthorized)
+		wantStatus(t, "userinfo without one", h.Get("/oauth/userinfo", bearer...), http.StatusUnauthorized)
+		wantStatus(t, "refresh", h.Post("/oauth/token", again, mine.headers()...), http.StatusOK)
+	})
+	for name, change := range map[string]func(*client.Client){
+		"dpop too": func(c *client.Client) { c.DPoPRequired = true }, "implicit": func(c *client.Client) { c.Grants = append(c.Grants, "implicit") },
+	} {
+		c := *app
+		c.Grants = append([]string{}, app.Grants...)
+		if change(&c); c.Validate() == nil {
+			t.Errorf("%s: Validate = nil, want an error", name)
+		}
+	}
+	h.Invariants(t)
 }

@@ -58,11 +58,14 @@ func (s *Server) checkKey(_ context.Context, a *authorizeRequest) error {
 func (s *Server) proveHolder(w http.ResponseWriter, r *http.Request, text string, byProof bool, in *token.Introspection) error {
 	proof, err := s.proofs.Admit(r.Context(), r.Header, dpop.Request{Method: r.Method, URL: s.cfg.Issuer + r.URL.Path, Token: text}, byProof, in.Confirmation.JKT)
 	s.proofs.Offer(w.Header(), proof, err)
-	if err == nil && !in.Confirmation.MetBy(token.Confirmation{JKT: in.Confirmation.JKT}) {
+	if err == nil && !in.Confirmation.MetBy(token.Confirmation{JKT: in.Confirmation.JKT, X5T: s.Thumbprint(r)}) {
 		err = &oauth.Error{Status: http.StatusUnauthorized, Code: "invalid_token", Description: "the access token is bound to a certificate"}
 	}
 	return err
 }
+
+// Thumbprint names the certificate of the sender of a request. Empty: there is none.
+func (s *Server) Thumbprint(r *http.Request) string { return s.clients.Thumbprint(r) }
 
 // challenge adds to a refusal of a token how one has to be sent. (RFC 6750 3, RFC 9449 7.1)
 func challenge(byProof bool, err error) error {

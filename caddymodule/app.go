@@ -245,6 +245,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if a.ForwardAuth == nil {
 		a.ForwardAuth = new(forwardauth.Gates)
 	}
+	a.ForwardAuth.CertificateHeader = a.certificates.Header()
 	if err := a.ForwardAuth.Provision(ctx, a, slices.Sorted(maps.Keys(a.Policies)), a.Places); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
@@ -19,6 +20,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -296,5 +298,81 @@ func TestClientCertificates(t *testing.T) {
 	}
 	if got, want := metadata.Aliases["token_endpoint"], fmt.Sprintf("https://%s/oauth/token", m.asked); got != want || len(metadata.Aliases) != 6 {
 		t.Errorf("mtls_endpoint_aliases = %v", metadata.Aliases)
+	}
+}
+
+// TestBoundTokens: a token that is bound to a certificate opens a site over a connection with that certificate alone.
+func TestBoundTokens(t *testing.T) {
+	m := newMutual(t, `client bound {
+			secret `+testSecret+`
+			mtls required
+			grants client_credentials
+			scopes orders.read
+		}
+		api_client ops {
+			secret the-secret-of-ops-in-all-of-these-tests
+			apis introspection
+		}
+		forward_auth api {
+			origins https://api.example.com
+			scopes orders.read
+		}`, "protect orders.read")
+	mine, other := issueCertificate(t, nil, forClient("bound.example.com")), issueCertificate(t, nil, forClient("bound.example.com"))
+	form := url.Values{"grant_type": {"client_credentials"}, "client_id": {"bound"}, "client_secret": {testSecret}}
+	if status, body := m.call(nil, m.asked, "/oauth/token", form); status != http.StatusBadRequest || !strings.Contains(body, "invalid_request") {
+		t.Errorf("token without a certificate = %d %s, want 400 invalid_request", status, body)
+	}
+	_, body := m.call(mine, m.asked, "/oauth/token", form)
+	var answer struct {
+		Token string `json:"access_token"`
+		Type  string `json:"token_type"`
+	}
+	if err := json.Unmarshal([]byte(body), &answer); err != nil || answer.Token == "" || !strings.EqualFold(answer.Type, "bearer") {
+		t.Fatalf("token = %s", body)
+	}
+	bearer := []string{"Authorization", "Bearer " + answer.Token}
+	t.Run("attack 446: a bound token with another certificate", func(t *testing.T) {
+		for _, tt := range []struct {
+			name    string
+			cert    *issued
+			at      string
+			headers []string
+			want    int
+		}{
+			{"its certificate", mine, m.asked, nil, 200},
+			{"another", other, m.asked, nil, 401},
+			{"none", nil, m.asked, nil, 401},
+			{"a forged header", nil, m.asked, []string{"Client-Cert", mine.structured()}, 401},
+			{"a forged header beside another", other, m.asked, []string{"Client-Cert", mine.structured()}, 401},
+			{"the header of a trusted proxy", nil, m.proxied, []string{"Client-Cert", mine.structured()}, 200},
+			{"another in that header", nil, m.proxied, []string{"Client-Cert", other.structured()}, 401},
+			{"no header of the proxy", nil, m.proxied, nil, 401},
+		} {
+			if status, body := m.call(tt.cert, tt.at, "/api/x", nil, append(tt.headers, bearer...)...); status != tt.want {
+				t.Errorf("%s: %d %s, want %d", tt.name, status, body, tt.want)
+			}
+		}
+		for name, want := range map[*issued]int{mine: 403, other: 401, nil: 401} { // 403: the token is of no person
+			if status, body := m.call(name, m.asked, "/oauth/userinfo", nil, bearer...); status != want {
+				t.Errorf("userinfo = %d %s, want %d", status, body, want)
+			}
+		}
+		question := []string{"X-Forwarded-Method", "GET", "X-Forwarded-Proto", "https", "X-Forwarded-Host", "api.example.com", "X-Forwarded-Uri", "/x"}
+		for sent, want := range map[string]int{mine.structured(): 200, other.structured(): 401, "": 401, ":garbage:": 400, mine.structured() + "," + other.structured(): 400} {
+			if status, body := m.call(mine, m.proxied, "/oauth/forward-auth?policy=api", nil, slices.Concat(question, bearer, []string{"Client-Cert", sent})...); status != want {
+				t.Errorf("a question with %.20q = %d %s, want %d", sent, status, body, want)
+			}
+		}
+	})
+	sum := sha256.Sum256(mine.cert.Raw)
+	about := url.Values{"token": {answer.Token}}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.SetBasicAuth("ops", "the-secret-of-ops-in-all-of-these-tests")
+	_, said := m.call(nil, m.asked, "/oauth/api/v2/token/introspect", about, "Authorization", request.Header.Get("Authorization"))
+	if want := `"cnf":{"x5t#S256":"` + base64.RawURLEncoding.EncodeToString(sum[:]) + `"}`; !strings.Contains(said, want) {
+		t.Errorf("introspection = %s, want %s in it", said, want)
 	}
 }

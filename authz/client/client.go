@@ -46,8 +46,10 @@ type Client struct {
 	IDPs          []string `json:"idps,omitempty"`           // Default: identity
 	Consent       string   `json:"consent,omitempty"`        // on (default: remembered), off, always
 	PKCERequired  bool     `json:"pkce_required,omitempty"`
-	PARRequired   bool     `json:"par_required,omitempty"`  // its authorization requests are pushed (RFC 9126)
-	DPoPRequired  bool     `json:"dpop_required,omitempty"` // its access tokens are bound to keys (RFC 9449)
+	PARRequired   bool     `json:"par_required,omitempty"` // its authorization requests are pushed (RFC 9126)
+	// MTLSRequired binds its access tokens to the certificate of the connection (RFC 8705 3).
+	MTLSRequired bool `json:"mtls_required,omitempty"`
+	DPoPRequired bool `json:"dpop_required,omitempty"` // its access tokens are bound to keys (RFC 9449)
 	// SignedRequestRequired says that its authorization requests are signed (RFC 9101).
 	SignedRequestRequired bool `json:"require_signed_request_object,omitempty"`
 	// RequestAlg is the only algorithm that they are signed with. Default: any of AssertionAlgorithms

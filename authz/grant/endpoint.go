@@ -114,6 +114,14 @@ func (s *Grants) HandleToken(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	issues := served.grant != client.GrantValidateBearer
+	if bound, err := s.clients.Bind(r, c); err != nil && issues {
+		return err
+	} else if bound != "" && issues {
+		if !q.Proved.IsZero() {
+			return oauth.InvalidRequest(nil, "the tokens of the client are bound to its certificate: send no DPoP proof")
+		}
+		q.Proved.X5T = bound
+	}
 	if err := s.clients.May(c, registry.Permission{Grant: served.grant, Unbound: issues && q.Proved.IsZero()}); err != nil {
 		return err
 	}

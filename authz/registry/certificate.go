@@ -44,6 +44,27 @@ func (r *Registry) presented(req *http.Request) (p *certificate.Presented, refus
 	return p, nil
 }
 
+// Thumbprint names the certificate of the sender of a request, as long as that is valid. Empty: there is none.
+func (r *Registry) Thumbprint(req *http.Request) string {
+	p, refused := r.presented(req)
+	if refused != nil {
+		return ""
+	}
+	return p.Thumbprint()
+}
+
+// Bind returns the certificate that the tokens of a client are bound to. Empty: they are bound to none. (RFC 8705 3)
+func (r *Registry) Bind(req *http.Request, c *client.Client) (thumbprint string, err error) {
+	if !c.MTLSRequired {
+		return "", nil
+	}
+	p, refused := r.presented(req)
+	if refused != nil {
+		return "", oauth.InvalidRequest(refused, "the tokens of the client are bound to its certificate, and the request came without a valid one")
+	}
+	return p.Thumbprint(), nil
+}
+
 // checkCertificate returns why the certificate of a request does not let in a client that authenticates by one. err is
 // a failure, not a verdict.
 func (r *Registry) checkCertificate(req *http.Request, c *client.Client) (refused, err error) {

@@ -34,6 +34,7 @@ import (
 //		request_object            required
 //		request_object_alg        RS256|PS256|ES256|EdDSA
 //		dpop                      required
+//		mtls                      required
 //		password_only
 //		id_token_alg              RS256|ES256|EdDSA
 //		authorization_response_alg RS256|ES256|EdDSA
@@ -96,6 +97,7 @@ func (c *Client) subdirectives() options.Subdirectives {
 		"request_object":            ReadRequired("request_object", &c.SignedRequestRequired),
 		"request_object_alg":        options.Value(&c.RequestAlg, checkRequestAlg),
 		"dpop":                      ReadRequired("dpop", &c.DPoPRequired),
+		"mtls":                      ReadRequired("mtls", &c.MTLSRequired),
 		"password_only":             options.Flag(&c.PasswordOnly),
 		"id_token_alg":              options.Value(&c.IDTokenAlg, checkAlg),
 		"id_token_claims":           c.readIDTokenClaims,

@@ -65,6 +65,8 @@ type Client struct {
 	SignedRequestRequired bool `json:"require_signed_request_object,omitempty"`
 	// The only algorithm that it signs them with: RS256, PS256, ES256 or EdDSA. Default: any of these.
 	RequestAlg string `json:"request_object_signing_alg,omitempty"`
+	// Whether its access tokens are bound to the certificate of the connection (RFC 8705). Default: false.
+	MTLSRequired bool `json:"mtls_required,omitempty"`
 	// Whether its access tokens must be bound to a key, by DPoP (RFC 9449). Default: false.
 	DPoPRequired bool `json:"dpop_required,omitempty"`
 	// Whether the grant password signs people in who have set up a second factor, without it. Default: false.

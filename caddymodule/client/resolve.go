@@ -52,7 +52,7 @@ func (c *Client) Resolve(r *options.Resolver) *client.Client {
 		Scopes:                 r.List(of+"scopes", c.Scopes, options.CheckScope),
 		DefaultScopes:          r.List(of+"default_scopes", c.DefaultScopes, options.CheckScope),
 		IDPs:                   r.List(of+"idps", c.IDPs, options.CheckProviderID),
-		Consent:                r.Plain(of+"consent", c.Consent, checkConsent), PKCERequired: c.PKCERequired, PARRequired: c.PARRequired, DPoPRequired: c.DPoPRequired, SignedRequestRequired: c.SignedRequestRequired,
+		Consent:                r.Plain(of+"consent", c.Consent, checkConsent), PKCERequired: c.PKCERequired, PARRequired: c.PARRequired, DPoPRequired: c.DPoPRequired, MTLSRequired: c.MTLSRequired, SignedRequestRequired: c.SignedRequestRequired,
 		RequestAlg: r.Plain(of+"request_object_alg", c.RequestAlg, checkRequestAlg), PasswordOnly: c.PasswordOnly,
 		SubjectType: r.Plain(of+"subject_type", c.SubjectType, checkSubjectType),
 		TokenFormat: r.Plain(of+"token_format", c.TokenFormat, checkTokenFormat), App: c.App.build(r, of),

@@ -51,7 +51,7 @@ func (s *Source) inHeader(h http.Header) (*certificate.Presented, error) {
 	if len(h[s.header]) > 1 {
 		return nil, errSeveral
 	}
-	leaf, err := parse(h[s.header][0])
+	leaf, err := Parse(h[s.header][0])
 	if leaf == nil || err != nil {
 		return nil, err
 	}
@@ -67,9 +67,9 @@ func (s *Source) Endpoints() string { return s.endpoints }
 // EndpointHost is the host of Endpoints.
 func (s *Source) EndpointHost() string { return strings.TrimPrefix(s.endpoints, "https://") }
 
-// parse reads a certificate as RFC 9440 writes it (Base64 between colons), in bare Base64, or in PEM with the escapes
+// Parse reads a certificate as RFC 9440 writes it (Base64 between colons), in bare Base64, or in PEM with the escapes
 // of URLs, which nginx knows ($ssl_client_escaped_cert). Nothing is no certificate.
-func parse(text string) (*x509.Certificate, error) {
+func Parse(text string) (*x509.Certificate, error) {
 	text = strings.TrimSpace(text)
 	switch {
 	case text == "" || text == "::": // the proxy has seen none

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strings"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -40,14 +41,18 @@ func Subdirectives(o *Options) options.Subdirectives {
 	}
 }
 
-// forbidden are headers that mean something else.
-var forbidden = []string{"Authorization", "Cookie", "Host", "Dpop", "Content-Type", "Content-Length", "Connection", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded"}
+// forwarded begins the names of headers that proxies alone may send. Some of them mean something else.
+const forwarded = "X-Forwarded-"
 
+var others = []string{forwarded + "For", forwarded + "Host", forwarded + "Proto", forwarded + "Port", forwarded + "Uri", forwarded + "Method", forwarded + "Prefix"}
+
+// checkHeader takes only what protect removes from the requests of everybody but trusted proxies.
 func checkHeader(name string) error {
-	if !httpguts.ValidHeaderFieldName(name) || slices.Contains(forbidden, http.CanonicalHeaderKey(name)) {
-		return fmt.Errorf("%q cannot be the header of a certificate: want for example Client-Cert", name)
+	key := http.CanonicalHeaderKey(name)
+	if key == "Client-Cert" || strings.HasPrefix(key, forwarded) && len(key) > len(forwarded) && httpguts.ValidHeaderFieldName(name) && !slices.Contains(others, key) {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%q cannot be the header of a certificate: want Client-Cert, or a name that begins with X-Forwarded-", name)
 }
 
 func checkEndpoints(origin string) error {

@@ -84,7 +84,7 @@ func question(about *authv3.AttributeContext) (q forwardauth.Question, err error
 	case r.GetQuery() != "" || r.GetFragment() != "":
 		return q, malformed("query and fragment are part of the path")
 	}
-	q = forwardauth.Question{Method: r.GetMethod(), Scheme: r.GetScheme(), Host: r.GetHost(), Target: r.GetPath(), Client: source(about.GetSource())}
+	q = forwardauth.Question{Method: r.GetMethod(), Scheme: r.GetScheme(), Host: r.GetHost(), Target: r.GetPath(), Client: source(about.GetSource()), Certificate: about.GetSource().GetCertificate()}
 	if q.Header, err = headers(r); err != nil {
 		return q, err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -17,6 +18,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/gatehouse-id/gatehouse/authz/dpop"
+	"github.com/gatehouse-id/gatehouse/caddymodule/clientcert"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
 )
 
@@ -30,6 +32,8 @@ type Question struct {
 	Header http.Header
 	// Client is the address of the client. The zero value: it is unknown, and rules that want an address do not fit.
 	Client netip.Addr
+	// Certificate is that of the client, as the proxy writes it. Empty: it has none, or the proxy does not say.
+	Certificate string
 	// Gate is the name of a forward_auth or a policy. Empty: the forward_auth that has the origin of the request, or
 	// without one, any bearer token of the issuer.
 	Gate string
@@ -194,6 +198,12 @@ func (q *Question) request(ctx context.Context) (*http.Request, error) {
 	r.RemoteAddr = netip.AddrPortFrom(client, 0).String()
 	if q.Scheme == "https" {
 		r.TLS = &tls.ConnectionState{Version: tls.VersionTLS13, HandshakeComplete: true}
+		switch leaf, err := clientcert.Parse(q.Certificate); {
+		case err != nil:
+			return nil, malformed("the certificate of the client is malformed, or there are several")
+		case leaf != nil:
+			r.TLS.PeerCertificates = []*x509.Certificate{leaf}
+		}
 	}
 	return caddyhttp.PrepareRequest(r.WithContext(ctx), caddy.NewReplacer(), nil, noServer), nil
 }

@@ -30,6 +30,9 @@ type Gates struct {
 	// A secret of which the header Gatehouse-Secret may vouch for a proxy with any address. Default: none.
 	Secret options.Sensitive `json:"secret,omitempty"`
 
+	// CertificateHeader is the header in which a proxy names the certificate of the client. Empty: none
+	CertificateHeader string `json:"-"`
+
 	from     []netip.Prefix
 	secret   secret.String
 	byOrigin map[string]*Gate // scheme and host

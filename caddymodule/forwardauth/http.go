@@ -209,6 +209,9 @@ func (g *Gates) question(r *http.Request) (*profile, Question, error) {
 		return nil, Question{}, malformed("the request carries " + bad + ", which some servers read as another header")
 	}
 	q := Question{Header: r.Header, Client: g.client(r)}
+	if sent := r.Header[g.CertificateHeader]; len(sent) > 0 { // several: the proxy has added to what the client sent
+		q.Certificate = strings.Join(sent, ",")
+	}
 	var kind *profile
 	var err error
 	switch path := r.URL.Path; {

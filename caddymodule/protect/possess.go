@@ -30,8 +30,8 @@ func (p *Protect) possess(g *passage, rec *arrival, in Entrance, c credential, w
 		return nil
 	}
 	bound := who.Confirmation
-	if !bound.MetBy(token.Confirmation{JKT: bound.JKT}) {
-		return unproved(refusals.KeyUnproved, "invalid_token", "the access token is bound to a certificate")
+	if bound.X5T != "" && (in.Thumbprint == nil || in.Thumbprint(g.r) != bound.X5T) { // RFC 8705 3
+		return unproved(refusals.ClientCertificate, "invalid_token", "the access token is bound to another certificate than that of the connection")
 	}
 	key := proved{c.token, bound.JKT}
 	if done, _ := caddyhttp.GetVar(g.r.Context(), provedVar).(proved); bound.JKT != "" && done == key {

@@ -174,6 +174,8 @@ type Entrance struct {
 
 	Assertions asserter     // nil: none are signed
 	Proofs     *dpop.Proofs // nil: a token that is bound to a key opens nothing
+	// Thumbprint names the certificate of the sender of a request. nil: nobody has one.
+	Thumbprint func(*http.Request) string
 }
 
 // counter counts lookups and panics, for the metrics.

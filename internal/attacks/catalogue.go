@@ -332,6 +332,7 @@ var catalogue = []section{
 		{442, "a registered certificate for another client, beside a secret, with the same key but another certificate, after its end on an open connection", "401 `invalid_client`"},
 		{443, "names that look like a registered one: a comma inside of a value, another order, one step more, NUL, wildcards, the host name as common name", "another name"},
 		{444, "a certificate in a header: from an untrusted peer, beside the proxy's, twice, cut, as garbage", "not read, or 401; removed from what a protected upstream gets"},
+		{446, "a token that is bound to a certificate, with another one, without one, with a forged header, as question of a proxy; the refresh token of a public client with another one", "401; `invalid_grant`"},
 	}},
 	{"Tokens that stand for others", []attackCase{
 		{451, "tokens of a trusted issuer: another key, algorithm, audience, branch, claim, time or type", "400, no token"},

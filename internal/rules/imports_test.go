@@ -22,7 +22,7 @@ var mayImport = map[string][]string{
 	"caddymodule/listener":      {},
 	"caddymodule/policy/stored": {"caddymodule/policy", "identity", "storage", "internal"},
 	"caddymodule/policy":        {"caddymodule/internal", "authz/token", "internal"},
-	"caddymodule/forwardauth":   {"caddymodule/extauthz", "caddymodule/protect", "caddymodule/mcp", "caddymodule/policy", "caddymodule/internal", "authz", "idp", "internal"},
+	"caddymodule/forwardauth":   {"caddymodule/extauthz", "caddymodule/clientcert", "caddymodule/protect", "caddymodule/mcp", "caddymodule/policy", "caddymodule/internal", "authz", "idp", "internal"},
 	"caddymodule/authzen":       {"internal"},
 	"caddymodule/mcp":           {"caddymodule/internal", "internal"},
 	"caddymodule/protect":       {"caddymodule/policy", "caddymodule/introspect", "caddymodule/mcp", "caddymodule/internal", "authz", "idp", "internal"},

@@ -107,6 +107,7 @@ scopes openid profile email`,
 		{Word: "consent", Arguments: "on|off|always", Default: "`on`", Text: "Whether people are asked before the client gets anything: `on` once for each scope, `always` at every sign-in.", Example: "consent off"},
 		{Word: "pkce", Arguments: "required", Default: "required of public clients only", Text: "A client with a secret must use PKCE, too.", Example: "pkce required"},
 		{Word: "par", Arguments: "required", Default: "not required", Text: "The client must push its authorization requests. See [pushed requests](decisions.md#pushed-requests).", Example: "par required"},
+		{Word: "mtls", Arguments: "required", Default: "not required", Text: "The access tokens of the client are bound to the certificate of its connection: token requests without one are refused, and a token opens nothing to anybody else. See [certificates.md](certificates.md#tokens-that-are-bound-to-the-certificate).", Example: "mtls required"},
 		{Word: "dpop", Arguments: "required", Default: "not required", Text: "The access tokens of the client are bound to a key of its own: it must send a DPoP proof with each token request. See [DPoP](decisions.md#dpop).", Example: "dpop required"},
 		{
 			Word: "request_object", Arguments: "required", Default: "not required", Text: "The client must sign its authorization requests by a key of `jwks`. See [signed requests](decisions.md#signed-requests).",
