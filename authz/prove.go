@@ -64,7 +64,7 @@ func (s *Server) proveHolder(w http.ResponseWriter, r *http.Request, text string
 	return err
 }
 
-// Thumbprint names the certificate of the sender of a request. Empty: there is none.
+// Thumbprint names the certificate of the sender of a request. Empty: it has no valid one.
 func (s *Server) Thumbprint(r *http.Request) string { return s.clients.Thumbprint(r) }
 
 // challenge adds to a refusal of a token how one has to be sent. (RFC 6750 3, RFC 9449 7.1)

@@ -47,6 +47,8 @@ type Client struct {
 	Consent       string   `json:"consent,omitempty"`        // on (default: remembered), off, always
 	PKCERequired  bool     `json:"pkce_required,omitempty"`
 	PARRequired   bool     `json:"par_required,omitempty"` // its authorization requests are pushed (RFC 9126)
+	// FAPI2 holds the client to the FAPI 2.0 Security Profile.
+	FAPI2 bool `json:"fapi2,omitempty"`
 	// MTLSRequired binds its access tokens to the certificate of the connection (RFC 8705 3).
 	MTLSRequired bool `json:"mtls_required,omitempty"`
 	DPoPRequired bool `json:"dpop_required,omitempty"` // its access tokens are bound to keys (RFC 9449)

@@ -106,6 +106,9 @@ func (c *Client) RequestAlgorithms() []jose.SignatureAlgorithm {
 	if c.RequestAlg != "" {
 		return []jose.SignatureAlgorithm{jose.SignatureAlgorithm(c.RequestAlg)}
 	}
+	if c.FAPI2 {
+		return AssertionAlgorithms[1:] // without RS256
+	}
 	return AssertionAlgorithms
 }
 

@@ -50,6 +50,10 @@ const day = 24 * time.Hour
 func (c *Client) WithDefaults() *Client {
 	out := *c
 	setDefault(&out.Name, c.ID)
+	setDefault(&out.Lifetimes.RefreshChain, 90*day)
+	if c.FAPI2 {
+		out.asFAPI2()
+	}
 	setDefault(&out.AuthMethod, "post")
 	setDefault(&out.Consent, "on")
 	setDefault(&out.IDTokenAlg, "RS256")
@@ -65,7 +69,6 @@ func (c *Client) WithDefaults() *Client {
 	setDefault(&l.Code, 30*time.Second)
 	setDefault(&l.AccessToken, 15*time.Minute)
 	setDefault(&l.RefreshToken, 30*day)
-	setDefault(&l.RefreshChain, 90*day)
 	setDefault(&l.RefreshGrace, 10*time.Second)
 	out.PKCERequired = out.PKCERequired || out.Public
 	return &out
@@ -83,6 +86,7 @@ func (c *Client) Validate() error {
 	var p Problems
 	p.AddErr(CheckID(c.ID))
 	c.checkAuth(&p)
+	c.checkFAPI2(&p)
 	c.checkGrants(&p)
 	for _, list := range [...]struct {
 		option string

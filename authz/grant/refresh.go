@@ -253,11 +253,15 @@ func (s *Grants) prepareRotation(ctx context.Context, g *rotation, ch *chain) (*
 		return nil, err
 	}
 	// RFC 6749 6: the new refresh token has the scope of the old one, not the narrower one asked for this access token.
-	if g.next, err = s.draftRefresh(ch.rec.GrantID, &ch.grant, ch.rec.Scope, g.Client.Lifetimes, g.Now); err != nil {
+	if g.Client.FAPI2 { // FAPI 2.0 Security Profile 5.3.2.1: it is bound to the client, and is not replaced
+		g.next = nil
+	} else if g.next, err = s.draftRefresh(ch.rec.GrantID, &ch.grant, ch.rec.Scope, g.Client.Lifetimes, g.Now); err != nil {
 		return nil, err
 	}
 	answer := s.respond(g.Client, g.access, g.Now)
-	answer.RefreshToken = g.next.token
+	if g.next != nil {
+		answer.RefreshToken = g.next.token
+	}
 	if slices.Contains(scope, client.ScopeOpenID) {
 		// OpenID Connect Core 12.2: the auth_time of the sign-in, and no nonce.
 		answer.IDToken, err = s.tokens.SignIDToken(ctx, token.IDToken{
@@ -319,6 +323,10 @@ func (s *Grants) rotate(tx storage.Tx, g *rotation) (outcome, error) {
 	}
 	if err := g.spend(tx); err != nil {
 		return out, err
+	}
+	if g.next == nil {
+		out.fresh = true
+		return out, s.tokens.Issue(tx, g.access)
 	}
 	rec := ch.rec
 	rec.SpentAt, rec.Successor = g.Now, g.next.key

@@ -19,6 +19,8 @@ const (
 // withAlgorithm sets the algorithm of JWT access tokens of a client. said is the client without defaults.
 func withAlgorithm(c, said *client.Client, kept string) *client.Client {
 	switch {
+	case said.FAPI2 && said.IDTokenAlg == "":
+		c.AccessTokenAlg = accessAlg
 	case said.IDTokenAlg != "": // both kinds of JWT are signed alike, as the client asks
 	case kept == "":
 		c.AccessTokenAlg = accessAlgBefore

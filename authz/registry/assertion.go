@@ -123,6 +123,9 @@ func (r *Registry) Signed(ctx context.Context, c *client.Client, raw string, alg
 			return nil, errors.New("another kind of token")
 		}
 	}
+	if c.FAPI2 && header.Algorithm == string(jose.RS256) { // FAPI 2.0 Security Profile 5.4.1
+		return nil, oauth.InvalidClient(fmt.Errorf("%w: RS256 is refused by fapi2", errAssertion))
+	}
 	keys, err := r.clientKeys(ctx, c, header.KeyID)
 	if err != nil {
 		return nil, err
@@ -150,6 +153,9 @@ func (r *Registry) checkAssertion(c *client.Client, payload []byte, now time.Tim
 	var one string
 	var several []string
 	if json.Unmarshal(claims.Audience, &one) != nil {
+		if c.FAPI2 { // FAPI 2.0 Security Profile 5.3.2.1
+			return claims, expires, errors.New("aud is not the issuer as a text")
+		}
 		if err := json.Unmarshal(claims.Audience, &several); err != nil || len(several) != 1 {
 			return claims, expires, errors.New("aud is not the issuer alone")
 		}

@@ -44,7 +44,7 @@ func (r *Registry) presented(req *http.Request) (p *certificate.Presented, refus
 	return p, nil
 }
 
-// Thumbprint names the certificate of the sender of a request, as long as that is valid. Empty: there is none.
+// Thumbprint names the certificate of the sender of a request, as long as that is valid. Empty: it has no valid one.
 func (r *Registry) Thumbprint(req *http.Request) string {
 	p, refused := r.presented(req)
 	if refused != nil {

@@ -33,6 +33,7 @@ import (
 //		par                       required
 //		request_object            required
 //		request_object_alg        RS256|PS256|ES256|EdDSA
+//		fapi2
 //		dpop                      required
 //		mtls                      required
 //		password_only
@@ -98,6 +99,7 @@ func (c *Client) subdirectives() options.Subdirectives {
 		"request_object_alg":        options.Value(&c.RequestAlg, checkRequestAlg),
 		"dpop":                      ReadRequired("dpop", &c.DPoPRequired),
 		"mtls":                      ReadRequired("mtls", &c.MTLSRequired),
+		"fapi2":                     options.Flag(&c.FAPI2),
 		"password_only":             options.Flag(&c.PasswordOnly),
 		"id_token_alg":              options.Value(&c.IDTokenAlg, checkAlg),
 		"id_token_claims":           c.readIDTokenClaims,

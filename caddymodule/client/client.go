@@ -65,6 +65,9 @@ type Client struct {
 	SignedRequestRequired bool `json:"require_signed_request_object,omitempty"`
 	// The only algorithm that it signs them with: RS256, PS256, ES256 or EdDSA. Default: any of these.
 	RequestAlg string `json:"request_object_signing_alg,omitempty"`
+	// Whether the FAPI 2.0 Security Profile holds for the client: pushed requests, PKCE, tokens that are bound to a key or
+	// certificate, no RS256. Default: false.
+	FAPI2 bool `json:"fapi2,omitempty"`
 	// Whether its access tokens are bound to the certificate of the connection (RFC 8705). Default: false.
 	MTLSRequired bool `json:"mtls_required,omitempty"`
 	// Whether its access tokens must be bound to a key, by DPoP (RFC 9449). Default: false.

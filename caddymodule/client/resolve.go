@@ -52,7 +52,7 @@ func (c *Client) Resolve(r *options.Resolver) *client.Client {
 		Scopes:                 r.List(of+"scopes", c.Scopes, options.CheckScope),
 		DefaultScopes:          r.List(of+"default_scopes", c.DefaultScopes, options.CheckScope),
 		IDPs:                   r.List(of+"idps", c.IDPs, options.CheckProviderID),
-		Consent:                r.Plain(of+"consent", c.Consent, checkConsent), PKCERequired: c.PKCERequired, PARRequired: c.PARRequired, DPoPRequired: c.DPoPRequired, MTLSRequired: c.MTLSRequired, SignedRequestRequired: c.SignedRequestRequired,
+		Consent:                r.Plain(of+"consent", c.Consent, checkConsent), PKCERequired: c.PKCERequired, PARRequired: c.PARRequired, DPoPRequired: c.DPoPRequired, MTLSRequired: c.MTLSRequired, FAPI2: c.FAPI2, SignedRequestRequired: c.SignedRequestRequired,
 		RequestAlg: r.Plain(of+"request_object_alg", c.RequestAlg, checkRequestAlg), PasswordOnly: c.PasswordOnly,
 		SubjectType: r.Plain(of+"subject_type", c.SubjectType, checkSubjectType),
 		TokenFormat: r.Plain(of+"token_format", c.TokenFormat, checkTokenFormat), App: c.App.build(r, of),
@@ -204,8 +204,8 @@ func Of(c *client.Client, written *Client) Client {
 	}
 	l := c.Lifetimes
 	return Client{
-		DPoPRequired: c.DPoPRequired,
-		TokenFormat:  c.TokenFormat, App: (*MobileApp)(c.App), SubjectType: c.SubjectType, JWKS: keys, Logo: logo,
+		DPoPRequired: c.DPoPRequired, MTLSRequired: c.MTLSRequired, FAPI2: c.FAPI2,
+		TokenFormat: c.TokenFormat, App: (*MobileApp)(c.App), SubjectType: c.SubjectType, JWKS: keys, Logo: logo,
 		BackchannelLogoutURI: c.BackchannelLogoutURI, FrontchannelLogoutURI: c.FrontchannelLogoutURI,
 		ID: c.ID, Name: c.Name, Public: c.Public, Native: c.Native, AuthMethod: c.AuthMethod, CertificateSubject: (*Subject)(c.CertificateSubject), RedirectURIs: c.RedirectURIs, PostLogoutRedirectURIs: c.PostLogoutRedirectURIs,
 		Grants: c.Grants, Scopes: c.Scopes, DefaultScopes: c.DefaultScopes, IDPs: c.IDPs, Consent: c.Consent, PKCERequired: c.PKCERequired, PARRequired: c.PARRequired, PasswordOnly: c.PasswordOnly,

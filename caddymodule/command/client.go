@@ -43,6 +43,7 @@ func clientFlags(f *pflag.FlagSet, c *client.Client) {
 	f.BoolVar(&c.PKCERequired, "pkce-required", false, "The client must use PKCE")
 	f.BoolVar(&c.Native, "native", false, "An application on people's devices: any loopback port, private schemes of any form")
 	f.BoolVar(&c.PARRequired, "par-required", false, "The client must push its authorization requests")
+	f.BoolVar(&c.FAPI2, "fapi2", false, "The FAPI 2.0 Security Profile holds for the client")
 	f.BoolVar(&c.MTLSRequired, "mtls-required", false, "The access tokens of the client are bound to its certificate (RFC 8705)")
 	f.BoolVar(&c.DPoPRequired, "dpop-required", false, "The access tokens of the client must be bound to a key (DPoP)")
 }

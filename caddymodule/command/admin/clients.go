@@ -120,6 +120,7 @@ var ClientMembers = map[string]func(to, from *authzclient.Client){
 	"password_only":             func(to, from *authzclient.Client) { to.PasswordOnly = from.PasswordOnly },
 	"pkce_required":             func(to, from *authzclient.Client) { to.PKCERequired = from.PKCERequired },
 	"par_required":              func(to, from *authzclient.Client) { to.PARRequired = from.PARRequired },
+	"fapi2":                     func(to, from *authzclient.Client) { to.FAPI2 = from.FAPI2 },
 	"mtls_required":             func(to, from *authzclient.Client) { to.MTLSRequired = from.MTLSRequired },
 	"native":                    func(to, from *authzclient.Client) { to.Native = from.Native },
 	"dpop_required":             func(to, from *authzclient.Client) { to.DPoPRequired = from.DPoPRequired },

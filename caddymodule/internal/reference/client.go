@@ -107,6 +107,11 @@ scopes openid profile email`,
 		{Word: "consent", Arguments: "on|off|always", Default: "`on`", Text: "Whether people are asked before the client gets anything: `on` once for each scope, `always` at every sign-in.", Example: "consent off"},
 		{Word: "pkce", Arguments: "required", Default: "required of public clients only", Text: "A client with a secret must use PKCE, too.", Example: "pkce required"},
 		{Word: "par", Arguments: "required", Default: "not required", Text: "The client must push its authorization requests. See [pushed requests](decisions.md#pushed-requests).", Example: "par required"},
+		{
+			Word: "fapi2", Text: "The FAPI 2.0 Security Profile holds for the client. It pushes its authorization requests with PKCE; its access tokens are bound to its certificate (`mtls`) or to a key (`dpop`), " +
+				"by default to what it authenticates with; its refresh tokens are not replaced; RS256 is refused. See [FAPI 2.0](decisions.md#fapi-20).",
+			Example: "fapi2\nauth_method private_key_jwt\njwks https://shop.example.com/jwks.json\nredirect_uris https://shop.example.com/callback\ngrants authorization_code\nscopes openid", Instead: "-",
+		},
 		{Word: "mtls", Arguments: "required", Default: "not required", Text: "The access tokens of the client are bound to the certificate of its connection: token requests without one are refused, and a token opens nothing to anybody else. See [certificates.md](certificates.md#tokens-that-are-bound-to-the-certificate).", Example: "mtls required"},
 		{Word: "dpop", Arguments: "required", Default: "not required", Text: "The access tokens of the client are bound to a key of its own: it must send a DPoP proof with each token request. See [DPoP](decisions.md#dpop).", Example: "dpop required"},
 		{

@@ -1,0 +1,54 @@
+package client
+
+import (
+	"strings"
+	"time"
+)
+
+// The FAPI 2.0 Security Profile for one client. (docs/decisions.md#fapi-20)
+
+// fapi2Code is the longest life of an authorization code. (FAPI 2.0 Security Profile 5.3.2.1)
+const fapi2Code = time.Minute
+
+// asFAPI2 sets what the profile demands, and its defaults.
+func (c *Client) asFAPI2() {
+	c.PARRequired, c.PKCERequired = true, true
+	setDefault(&c.IDTokenAlg, "ES256")
+	setDefault(&c.ResponseAlg, "ES256")
+	if c.UsesCertificate() && !c.DPoPRequired {
+		c.MTLSRequired = true
+	}
+	if !c.MTLSRequired {
+		c.DPoPRequired = true
+	}
+	// A refresh token is not replaced, so it lives as long as what follows from the sign-in. (5.3.2.1)
+	setDefault(&c.Lifetimes.RefreshToken, c.Lifetimes.RefreshChain)
+}
+
+// checkFAPI2 finds what keeps the client from the profile.
+func (c *Client) checkFAPI2(p *Problems) {
+	if !c.FAPI2 {
+		return
+	}
+	if c.Public || c.AuthMethod != MethodPrivateKey && !c.UsesCertificate() {
+		p.Addf("fapi2: the client must authenticate by auth_method private_key_jwt, tls_client_auth or self_signed_tls_client_auth")
+	}
+	for _, g := range c.Grants {
+		if g != GrantCode && g != GrantRefreshToken && g != GrantClientCredentials {
+			p.Addf("fapi2: grants: the profile has authorization_code, refresh_token and client_credentials: remove %s", g)
+		}
+	}
+	for _, o := range [...]struct{ option, alg string }{{"id_token_alg", c.IDTokenAlg}, {"request_object_alg", c.RequestAlg}, {"authorization_response_alg", c.ResponseAlg}} {
+		if o.alg == "RS256" {
+			p.Addf("fapi2: %s: the profile refuses RS256: choose ES256 or EdDSA", o.option)
+		}
+	}
+	for _, uri := range c.RedirectURIs {
+		if !strings.HasPrefix(uri, "https://") {
+			p.Addf("fapi2: redirect_uris: %q: the profile wants https", uri)
+		}
+	}
+	if c.Lifetimes.Code > fapi2Code {
+		p.Addf("fapi2: lifetimes: code is %s, and the profile allows %s", c.Lifetimes.Code, fapi2Code)
+	}
+}
