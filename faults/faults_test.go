@@ -54,6 +54,7 @@ var faults = []fault{
 	{"N5", "two nodes, one paused", true, nodesOf(pause)},
 	{"N6", "two nodes, control without syncs", false, nodesControl},
 	{"N7", "two nodes, races", false, nodeRaces},
+	{"N8", "two nodes, Patroni fails over", true, patroniFailsOver},
 	{"T", "times tell nothing", true, timing},
 	{"TP", "times tell nothing of people", true, timingOfPeople},
 }

@@ -31,6 +31,7 @@ type nodes struct {
 	broken  atomic.Bool  // a node is killed or paused: requests to it have no answer
 	refused atomic.Int64 // 503 with Retry-After
 	cutOff  atomic.Int64 // no answer
+	longest atomic.Int64 // milliseconds until an answer that was not the one wanted
 
 	mu      sync.Mutex // guards what follows
 	atFront []failure  // requests through HAProxy without the answer that was wanted
@@ -50,6 +51,8 @@ const (
 	// noticed is how long HAProxy takes to find out that a node is gone: two checks at 500 ms, and a margin for a busy
 	// machine.
 	noticed = 2500 * time.Millisecond
+	// clientWaits is longer than any request takes. What a client gives up on may happen later.
+	clientWaits = 40 * time.Second
 	// leased is more than a node keeps its roles without being heard of.
 	leased = 11 * time.Second
 )
@@ -77,14 +80,28 @@ func startNodes(t *testing.T, standby bool, old, replacement string, settings ..
 		t.Cleanup(c.other.Remove)
 		must(c.db.SyncWith(true))
 	}
+	databases := []string{c.db.Address()}
+	if standby {
+		databases = append(databases, c.other.Address())
+	}
+	c.serve(t, databases, old, replacement)
+	return c
+}
+
+// serve starts two nodes on the database at some addresses, and HAProxy.
+func (c *nodes) serve(t *testing.T, databases []string, old, replacement string) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	storage := func() string {
 		var hosts []string
 		var net []*lab.Cutter
-		for _, db := range []*lab.Postgres{c.db, c.other} {
-			if db == nil {
-				continue
-			}
-			cutter, err := lab.NewCutter(db.Address(), old, replacement)
+		for _, address := range databases {
+			cutter, err := lab.NewCutter(address, old, replacement)
 			must(err)
 			t.Cleanup(cutter.Close)
 			hosts, net = append(hosts, cutter.Address()), append(net, cutter)
@@ -114,8 +131,15 @@ func startNodes(t *testing.T, standby bool, old, replacement string, settings ..
 	t.Cleanup(c.front.Kill)
 	c.Run = load(t, first, echo, nodeWorkers)
 	c.Spread(first, second, c.front)
+	for _, n := range c.Nodes {
+		n.HTTP.Timeout = clientWaits
+	}
+	for _, w := range c.workers {
+		for _, b := range w.browsers {
+			b.HTTP.Timeout = clientWaits
+		}
+	}
 	c.Recent, c.Also, c.Ledger.Judge = 60, c.also, c.judge
-	return c
 }
 
 const scarceSecret = "a-secret-of-the-client-with-few-uses-in-the-lab" //nolint:gosec // of a test
@@ -144,6 +168,12 @@ func (c *nodes) judge(op string, a lab.Answer) {
 		c.mu.Lock()
 		c.atFront = append(c.atFront, failure{time.Now().Add(-a.Took), text})
 		c.mu.Unlock()
+	}
+	for ms := a.Took.Milliseconds(); ; {
+		was := c.longest.Load()
+		if ms <= was || c.longest.CompareAndSwap(was, ms) {
+			break
+		}
 	}
 	if c.broken.Load() { // judged by what HAProxy makes of it
 		c.cutOff.Add(1)
@@ -258,7 +288,7 @@ func (c *nodes) lastAtFront(begin time.Time) (last time.Duration, n int, text st
 func (c *nodes) report(t *testing.T, rep *report) {
 	t.Helper()
 	setup{Run: c.Run}.figures(rep)
-	rep.add("503 with Retry-After %d, without an answer of a node that is gone %d", c.refused.Load(), c.cutOff.Load())
+	rep.add("503 with Retry-After %d, without an answer of a node that is gone %d, after %d ms at most", c.refused.Load(), c.cutOff.Load(), c.longest.Load())
 	if c.failed > 0 {
 		rep.add("through HAProxy %d failed then, the last sent after %d ms", c.failed, c.latest.Milliseconds())
 	}

@@ -101,7 +101,7 @@ defaults
 	mode http
 	timeout connect 1s
 	timeout client 30s
-	timeout server 30s
+	timeout server 45s
 	timeout tunnel 1h
 	option redispatch 1
 	option forwardfor

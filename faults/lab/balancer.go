@@ -17,8 +17,8 @@ const balancerConfig = `global
 defaults
 	mode http
 	timeout connect 1s
-	timeout client 30s
-	timeout server 30s
+	timeout client 45s
+	timeout server 45s
 	timeout tunnel 1h
 	option redispatch 1
 	http-error status 502 content-type text/plain string "try again" hdr Retry-After 1

@@ -281,7 +281,9 @@ func (p *Postgres) SyncWith(standby bool) error {
 			return err
 		}
 		if got == want {
-			return nil
+			// The checkpointer is who tells the others whether to wait for a standby. It reads the settings first.
+			_, err := p.Query("CHECKPOINT")
+			return err
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
