@@ -35,8 +35,8 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// TestMakeCluster runs scripts/cluster.sh on other ports and does what it says: a token of one node opens the API at the
-// other, a node and the database are killed and come back, and Ctrl-C leaves nothing behind.
+// TestMakeCluster runs scripts/cluster.sh on other ports and does what it says: a token of one node opens the API at
+// the other, a node and the database are killed and come back, and Ctrl-C leaves nothing behind.
 func TestMakeCluster(t *testing.T) {
 	t.Parallel()
 	script, example := read(t, "../scripts/cluster.sh"), read(t, "../Caddyfile.example")

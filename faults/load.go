@@ -75,7 +75,7 @@ type Run struct {
 	Echo   *lab.Echo
 	Ledger *Ledger
 
-	// Also is further work of the load, for one step in eight. nil: there is none.
+	// Also is further work of the load, for one step in eight. It can be nil.
 	Also func(ctx context.Context, w *worker)
 	// Recent is how many of the last tokens of a worker each check looks at. Default: 400.
 	Recent int

@@ -24,7 +24,7 @@ type nodes struct {
 	list  []*lab.Server // the two
 	front *lab.Server   // HAProxy
 	db    *lab.Postgres // takes writes
-	other *lab.Postgres // follows it. nil: there is none
+	other *lab.Postgres // follows it. It can be nil
 	nets  [][]*lab.Cutter
 	rand  *rand.Rand
 

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Postgres is a server of PostgreSQL of its own, killed and started many times on the same port and data. Whoever
-// reaches the port may enter.
+// Postgres is a server of PostgreSQL of its own, killed and started many times on the same port and data. It asks
+// for no password.
 type Postgres struct {
 	Dir  string // data, log and socket
 	Port int

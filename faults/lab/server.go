@@ -237,7 +237,8 @@ func (s *Server) Clone(dir, data string) (*Server, error) {
 	return n, n.WriteConfig()
 }
 
-// Node returns another server with the same secrets, configuration and ports of sites, at another address. It is not started.
+// Node returns another server with the same secrets, configuration and ports of sites, at another address. It is not
+// started.
 func (s *Server) Node(dir, address, storage string) (*Server, error) {
 	c := s.Config
 	c.Dir, c.Address, c.Storage = dir, address, storage

@@ -209,8 +209,8 @@ func (w *writer) settle(batch []*request) {
 	}
 }
 
-// attempt runs the closures of a batch in one transaction. Those that come meanwhile join it the first time, until it has
-// read something: from then on it sees the records of a moment that is over, and whoever comes later may know of
+// attempt runs the closures of a batch in one transaction. Those that come meanwhile join it the first time, until it
+// has read something: from then on it sees the records of a moment that is over, and a later caller may know of
 // something that another node has answered since.
 func (w *writer) attempt(batch []*request, more bool) ([]*request, error) {
 	base := &transaction{store: w.store, begin: w.store.sql.beginUpdate, open: w.open}
