@@ -45,7 +45,7 @@ faults: build ## Kills, fills, freezes and corrupts the built binary under load,
 	GATEHOUSE_MUTATIONS=10000 go test -count=1 -run='^Test(Mutations|Costs|CiphertextsTellNothing)$$' -v ./idp/saml
 	GATEHOUSE_REHEARSALS=100000 go test -count=1 -run='^TestExplainedAsLive$$' -v ./caddymodule/protect
 	cd e2e && go test -count=1 -timeout=40m -run='^TestXSS' -v . -xss
-	cd faults && go test -count=1 -timeout=90m -v ./...
+	cd faults && go test -count=1 -timeout=180m -v ./...
 
 golden: ## Rewrites generated documents and the expected output of tests
 	@scripts/golden.sh
