@@ -25,6 +25,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/device"
 	"github.com/gatehouse-id/gatehouse/authz/dpop"
 	"github.com/gatehouse-id/gatehouse/authz/envelope"
+	"github.com/gatehouse-id/gatehouse/authz/exchange"
 	"github.com/gatehouse-id/gatehouse/authz/grant"
 	"github.com/gatehouse-id/gatehouse/authz/jar"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
@@ -250,6 +251,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 		SignedIn: s.checkSignedIn, Username: s.username, FailPage: s.failPage, Admit: deps.Admit, Origin: deps.Origin, Now: deps.Now,
 		Record: func(r *http.Request, err error) { s.record(r, oauth.AsError(err)) }, Random: deps.Random,
 	})
+	exchange.Serve(exchange.Deps{Store: deps.Store, Clients: s.clients, Tokens: s.tokens, Grants: s.grants, Subjects: deps.Subjects})
 	s.pushed = par.New(par.Deps{Store: deps.Store, Clients: s.clients, Check: s.checkPush, Bind: s.bindPush, Admit: deps.Admit, Now: deps.Now, Random: deps.Random})
 	s.objects = jar.New(cfg.Issuer, s.clients, deps.Now)
 	s.registered = registration.New(cfg.Issuer, cfg.Registration, registration.Deps{

@@ -77,6 +77,9 @@ func (p place) whole(lines, needs, beside string) string {
 		if strings.Contains(lines, "\tpolicy office") && !strings.Contains(lines, "policy office {") {
 			lines = strings.Replace(lines, "\tissuer https://auth.example.com\n", "\tissuer https://auth.example.com\n\t"+office+"\n", 1)
 		}
+		if strings.Contains(lines, "\t\texchange {") {
+			lines = strings.Replace(lines, "\t\tgrants authorization_code refresh_token\n", "\t\tgrants authorization_code token_exchange\n", 1)
+		}
 		if strings.Contains(lines, "client deploy\n") {
 			const deploy = "client deploy {\n\t\t\tauth_method workload\n\t\t\tgrants jwt_bearer\n\t\t\tscopes deploy.write\n\t\t}"
 			lines = strings.Replace(lines, "\tissuer https://auth.example.com\n", "\tissuer https://auth.example.com\n\t"+deploy+"\n", 1)

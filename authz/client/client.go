@@ -78,6 +78,8 @@ type Client struct {
 	PasswordOnly bool `json:"password_only,omitempty"`
 	// Audiences are the resources that it can ask tokens for (RFC 8707). Default: Sites
 	Audiences []string `json:"audiences,omitempty"`
+	// Exchange says which tokens it can exchange for others (RFC 8693).
+	Exchange *Exchange `json:"exchange,omitempty"`
 	// Document is set for a client that a metadata document describes. The registry knows it.
 	Document *Document `json:"-"`
 	// Sites are the resources of the sites of the configuration. The registry knows them.

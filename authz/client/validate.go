@@ -26,6 +26,7 @@ const (
 	GrantValidateBearer    = "validate_bearer" // token server document: "Validate access token"
 	GrantDevice            = "device_code"     // RFC 8628
 	GrantJWTBearer         = "jwt_bearer"      // RFC 7523 2.1
+	GrantTokenExchange     = "token_exchange"  // RFC 8693
 )
 
 // Bounds of what is configured.
@@ -214,7 +215,7 @@ func DecodeKeyedHash(text string) ([]byte, error) {
 }
 
 // grantNames are the grants in the order in which messages name them.
-var grantNames = []string{GrantCode, GrantRefreshToken, GrantClientCredentials, GrantIDToken, GrantImplicit, GrantPassword, GrantValidateBearer, GrantDevice, GrantJWTBearer}
+var grantNames = []string{GrantCode, GrantRefreshToken, GrantClientCredentials, GrantIDToken, GrantImplicit, GrantPassword, GrantValidateBearer, GrantDevice, GrantJWTBearer, GrantTokenExchange}
 
 func (c *Client) checkGrants(p *Problems) {
 	if len(c.Grants) == 0 {
@@ -222,7 +223,7 @@ func (c *Client) checkGrants(p *Problems) {
 	}
 	for _, g := range c.Grants {
 		switch g {
-		case GrantCode, GrantRefreshToken, GrantClientCredentials, GrantIDToken, GrantImplicit, GrantPassword, GrantValidateBearer, GrantDevice, GrantJWTBearer:
+		case GrantCode, GrantRefreshToken, GrantClientCredentials, GrantIDToken, GrantImplicit, GrantPassword, GrantValidateBearer, GrantDevice, GrantJWTBearer, GrantTokenExchange:
 		default:
 			p.Addf("grants: %q is none of %s", g, strings.Join(grantNames, ", "))
 		}
@@ -233,6 +234,7 @@ func (c *Client) checkGrants(p *Problems) {
 	if c.Public && c.HasGrant(GrantValidateBearer) {
 		p.Addf("grants: a public client cannot use validate_bearer, since it has no credentials")
 	}
+	c.checkExchange(p)
 	if c.HasGrant(GrantJWTBearer) && c.AuthMethod != MethodWorkload {
 		p.Addf("grants: jwt_bearer is for clients with auth_method workload, which show tokens of a trust_issuer")
 	}

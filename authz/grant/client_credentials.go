@@ -53,7 +53,7 @@ func (s *Grants) issueOwn(ctx context.Context, q *Request, t ownToken) (*token.D
 	if err != nil {
 		return nil, err
 	}
-	i.Explain(t.reason)
+	i.Explain("", t.reason)
 	alive := false
 	err = s.update(ctx, func(tx storage.Tx) error {
 		st, ok, err := s.tokens.CheckStanding(tx, c.ID, "")

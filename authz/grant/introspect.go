@@ -162,7 +162,7 @@ func (s *Grants) introspectionBody(i *token.Introspection) *reply.Introspection 
 		Active: true, Scope: strings.Join(i.Scope, " "), ClientID: i.ClientID, TokenType: i.TokenType, Expires: i.ExpiresAt.Unix(),
 		IssuedAt: i.IssuedAt.Unix(), NotBefore: i.IssuedAt.Unix(), Subject: s.tokens.SubjectOf(i), Audience: i.Audience, Issuer: s.issuer,
 		AMR: i.AMR, ACR: token.ACR(i.Level), UsageLimit: i.UsageLimit, UsageCount: i.UsageCount,
-		Confirmation: reply.Confirmation(i.Confirmation),
+		Confirmation: reply.Confirmation(i.Confirmation), Actor: s.actorBody(i),
 	}
 	if !i.AuthTime.IsZero() {
 		b.AuthTime = i.AuthTime.Unix()
@@ -176,6 +176,14 @@ func (s *Grants) introspectionBody(i *token.Introspection) *reply.Introspection 
 		nameGroups(b, i)
 	}
 	return b
+}
+
+// actorBody says who acts for the subject of a token.
+func (s *Grants) actorBody(i *token.Introspection) (out *reply.Actor) {
+	for _, a := range slices.Backward(i.Actors) {
+		out = &reply.Actor{Subject: s.tokens.ActorSubject(i.Sector, a), ClientID: a.ClientID, Actor: out}
+	}
+	return out
 }
 
 // nameGroups adds what the scopes of the token give about the groups of its person.

@@ -76,6 +76,15 @@ func (s *Grants) readChain(tx storage.Tx, key string, now time.Time) (ch chain, 
 	return ch, nil
 }
 
+// FindRefresh returns the grant of a refresh token of a client that could be used now, and its scopes. It writes nothing.
+func (s *Grants) FindRefresh(tx storage.Tx, key string, q *Request) (id string, g token.Grant, scope []string, usable bool, err error) {
+	ch, err := s.readChain(tx, key, q.Now)
+	if err != nil || ch.verdict != refreshGood || ch.rec.ClientID != q.Client.ID || !ch.grant.Confirmation.MetBy(q.Proved) {
+		return "", g, nil, false, err
+	}
+	return ch.rec.GrantID, ch.grant, ch.standing.Client.StillAllowed(ch.rec.Scope), true, nil
+}
+
 // refreshDraft is a refresh token on its way into storage.
 type refreshDraft struct {
 	token, key string

@@ -57,6 +57,7 @@ func (f Form) Encode() string { return url.Values(f.Values).Encode() }
 var bodyOnly = []string{
 	"grant_type", "assertion", "code", "code_verifier", "redirect_uri", "client_id", "client_secret", "client_assertion", "client_assertion_type",
 	"refresh_token", "scope", "resource", "username", "password", "token", "token_type_hint", "access_token", "refresh_user_details",
+	"subject_token", "actor_token",
 }
 
 // ParseForm reads the form of an endpoint that machines call. A body that could be read in two ways is invalid_request.
@@ -78,7 +79,7 @@ func ParseForm(r *http.Request) (Form, error) {
 		return Form{}, err
 	}
 	for name, values := range f.Values {
-		if len(values) > 1 && name != "resource" { // RFC 8707 2: resource can repeat
+		if len(values) > 1 && name != "resource" && name != "audience" { // RFC 8707 2, RFC 8693 2.1: they can repeat
 			return Form{}, InvalidRequest(nil, "a parameter is repeated")
 		}
 		for _, v := range values {

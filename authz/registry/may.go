@@ -41,7 +41,13 @@ type Permission struct {
 	Resources []string
 	// Unbound says that the access token would be bound to no key.
 	Unbound bool
+	// From is the client whose token is to be exchanged, for one with the audiences To.
+	From string
+	To   []string
 }
+
+// ErrExchange is the cause of a refused exchange of tokens.
+var ErrExchange = refusal.New(refusal.ExchangeRefused, "the client may not exchange tokens of that client, or not for that audience")
 
 // ErrProvider is the cause of a refused identity provider.
 var ErrProvider = refusal.New(refusal.ProviderNotOffered, "unable to determine identity provider")
@@ -74,6 +80,9 @@ func (r *Registry) May(c *client.Client, a Permission) error {
 	}
 	if !c.MayAsk(a.Resources) {
 		return oauth.InvalidTarget(nil) // RFC 8707 2
+	}
+	if a.From != "" && !c.MayExchange(a.From, a.To) {
+		return oauth.InvalidTarget(ErrExchange) // RFC 8693 2.2.2
 	}
 	return nil
 }

@@ -54,6 +54,11 @@ func (r *Registry) AuthenticateWorkload(req *http.Request, f oauth.Form) (*Workl
 	return nil, r.noteFailure(req, id, oauth.InvalidGrant(err, "assertion is invalid, expired or was used before")) // RFC 7523 3.1
 }
 
+// VerifyWorkload returns the workload whose token is verified and used up here, on behalf of another client.
+func (r *Registry) VerifyWorkload(ctx context.Context, raw string) (*Workload, error) {
+	return r.workload(ctx, "", raw)
+}
+
 // workload verifies a token and uses it up. An *oauth.Error is a failure or says that the client is not usable; any
 // other error is why the token is refused.
 func (r *Registry) workload(ctx context.Context, id, raw string) (*Workload, error) {

@@ -87,6 +87,7 @@ type Token struct {
 	Scope        string `json:"scope,omitempty"`
 	IDToken      string `json:"id_token,omitempty"`
 	ProfileID    string `json:"profile_id,omitempty"`
+	IssuedType   string `json:"issued_token_type,omitempty"` // RFC 8693 2.2.1
 }
 
 // AppendJSON implements Body.
@@ -99,6 +100,7 @@ func (t *Token) AppendJSON(dst []byte) []byte {
 	o.textIf("scope", t.Scope)
 	o.textIf("id_token", t.IDToken)
 	o.textIf("profile_id", t.ProfileID)
+	o.textIf("issued_token_type", t.IssuedType)
 	return o.end()
 }
 
@@ -167,6 +169,27 @@ type Introspection struct {
 	Permissions []string `json:"permissions,omitempty"`
 
 	Confirmation Confirmation `json:"cnf,omitzero"` // RFC 8705 3.2, RFC 9449 6.2
+
+	Actor *Actor `json:"act,omitempty"` // RFC 8693 4.1
+}
+
+// Actor is who acts for the subject, and for whom that one acted before. (RFC 8693 4.1)
+type Actor struct {
+	Subject  string `json:"sub"`
+	ClientID string `json:"client_id"`
+	Actor    *Actor `json:"act,omitempty"`
+}
+
+// AppendJSON implements Body.
+func (a *Actor) AppendJSON(dst []byte) []byte {
+	o := begin(dst)
+	o.text("sub", a.Subject)
+	o.text("client_id", a.ClientID)
+	if a.Actor != nil {
+		o.name("act")
+		o.buf = a.Actor.AppendJSON(o.buf)
+	}
+	return o.end()
 }
 
 // Confirmation names what the sender of a token must prove to have. (RFC 7800 3.1)
@@ -220,6 +243,10 @@ func (i *Introspection) AppendJSON(dst []byte) []byte {
 	if i.Confirmation != (Confirmation{}) {
 		o.name("cnf")
 		o.buf = i.Confirmation.AppendJSON(o.buf)
+	}
+	if i.Actor != nil {
+		o.name("act")
+		o.buf = i.Actor.AppendJSON(o.buf)
 	}
 	return o.end()
 }

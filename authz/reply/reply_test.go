@@ -29,6 +29,8 @@ func fill(t testing.TB, v reflect.Value, text string, n int) {
 			f.SetInt(int64(n))
 		case []string:
 			f.Set(reflect.ValueOf(lists[(n%4+4)%4]))
+		case *Actor:
+			f.Set(reflect.ValueOf([]*Actor{nil, {Subject: text}, {ClientID: text, Actor: &Actor{Subject: text}}}[(n%3+3)%3]))
 		case Confirmation:
 			f.Set(reflect.ValueOf(Confirmation{JKT: text}))
 		case map[string]string:

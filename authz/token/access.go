@@ -55,8 +55,10 @@ func (l *Ledger) DraftAccess(c *client.Client, rec Access, kind event.Type, from
 	return i, nil
 }
 
-// Explain says more about a token in its event.
-func (i *Draft) Explain(reason string) { i.event.Reason = reason }
+// Explain says more about a token in its event. An empty actor stays as it is.
+func (i *Draft) Explain(actor, reason string) {
+	i.event.Actor, i.event.Reason = cmp.Or(actor, i.event.Actor), reason
+}
 
 // Issue stores a draft together with its event, or counts it.
 func (l *Ledger) Issue(tx storage.Tx, i *Draft) error {

@@ -167,6 +167,8 @@ type HintClaims struct {
 	Subject  string `json:"sub"`
 	Audience string `json:"aud"`
 	Session  string `json:"sid"`
+	Expires  int64  `json:"exp"`
+	ACR      string `json:"acr"`
 }
 
 // ReadIDToken reads an ID token that we issued, expired or not. (OpenID Connect Core 3.1.2.1; RP-Initiated Logout 2)

@@ -48,6 +48,9 @@ type Introspection struct {
 
 	// Confirmation is what the sender must prove. For checks it.
 	Confirmation Confirmation
+
+	// Actors act for the subject, the present one first.
+	Actors []Actor
 }
 
 // At tells whether the token can be used at a site, named by its origin.
@@ -166,7 +169,7 @@ func (l *Ledger) inspect(tx storage.Tx, key string, now time.Time, out *Introspe
 		Active: true, Scope: c.StillAllowed(rec.Scope), ClientID: rec.ClientID, Subject: rec.Subject, TokenType: rec.Confirmation.TokenType(),
 		IssuedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt, AuthTime: rec.AuthTime, Audience: rec.Audience, Level: rec.Level,
 		AMR: rec.AMR, SessionID: rec.SessionID, Person: h.person, UsageLimit: rec.UsageLimit, Provider: rec.Provider,
-		Claims: c.AllowedClaims(rec.Claims), Sector: c.Sector(), App: c.App, Confirmation: rec.Confirmation,
+		Claims: c.AllowedClaims(rec.Claims), Sector: c.Sector(), App: c.App, Confirmation: rec.Confirmation, Actors: rec.Actors,
 	}
 	if out.Subject == "" {
 		out.Subject = rec.ClientID // the sub of a client-credentials token is the client (docs/decisions.md#introspection)
@@ -204,10 +207,15 @@ func (l *Ledger) holders(tx storage.Tx, rec *Access, now time.Time) (h held, ok 
 	if rec.GrantID != "" {
 		keys = append(keys, grants.Key(rec.GrantID))
 	}
-	values, err := tx.GetMany(keys...)
+	own := len(keys)
+	values, err := tx.GetMany(l.sourceKeys(keys, rec.Sources)...)
 	if err != nil {
 		return h, false, err
 	}
+	if ok, err := l.sourcesStand(tx, rec.Sources, values[own:]); err != nil || !ok {
+		return h, false, err
+	}
+	values = values[:own]
 	global, err := l.globalEpoch(values[ofClient])
 	if err != nil || global != rec.Epochs.Global {
 		return h, false, err
@@ -256,6 +264,9 @@ func (i *Introspection) Weigh() int {
 	}
 	for group, permissions := range i.Permissions {
 		n += perMember + len(group) + textsWeigh(permissions)
+	}
+	for _, a := range i.Actors {
+		n += 32 + len(a.Subject) + len(a.ClientID)
 	}
 	p := i.Person
 	if p == nil {

@@ -30,6 +30,7 @@ type accessClaims struct {
 	UsageLimit int      `json:"usl,omitempty"`
 
 	Confirmation Confirmation `json:"cnf,omitzero"`
+	Actor        *actor       `json:"act,omitempty"` // RFC 8693 4.1
 }
 
 // signAccess returns an access token as a JWT, and the key of its record. The
@@ -43,7 +44,7 @@ func (l *Ledger) signAccess(c *client.Client, rec *Access) (token, key string, e
 	claims := accessClaims{
 		Issuer: l.issuer, Expires: rec.ExpiresAt.Unix(), Audience: rec.Audience, Subject: l.SubjectFor(c, rec.Subject), ClientID: c.ID,
 		IssuedAt: rec.CreatedAt.Unix(), ID: id, Scope: strings.Join(rec.Scope, " "), ACR: ACR(rec.Level), CID: c.ID, UsageLimit: rec.UsageLimit,
-		Confirmation: rec.Confirmation,
+		Confirmation: rec.Confirmation, Actor: l.actorClaim(c.Sector(), rec.Actors),
 	}
 	if len(claims.Audience) == 0 {
 		claims.Audience = []string{l.issuer} // RFC 9068 3: a default resource indicator

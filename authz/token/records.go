@@ -118,6 +118,27 @@ type Access struct {
 	// References are those of the sign-in.
 	References   []string     `cbor:"16,keyasint,omitempty"`
 	Confirmation Confirmation `cbor:"17,keyasint,omitzero"`
+	// Actors act for the person or client, the present one first. (RFC 8693 4.1)
+	Actors []Actor `cbor:"18,keyasint,omitempty"`
+	// Sources are the tokens that it came from by exchange, the nearest first. It ends with each of them.
+	Sources []Source `cbor:"19,keyasint,omitempty"`
+}
+
+// Actor is who acts for another one.
+type Actor struct {
+	Subject  string `cbor:"1,keyasint"` // a person, or the client itself
+	ClientID string `cbor:"2,keyasint"`
+}
+
+// Source is a token that another one came from.
+type Source struct {
+	Key      string `cbor:"1,keyasint,omitempty"` // of an access token. Empty: another kind
+	ClientID string `cbor:"2,keyasint"`           // that it was issued to
+	Epoch    int64  `cbor:"3,keyasint,omitempty"` // of that client
+	// Of an actor's token, whose person and grant are not those of the token that came from it.
+	GrantID     string `cbor:"4,keyasint,omitempty"`
+	Person      string `cbor:"5,keyasint,omitempty"`
+	PersonEpoch int64  `cbor:"6,keyasint,omitempty"`
 }
 
 // useRecord counts the uses of an access token with a usage limit. It is made with the token. If it is missing, the

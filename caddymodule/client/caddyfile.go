@@ -24,7 +24,7 @@ import (
 //		backchannel_logout_uri    <uri>
 //		frontchannel_logout_uri   <uri>
 //		grants                    authorization_code|refresh_token|client_credentials|id_token|implicit|password|
-//		                          validate_bearer|device_code|jwt_bearer...
+//		                          validate_bearer|device_code|jwt_bearer|token_exchange...
 //		scopes                    <scope>...
 //		default_scopes            <scope>...
 //		idps                      identity|<id of an idp>...
@@ -47,6 +47,7 @@ import (
 //		app                       <identifier> <platform> <version>
 //		subject_type              public|pairwise
 //		audiences                 <uri>...
+//		exchange { from <client>...; to <audience>... }
 //		origins                   <origin>...
 //		max_sessions              <number>
 //		disabled
@@ -113,6 +114,7 @@ func (c *Client) subdirectives() options.Subdirectives {
 		"subject_type": options.Value(&c.SubjectType, checkSubjectType),
 		"app":          c.readApp,
 		"audiences":    options.Values(&c.Audiences, options.CheckURI),
+		"exchange":     c.readExchange,
 		"origins":      options.Values(&c.Origins, checkOrigin),
 		"max_sessions": options.Value(&c.MaxSessions, checkMaxSessions),
 		"disabled":     options.Flag(&c.Disabled),
@@ -126,6 +128,14 @@ func (c *Client) subdirectives() options.Subdirectives {
 			"session":       options.Value(&c.Lifetimes.Session, options.CheckDuration),
 		}),
 	}
+}
+
+func (c *Client) readExchange(d *caddyfile.Dispenser) error {
+	c.Exchange = new(Exchange)
+	return options.Block(&reference.Exchange, options.Subdirectives{
+		"from": options.Values(&c.Exchange.From, nil),
+		"to":   options.Values(&c.Exchange.To, nil),
+	})(d)
 }
 
 func (c *Client) readApp(d *caddyfile.Dispenser) error {

@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	checkGrant       = options.OneOf("authorization_code", "refresh_token", "client_credentials", "id_token", "implicit", "password", "validate_bearer", "device_code", "jwt_bearer")
+	checkGrant       = options.OneOf("authorization_code", "refresh_token", "client_credentials", "id_token", "implicit", "password", "validate_bearer", "device_code", "jwt_bearer", "token_exchange")
 	checkAuthMethod  = options.OneOf("basic", "post", "private_key_jwt", "tls_client_auth", "self_signed_tls_client_auth", "workload")
 	checkConsent     = options.OneOf("on", "off", "always")
 	checkRequestAlg  = options.OneOf("RS256", "PS256", "ES256", "EdDSA")

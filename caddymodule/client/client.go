@@ -45,7 +45,7 @@ type Client struct {
 	// none.
 	FrontchannelLogoutURI string `json:"frontchannel_logout_uri,omitempty"`
 	// What the client may do: authorization_code, refresh_token, client_credentials, device_code (for devices without a
-	// browser), jwt_bearer (for workloads of a trusted issuer), id_token (which signs people in by an ID token alone), and
+	// browser), jwt_bearer (for workloads of a trusted issuer), token_exchange, id_token (which signs people in by an ID token alone), and
 	// the deprecated implicit, password and validate_bearer. Default: none.
 	Grants []string `json:"grants,omitempty"`
 	// The scopes it may ask for. Default: none.
@@ -100,6 +100,8 @@ type Client struct {
 	App *MobileApp `json:"app,omitempty"`
 	// The resources (RFC 8707) that it may ask tokens for. Default: none.
 	Audiences []string `json:"audiences,omitempty"`
+	// Which tokens it may exchange for others (RFC 8693). Default: none.
+	Exchange *Exchange `json:"exchange,omitempty"`
 	// Origins of web pages that may call the token endpoint, besides those of its redirect URIs. Default: none.
 	Origins []string `json:"origins,omitempty"`
 	// How many sign-ins of one person the client may hold at once; the oldest is dropped. Default: 25.
@@ -115,6 +117,14 @@ type Client struct {
 
 	token caddyfile.Token // its place in a Caddyfile
 	logo  []byte          // of Logo
+}
+
+// Exchange says which tokens a client may exchange for others.
+type Exchange struct {
+	// The clients whose tokens it may exchange, besides its own. Default: none.
+	From []string `json:"from,omitempty"`
+	// The audiences of the tokens that it gets for them. Required.
+	To []string `json:"to"`
 }
 
 // MobileApp is the mobile app that a client is an instance of. Introspection and validation return it.

@@ -62,6 +62,7 @@ func (c *Client) Resolve(r *options.Resolver) *client.Client {
 		UserinfoEncAlg: r.Plain(of+"userinfo_encryption", c.UserinfoEncAlg, checkEncAlg), UserinfoEnc: r.Plain(of+"userinfo_encryption", c.UserinfoEnc, checkEnc),
 		ResponseAlg: r.Plain(of+"authorization_response_alg", c.ResponseAlg, checkAlg),
 		Audiences:   r.List(of+"audiences", c.Audiences, options.CheckURI),
+		Exchange:    c.Exchange.build(r, of),
 		Origins:     r.List(of+"origins", c.Origins, checkOrigin),
 		MaxSessions: r.Count(of+"max_sessions", c.MaxSessions, checkMaxSessions), Disabled: c.Disabled,
 		Lifetimes: client.Lifetimes{
@@ -73,6 +74,17 @@ func (c *Client) Resolve(r *options.Resolver) *client.Client {
 			Session:      r.Duration(of+"lifetimes session", c.Lifetimes.Session),
 		},
 	}
+}
+
+func (e *Exchange) build(r *options.Resolver, of string) *client.Exchange {
+	if e == nil {
+		return nil
+	}
+	out := &client.Exchange{From: r.List(of+"exchange from", e.From, nil), To: r.List(of+"exchange to", e.To, nil)}
+	if r.Adapting() && len(out.To) < len(e.To) {
+		out.To = append(out.To, options.StandInURI)
+	}
+	return out
 }
 
 // Build returns the app of a client, or nil.
@@ -205,7 +217,7 @@ func Of(c *client.Client, written *Client) Client {
 	l := c.Lifetimes
 	return Client{
 		DPoPRequired: c.DPoPRequired, MTLSRequired: c.MTLSRequired, FAPI2: c.FAPI2,
-		TokenFormat: c.TokenFormat, App: (*MobileApp)(c.App), SubjectType: c.SubjectType, JWKS: keys, Logo: logo,
+		TokenFormat: c.TokenFormat, App: (*MobileApp)(c.App), Exchange: (*Exchange)(c.Exchange), SubjectType: c.SubjectType, JWKS: keys, Logo: logo,
 		BackchannelLogoutURI: c.BackchannelLogoutURI, FrontchannelLogoutURI: c.FrontchannelLogoutURI,
 		ID: c.ID, Name: c.Name, Public: c.Public, Native: c.Native, AuthMethod: c.AuthMethod, CertificateSubject: (*Subject)(c.CertificateSubject), RedirectURIs: c.RedirectURIs, PostLogoutRedirectURIs: c.PostLogoutRedirectURIs,
 		Grants: c.Grants, Scopes: c.Scopes, DefaultScopes: c.DefaultScopes, IDPs: c.IDPs, Consent: c.Consent, PKCERequired: c.PKCERequired, PARRequired: c.PARRequired, PasswordOnly: c.PasswordOnly,

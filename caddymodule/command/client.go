@@ -31,7 +31,7 @@ func clientFlags(f *pflag.FlagSet, c *client.Client) {
 	f.StringVar(&c.Name, "name", "", "The name that people see")
 	f.StringSliceVar(&c.RedirectURIs, "redirect-uris", nil, "Where the browser may be sent after authorization")
 	f.StringSliceVar(&c.PostLogoutRedirectURIs, "post-logout-redirect-uris", nil, "Where the browser may be sent after sign-out")
-	f.StringSliceVar(&c.Grants, "grants", nil, "authorization_code, refresh_token, client_credentials, id_token, implicit, password, validate_bearer, device_code, jwt_bearer")
+	f.StringSliceVar(&c.Grants, "grants", nil, "authorization_code, refresh_token, client_credentials, id_token, implicit, password, validate_bearer, device_code, jwt_bearer, token_exchange")
 	f.StringSliceVar(&c.Scopes, "scopes", nil, "The scopes it may ask for")
 	f.StringSliceVar(&c.DefaultScopes, "default-scopes", nil, "The scopes it gets when it asks for none")
 	f.StringSliceVar(&c.Audiences, "audiences", nil, "The resources it may ask tokens for")

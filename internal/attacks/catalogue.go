@@ -339,6 +339,11 @@ var catalogue = []section{
 		{452, "a token of a job used twice, by many at the same time, after a restart, in another way", "one success"},
 		{453, "a workload asks for another scope or resource, or another caller claims to be its client", "refused"},
 		{454, "metadata of a trusted issuer that lead into our network; unknown keys again and again", "no connection; one fetch a minute"},
+		{455, "a token of another client, for another audience or with more scopes is exchanged", "refused"},
+		{456, "an exchange of no token, an empty one, two, an old one, one of another type", "400 `invalid_request`"},
+		{457, "an exchanged token outlives its token, grant, person, clients or time", "inactive at once"},
+		{458, "tokens are exchanged in a circle, or again and again", "400"},
+		{459, "a token with a usage limit is exchanged", "400"},
 	}},
 	{"Clients that register themselves", []attackCase{
 		{461, "a registration with grants, scopes and flags of operators' own clients, and requests for them", "ignored; refused when used"},

@@ -44,6 +44,7 @@ var mayImport = map[string][]string{
 	"authz/jar":                 {"authz/client", "authz/oauth", "internal"},
 	"authz/registration":        {"authz/reply", "authz/token", "authz/registry", "authz/metadoc", "authz/client", "authz/oauth", "storage", "internal"},
 	"authz/dpop":                {"authz/oauth", "storage", "internal"},
+	"authz/exchange":            {"authz/grant", "authz/reply", "authz/token", "authz/registry", "authz/client", "authz/oauth", "storage", "internal"},
 	"authz/par":                 {"authz/reply", "authz/registry", "authz/client", "authz/oauth", "storage", "internal"},
 	"authz/grant":               {"authz/envelope", "authz/consent", "authz/reply", "authz/personal", "authz/visit", "authz/token", "authz/registry", "authz/client", "authz/oauth", "storage", "internal"},
 	"authz/visit":               {"authz/token", "authz/registry", "authz/keys", "authz/client", "authz/oauth", "storage", "internal"},

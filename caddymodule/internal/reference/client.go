@@ -95,7 +95,7 @@ scopes openid profile email`,
 		},
 		{
 			Word: "grants", Arguments: "<grant>…", Default: "required", Example: "grants authorization_code refresh_token",
-			Text: "What the client may do: `authorization_code`, `refresh_token`, `client_credentials`, `device_code` (televisions and programs without a browser, [device grant](decisions.md#device-grant)), `jwt_bearer` ([workloads](decisions.md#workloads)), `id_token` (sign-in by an ID token alone), and the deprecated `implicit`, `password` and `validate_bearer`.",
+			Text: "What the client may do: `authorization_code`, `refresh_token`, `client_credentials`, `device_code` (televisions and programs without a browser, [device grant](decisions.md#device-grant)), `jwt_bearer` ([workloads](decisions.md#workloads)), `token_exchange` ([tokens for tokens](decisions.md#token-exchange)), `id_token` (sign-in by an ID token alone), and the deprecated `implicit`, `password` and `validate_bearer`.",
 		},
 		{Word: "scopes", Arguments: "<scope>…", Text: "The scopes that it can ask for.", Example: "scopes openid profile orders.read"},
 		{Word: "default_scopes", Arguments: "<scope>…", Default: "the only one of a client with one scope", Text: "The scopes that it gets when it asks for none. Each is among `scopes`.", Example: "default_scopes openid"},
@@ -154,11 +154,23 @@ scopes openid profile email`,
 			Text: "The mobile app that the client is an instance of. Introspection returns it.",
 		},
 		{Word: "audiences", Arguments: "<uri>…", Default: "the sites with [`mcp`](#protect-mcp)", Text: "The resources (RFC 8707) that it can ask tokens for.", Example: "audiences https://api.example.com"},
+		{Word: "exchange", Text: "Which tokens the client can exchange for others (RFC 8693), with the grant `token_exchange`.", Blocks: []*Block{&Exchange}},
 		{Word: "origins", Arguments: "<origin>…", Default: "those of its redirect URIs", Text: "Further origins of web pages whose scripts can call the token endpoint.", Example: "origins https://www.example.com"},
 		{Word: "max_sessions", Arguments: "<number>", Default: "`25`", Text: "How many sign-ins of one person the client can hold at once: 1 to 1000. The oldest gives way.", Example: "max_sessions 5"},
 		{Word: "disabled", Text: "The client is switched off: nothing of it is valid.", Example: "disabled"},
 		{Word: "logo", Arguments: "<file>", Text: "A PNG, JPEG or GIF picture of at most 64 KiB, shown where people sign in and consent.", Example: "logo /etc/gatehouse/logo.png"},
 		{Word: "lifetimes", Text: "How long what it gets is valid.", Blocks: []*Block{&Lifetimes}},
+	},
+}
+
+// Exchange says which tokens a client can exchange.
+var Exchange = Block{
+	Head: "exchange", Text: "An API that calls another one exchanges the token that it was sent for one that is meant for the other, in the name of the same person and with the same scopes at most. " +
+		"See [token exchange](decisions.md#token-exchange).",
+	Needs: "to https://stock.example.com",
+	Options: []Option{
+		{Word: "from", Arguments: "<client>…", Default: "the client alone", Text: "The clients whose tokens it can exchange, besides its own.", Example: "from web mobile"},
+		{Word: "to", Arguments: "<audience>…", Default: "required", Text: "The audiences of the tokens that it gets: resources, or names that the other API knows itself by.", Example: "to https://stock.example.com", Instead: "-"},
 	},
 }
 

@@ -1,0 +1,186 @@
+package exchange
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+var (
+	errInactive = refusal.New(refusal.SubjectToken, "subject_token is unknown, expired or revoked, or of another type than it says")
+	errLimited  = refusal.New(refusal.SubjectToken, "subject_token has a usage limit, which an exchange would lift")
+	errIssuer   = refusal.New(refusal.SubjectToken, "no issuer elsewhere is trusted")
+	errActor    = refusal.New(refusal.SubjectToken, "actor_token is not a valid access token of the client itself")
+	errChain    = refusal.New(refusal.SubjectToken, "the token was exchanged too often, or by the same actor before")
+	errUnproved = refusal.New(refusal.KeyUnproved, "the token is bound to a key or certificate that the sender has not proved to have")
+)
+
+// refuse is the answer for a token that cannot be exchanged. (RFC 8693 2.2.2)
+func refuse(cause error) error {
+	if errors.As(cause, new(*oauth.Error)) {
+		return cause
+	}
+	return oauth.InvalidRequest(cause, "subject_token or actor_token is invalid or expired, or cannot be exchanged")
+}
+
+// subject is what a token says that is exchanged.
+type subject struct {
+	from   string // the client that it was issued to
+	scope  []string
+	ends   time.Time
+	access token.Access // what the new token takes over
+	grant  *token.Grant // that is made for it. nil: it has one, or needs none
+}
+
+// judge reads the tokens of a request and says what comes of them. It writes nothing.
+func (s *service) judge(tx storage.Tx, x *request) (sub *subject, err error) {
+	switch x.kind {
+	case typeAccess:
+		sub, err = s.ofAccess(tx, x)
+	case typeRefresh:
+		sub, err = s.ofRefresh(tx, x)
+	case typeID:
+		sub, err = s.ofIDToken(tx, x)
+	default:
+		sub, err = s.ofWorkload(tx, x)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := s.act(tx, x, sub); err != nil {
+		return nil, err
+	}
+	st, ok, err := s.deps.Tokens.CheckStanding(tx, x.Client.ID, sub.access.Subject)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, refuse(errInactive)
+	}
+	if sub.access.Epochs = st.Epochs; sub.grant != nil {
+		sub.grant.Epochs = st.Epochs
+	}
+	if len(sub.access.Sources) > maxSources || len(sub.access.Actors) > maxActors {
+		return nil, refuse(errChain)
+	}
+	return sub, nil
+}
+
+func (s *service) ofAccess(tx storage.Tx, x *request) (*subject, error) {
+	rec, in, active, err := s.deps.Tokens.FindActive(tx, x.key, x.Now)
+	switch {
+	case err != nil:
+		return nil, err
+	case !active:
+		return nil, refuse(errInactive)
+	case in.UsageLimit > 0:
+		return nil, refuse(errLimited)
+	case !in.Confirmation.MetBy(x.Proved):
+		return nil, refuse(errUnproved)
+	}
+	source := token.Source{Key: x.key, ClientID: rec.ClientID, Epoch: rec.Epochs.Client}
+	return &subject{from: rec.ClientID, scope: in.Scope, ends: rec.ExpiresAt, access: token.Access{
+		GrantID: rec.GrantID, Subject: rec.Subject, Level: rec.Level, AMR: rec.AMR, AuthTime: rec.AuthTime, SessionID: rec.SessionID,
+		Provider: rec.Provider, References: rec.References, Actors: rec.Actors, Sources: append([]token.Source{source}, rec.Sources...),
+	}}, nil
+}
+
+// ofRefresh: a client can exchange refresh tokens of its own. They are not used up.
+func (s *service) ofRefresh(tx storage.Tx, x *request) (*subject, error) {
+	id, g, scope, usable, err := s.deps.Grants.FindRefresh(tx, x.key, x.Request)
+	if err != nil {
+		return nil, err
+	}
+	if !usable {
+		return nil, refuse(errInactive)
+	}
+	return &subject{from: x.Client.ID, scope: scope, ends: g.ExpiresAt, access: token.Access{
+		GrantID: id, Subject: g.Subject, Level: g.Level, AMR: g.AMR, AuthTime: g.AuthTime, SessionID: g.SessionID, Provider: g.Provider, References: g.References,
+	}}, nil
+}
+
+// ofIDToken: an ID token says who signed in, and no scopes. It is worth something while that session lives.
+func (s *service) ofIDToken(tx storage.Tx, x *request) (*subject, error) {
+	ends := time.Unix(x.id.Expires, 0).UTC()
+	if !ends.After(x.Now) {
+		return nil, refuse(errInactive)
+	}
+	session, err := s.deps.Subjects.Session(tx, x.id.Session, x.Now)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, refuse(errInactive)
+	}
+	if err != nil {
+		return nil, err
+	}
+	st, ok, err := s.deps.Tokens.CheckStanding(tx, x.id.Audience, session.Subject)
+	if err != nil {
+		return nil, err
+	}
+	if !ok || st.Subject.Epoch != session.Epoch || s.deps.Tokens.SubjectFor(st.Client, session.Subject) != x.id.Subject {
+		return nil, refuse(errInactive)
+	}
+	si := token.NewSignIn(&session.Result)
+	si.Level = min(si.Level, token.ACRLevel(x.id.ACR)) // the session may have become stronger since
+	return &subject{
+		from: x.id.Audience, scope: st.Client.Scopes, ends: ends,
+		access: token.Access{
+			Subject: si.Subject, Level: si.Level, AMR: si.AMR, AuthTime: si.AuthTime, SessionID: si.SessionID, Provider: si.Provider, References: si.References,
+			Sources: []token.Source{{ClientID: x.id.Audience, Epoch: st.Epochs.Client}},
+		},
+		grant: &token.Grant{SignIn: si, ClientID: x.Client.ID, CreatedAt: x.Now, ExpiresAt: ends, Confirmation: x.Proved},
+	}, nil
+}
+
+// ofWorkload: the token of a trusted issuer stands for a client, not for a person.
+func (s *service) ofWorkload(tx storage.Tx, x *request) (*subject, error) {
+	c := x.workload.Client
+	st, ok, err := s.deps.Tokens.CheckStanding(tx, c.ID, "")
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, refuse(errInactive)
+	}
+	return &subject{from: c.ID, scope: c.Scopes, ends: x.workload.Statement.Expires, access: token.Access{
+		Sources: []token.Source{{ClientID: c.ID, Epoch: st.Epochs.Client}},
+	}}, nil
+}
+
+// act puts who acts before those who acted already: the holder of the actor's token, or the client. (RFC 8693 4.1)
+func (s *service) act(tx storage.Tx, x *request, sub *subject) error {
+	actor := token.Actor{Subject: x.Client.ID, ClientID: x.Client.ID}
+	if x.actor != "" {
+		rec, in, active, err := s.deps.Tokens.FindActive(tx, x.actor, x.Now)
+		if err != nil {
+			return err
+		}
+		if !active || rec.ClientID != x.Client.ID || len(rec.Sources) > 0 || in.UsageLimit > 0 {
+			return refuse(errActor)
+		}
+		if !in.Confirmation.MetBy(x.Proved) {
+			return refuse(errUnproved)
+		}
+		if actor.Subject = in.Subject; rec.ExpiresAt.Before(sub.ends) {
+			sub.ends = rec.ExpiresAt
+		}
+		sub.access.Sources = append(sub.access.Sources, token.Source{
+			Key: x.actor, ClientID: rec.ClientID, Epoch: rec.Epochs.Client, GrantID: rec.GrantID, Person: rec.Subject, PersonEpoch: rec.Epochs.Person,
+		})
+	}
+	have := sub.access.Actors
+	switch {
+	case len(have) > 0 && have[0] == actor: // it exchanges its own token again
+		return nil
+	case slices.Contains(have, actor):
+		return refuse(errChain)
+	case sub.access.Subject == "" && sub.from == x.Client.ID && actor.Subject == x.Client.ID:
+		return nil // it acts for itself
+	}
+	sub.access.Actors = append([]token.Actor{actor}, have...)
+	return nil
+}

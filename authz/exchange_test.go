@@ -1,0 +1,272 @@
+package authz_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+const (
+	exchangeGrant = "urn:ietf:params:oauth:grant-type:token-exchange"
+	tokenType     = "urn:ietf:params:oauth:token-type:"
+	stock         = "https://stock.example.com"
+	ledger        = "https://ledger.example.com"
+)
+
+// exchangers are an API that exchanges the tokens of a shop, one that exchanges those of the API, and one that may not.
+func exchangers() authztest.Option {
+	of := func(id string, from []string, to ...string) *client.Client {
+		return &client.Client{
+			ID: id, Secrets: []secret.String{secret.New(authztest.Secret(id))}, Grants: []string{"token_exchange", "client_credentials"},
+			Scopes: []string{"openid", "orders.read", "orders.write", "secure.read"}, Exchange: &client.Exchange{From: from, To: to},
+		}
+	}
+	return authztest.WithClients(
+		of("api", []string{"shop", "jwt", "reports", "warehouse"}, stock, ledger), of("warehouse", []string{"api"}, ledger),
+		of("ledger", []string{"warehouse", "api"}, ledger), of("stranger", []string{"other"}, stock),
+	)
+}
+
+func exchangeForm(token string, more ...string) url.Values {
+	f := url.Values{"grant_type": {exchangeGrant}, "subject_token": {token}, "subject_token_type": {tokenType + "access_token"}, "audience": {stock}}
+	for i := 0; i+1 < len(more); i += 2 {
+		if f.Set(more[i], more[i+1]); more[i+1] == "" {
+			f.Del(more[i])
+		}
+	}
+	return f
+}
+
+// exchanged exchanges a token or fails the test.
+func exchanged(t *testing.T, h *authztest.Harness, by, token string, more ...string) string {
+	t.Helper()
+	res := h.Token(by, exchangeForm(token, more...))
+	if res.Status != http.StatusOK || res.Text("access_token") == "" {
+		t.Fatalf("exchange by %s = %d %s; log: %s", by, res.Status, res.Body, h.Log())
+	}
+	return res.Text("access_token")
+}
+
+// TestTokenIsExchanged: an API gets a token for another one, in the name of the person, and says that it acts.
+func TestTokenIsExchanged(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t, exchangers())
+	shop := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read orders.write").Access
+	res := h.Token("api", exchangeForm(shop, "scope", "orders.read"))
+	wantStatus(t, "exchange", res, http.StatusOK)
+	wantAPIHeaders(t, "exchange", res)
+	if res.Text("issued_token_type") != tokenType+"access_token" || scopesOf(res) != "orders.read" || res.Text("refresh_token") != "" || res.Text("token_type") != "bearer" {
+		t.Errorf("answer = %s", res.Body)
+	}
+	about := h.Introspect(res.Text("access_token")).JSON()
+	want := map[string]any{"sub": "api", "client_id": "api"}
+	aud, _ := about["aud"].([]any)
+	act, _ := about["act"].(map[string]any)
+	if about["active"] != true || about["sub"] != h.Introspect(shop).JSON()["sub"] || about["client_id"] != "api" || !slices.Equal(texts(aud), []string{stock}) || act["sub"] != want["sub"] || act["client_id"] != want["client_id"] {
+		t.Errorf("introspection = %v", about)
+	}
+	wantReason(t, h, "token.TokenExchangedEvent", "a token of client shop for "+stock)
+	// A second API passes it on: both act, the later one first.
+	second := h.Introspect(exchanged(t, h, "warehouse", exchanged(t, h, "api", shop, "audience", ledger), "audience", "")).JSON()
+	act, _ = second["act"].(map[string]any)
+	before, _ := act["act"].(map[string]any)
+	if act["sub"] != "warehouse" || before["sub"] != "api" || before["act"] != nil {
+		t.Errorf("act = %v, want warehouse for api", second["act"])
+	}
+	// By resource, in another spelling; by the token of a client itself; to a JWT.
+	exchanged(t, h, "api", shop, "audience", "", "resource", "https://STOCK.example.com/")
+	reports := h.Token("reports", url.Values{"grant_type": {"client_credentials"}, "scope": {"orders.read"}}).Text("access_token")
+	if about := h.Introspect(exchanged(t, h, "api", reports)).JSON(); about["sub"] != "api" || about["username"] != nil {
+		t.Errorf("of a client's own token: %v", about)
+	}
+	h.Restart(func(c *authz.Config) { changeClient(c, "api", func(c *client.Client) { c.TokenFormat = "jwt" }) })
+	parts := strings.Split(exchanged(t, h, "api", shop, "requested_token_type", tokenType+"jwt"), ".")
+	raw, err := base64.RawURLEncoding.DecodeString(parts[1])
+	var claims map[string]any
+	if err != nil || json.Unmarshal(raw, &claims) != nil {
+		t.Fatalf("JWT: %v", err)
+	}
+	if act, _ := claims["act"].(map[string]any); act["sub"] != "api" {
+		t.Errorf("act of the JWT = %v", claims)
+	}
+	if grants, _ := h.Get("/.well-known/openid-configuration").JSON()["grant_types_supported"].([]any); !slices.Contains(texts(grants), exchangeGrant) {
+		t.Errorf("grant_types_supported = %v", grants)
+	}
+	h.Invariants(t)
+}
+
+// TestOtherTokensAreExchanged: refresh tokens of the client itself, ID tokens, tokens of trusted issuers, and who acts.
+func TestOtherTokensAreExchanged(t *testing.T) {
+	t.Parallel()
+	b := newBuildServer(t, jose.ES256)
+	h := authztest.New(t, exchangers(), deployment(b), authztest.WithConfig(func(c *authz.Config) {
+		changeClient(c, "shop", func(c *client.Client) {
+			c.Grants, c.Exchange = append(c.Grants, "token_exchange"), &client.Exchange{To: []string{stock}}
+		})
+		changeClient(c, "api", func(c *client.Client) {
+			c.Exchange = &client.Exchange{From: []string{"shop", "deploy"}, To: []string{stock}}
+			c.Scopes = append(c.Scopes, "deploy.write")
+		})
+	}))
+	all := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read")
+	own := exchanged(t, h, "shop", all.Refresh, "subject_token_type", tokenType+"refresh_token")
+	wantActive(t, h, "of a refresh token", own, true)
+	wantStatus(t, "the refresh token afterwards", h.Refresh("shop", all.Refresh), http.StatusOK)
+
+	id := exchanged(t, h, "api", all.ID, "subject_token_type", tokenType+"id_token", "scope", "orders.read")
+	if about := h.Introspect(id).JSON(); about["username"] == nil || about["client_id"] != "api" {
+		t.Errorf("of an ID token: %v", about)
+	}
+	job := exchanged(t, h, "api", b.sign(t, b.job(h), ""), "subject_token_type", tokenType+"jwt", "scope", "deploy.write")
+	if about := h.Introspect(job).JSON(); about["sub"] != "api" || about["scope"] != "deploy.write" {
+		t.Errorf("of a job: %v", about)
+	}
+	actor := h.Token("api", url.Values{"grant_type": {"client_credentials"}, "scope": {"orders.read"}}).Text("access_token")
+	with := exchanged(t, h, "api", all.Access, "actor_token", actor, "actor_token_type", tokenType+"access_token")
+	if act, _ := h.Introspect(with).JSON()["act"].(map[string]any); act["sub"] != "api" {
+		t.Errorf("act = %v", act)
+	}
+	wantStatus(t, "revoke the actor's token", h.Revoke("api", actor), http.StatusOK)
+	wantActive(t, h, "after the actor's token was revoked", with, false)
+	wantActive(t, h, "of the ID token, before the sign-out", id, true)
+	payload, err := base64.RawURLEncoding.DecodeString(strings.Split(all.ID, ".")[1])
+	var claims struct {
+		SID string `json:"sid"`
+	}
+	if err != nil || json.Unmarshal(payload, &claims) != nil {
+		t.Fatalf("ID token: %v", err)
+	}
+	h.People.EndSession(claims.SID)
+	wantError(t, "the ID token after the sign-out", h.Token("api", exchangeForm(all.ID, "subject_token_type", tokenType+"id_token", "scope", "orders.read")), http.StatusBadRequest, "invalid_request")
+	h.Invariants(t)
+}
+
+func TestExchangeAttacks(t *testing.T) {
+	t.Parallel()
+	refused := func(t *testing.T, h *authztest.Harness, what, by, code string, f url.Values) {
+		t.Helper()
+		wantError(t, what, h.Token(by, f), http.StatusBadRequest, code)
+	}
+	attack(t, "attack 455: the token of another client, for another audience, with more scopes", func(t *testing.T, h *authztest.Harness) {
+		shop := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read").Access
+		foreign := h.Tokens("other", authztest.Demo, "scope", "openid orders.read").Access
+		refused(t, h, "of a client that is not listed", "api", "invalid_target", exchangeForm(foreign))
+		refused(t, h, "by a client that does not list it", "stranger", "invalid_target", exchangeForm(shop))
+		refused(t, h, "another audience", "api", "invalid_target", exchangeForm(shop, "audience", "https://bank.example.com"))
+		refused(t, h, "another resource beside a good audience", "api", "invalid_target", exchangeForm(shop, "resource", "https://bank.example.com"))
+		refused(t, h, "no audience where there are two", "api", "invalid_request", exchangeForm(shop, "audience", ""))
+		two := exchangeForm(shop)
+		two["audience"] = []string{stock, "https://bank.example.com"}
+		refused(t, h, "two audiences, one of them not allowed", "api", "invalid_target", two)
+		refused(t, h, "more scopes than the token has", "api", "invalid_scope", exchangeForm(shop, "scope", "orders.read orders.write"))
+		refused(t, h, "a scope that the client lacks", "warehouse", "invalid_scope", exchangeForm(exchanged(t, h, "api", shop), "audience", ledger, "scope", "email"))
+		refused(t, h, "without the grant", "other", "unauthorized_client", exchangeForm(shop))
+		wantError(t, "without credentials", h.Post("/oauth/token", exchangeForm(shop)), http.StatusBadRequest, "invalid_request")
+		wantError(t, "by name alone", h.Post("/oauth/token", exchangeForm(shop, "client_id", "api")), http.StatusUnauthorized, "invalid_client")
+		wantEvent(t, h, authztest.Demo, "token.TokenExchangedEvent", 1)
+	}, exchangers())
+	attack(t, "peer 66: the token of a person whose provider the exchanging client is not allowed", func(t *testing.T, h *authztest.Harness) {
+		h.People.SignInBy("partner")
+		h.People.After(func(r *login.Result) { r.Provider = "partner" })
+		shop := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read", "idp", "partner").Access
+		wantError(t, "the exchange", h.Token("api", exchangeForm(shop)), http.StatusForbidden, "access_denied")
+	}, exchangers(), authztest.WithConfig(func(c *authz.Config) {
+		c.Providers = append(c.Providers, registry.Provider{ID: "partner"})
+		changeClient(c, "shop", func(c *client.Client) { c.IDPs = []string{"identity", "partner"} })
+	}))
+	attack(t, "attack 456: no token, an empty one, two, an old one, one of another type", func(t *testing.T, h *authztest.Harness) {
+		all := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read")
+		refused(t, h, "none", "api", "invalid_request", exchangeForm("", "subject_token", ""))
+		refused(t, h, "empty", "api", "invalid_request", url.Values{"grant_type": {exchangeGrant}, "subject_token": {""}, "subject_token_type": {tokenType + "access_token"}, "audience": {stock}})
+		refused(t, h, "without a type", "api", "invalid_request", exchangeForm(all.Access, "subject_token_type", ""))
+		twice := exchangeForm(all.Access)
+		twice["subject_token"] = []string{all.Access, all.Access}
+		refused(t, h, "two", "api", "invalid_request", twice)
+		wantStatus(t, "in the address", h.Post("/oauth/token?subject_token="+all.Access, exchangeForm("", "subject_token", ""), authztest.Basic("api", authztest.Secret("api"))...), http.StatusBadRequest)
+		for _, kind := range []string{"refresh_token", "id_token", "jwt", "saml2", "access_token2"} {
+			refused(t, h, "an access token as "+kind, "api", "invalid_request", exchangeForm(all.Access, "subject_token_type", tokenType+kind))
+		}
+		refused(t, h, "an ID token as an access token", "api", "invalid_request", exchangeForm(all.ID))
+		refused(t, h, "another's refresh token", "api", "invalid_request", exchangeForm(all.Refresh, "subject_token_type", tokenType+"refresh_token"))
+		refused(t, h, "a refresh token is asked for", "api", "invalid_request", exchangeForm(all.Access, "requested_token_type", tokenType+"refresh_token"))
+		refused(t, h, "nonsense", "api", "invalid_request", exchangeForm("nonsense"))
+		refused(t, h, "cut short", "api", "invalid_request", exchangeForm(all.Access[:len(all.Access)-1]))
+		refused(t, h, "the actor's type alone", "api", "invalid_request", exchangeForm(all.Access, "actor_token_type", tokenType+"access_token"))
+		refused(t, h, "another's token as the actor's", "api", "invalid_request", exchangeForm(all.Access, "actor_token", all.Access, "actor_token_type", tokenType+"access_token"))
+		h.Clock.Advance(16 * time.Minute)
+		refused(t, h, "expired", "api", "invalid_request", exchangeForm(all.Access))
+		h.Clock.Advance(time.Hour)
+		refused(t, h, "an expired ID token", "api", "invalid_request", exchangeForm(all.ID, "subject_token_type", tokenType+"id_token", "scope", "orders.read"))
+		if strings.Contains(h.Log(), all.Access) || strings.Contains(h.Log(), all.ID[:60]) {
+			t.Error("a token is in the log")
+		}
+	}, exchangers())
+	t.Run("attack 457: an exchanged token outlives what it came from", func(t *testing.T) {
+		t.Parallel()
+		for name, end := range map[string]func(h *authztest.Harness, all authztest.Tokens){
+			"the token revoked": func(h *authztest.Harness, all authztest.Tokens) { h.Revoke("shop", all.Access) },
+			"the grant revoked": func(h *authztest.Harness, all authztest.Tokens) { h.Revoke("shop", all.Refresh) },
+			"the person blocked": func(h *authztest.Harness, _ authztest.Tokens) {
+				h.People.Change(authztest.Demo, func(s *login.Subject) { s.Active = false })
+			},
+			"the first client gone":    func(h *authztest.Harness, _ authztest.Tokens) { without(h, "shop") },
+			"the second client gone":   func(h *authztest.Harness, _ authztest.Tokens) { without(h, "api") },
+			"the last client disabled": func(h *authztest.Harness, _ authztest.Tokens) { switchOff(h, "warehouse") },
+			"time":                     func(h *authztest.Harness, _ authztest.Tokens) { h.Clock.Advance(10 * time.Minute) },
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				h := authztest.New(t, exchangers())
+				all := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read")
+				h.Clock.Advance(5 * time.Minute)
+				once := exchanged(t, h, "api", all.Access, "audience", ledger)
+				twice := exchanged(t, h, "warehouse", once, "audience", ledger)
+				wantActive(t, h, "before", twice, true)
+				end(h, all)
+				wantActive(t, h, "after", twice, false)
+				wantError(t, "exchanged again", h.Token("ledger", exchangeForm(twice, "audience", ledger)), http.StatusBadRequest, "invalid_request")
+				h.Invariants(t)
+			})
+		}
+	})
+	attack(t, "attack 458: tokens that are exchanged in a circle and again and again", func(t *testing.T, h *authztest.Harness) {
+		shop := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read").Access
+		a := exchanged(t, h, "api", shop, "audience", ledger)
+		w := exchanged(t, h, "warehouse", a, "audience", ledger)
+		refused(t, h, "back to the first actor", "api", "invalid_request", exchangeForm(w, "audience", stock))
+		exchanged(t, h, "ledger", w, "audience", ledger)
+		again := a
+		for range 5 {
+			again = exchanged(t, h, "api", again, "audience", ledger)
+		}
+		refused(t, h, "the same client too often", "api", "invalid_request", exchangeForm(again, "audience", ledger))
+	}, exchangers())
+	attack(t, "attack 459: a token with a usage limit", func(t *testing.T, h *authztest.Harness) {
+		limited := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read").Access
+		refused(t, h, "its exchange", "api", "invalid_request", exchangeForm(limited))
+	}, exchangers(), authztest.WithConfig(func(c *authz.Config) { c.Scopes = []client.Scope{{Name: "orders.read", UsageLimit: 2}} }))
+}
+
+func without(h *authztest.Harness, id string) {
+	h.Restart(func(c *authz.Config) {
+		c.Clients = slices.DeleteFunc(slices.Clone(c.Clients), func(c *client.Client) bool { return c.ID == id })
+	})
+}
+
+func switchOff(h *authztest.Harness, id string) {
+	h.Restart(func(c *authz.Config) { changeClient(c, id, func(c *client.Client) { c.Disabled = true }) })
+}
