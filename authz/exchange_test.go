@@ -3,6 +3,7 @@ package authz_test
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -15,7 +16,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/exchange"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -259,6 +262,57 @@ func TestExchangeAttacks(t *testing.T) {
 		limited := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read").Access
 		refused(t, h, "its exchange", "api", "invalid_request", exchangeForm(limited))
 	}, exchangers(), authztest.WithConfig(func(c *authz.Config) { c.Scopes = []client.Scope{{Name: "orders.read", UsageLimit: 2}} }))
+}
+
+// TestUpstreamGetsItsOwnToken: the token of a request is exchanged for one that its upstream can verify, and the same
+// one is sent again. It ends with the first.
+func TestUpstreamGetsItsOwnToken(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	const site = "https://api.example.com"
+	of := func(token string) string {
+		t.Helper()
+		text, err := h.Server().UpstreamToken(t.Context(), token, stock, site, event.Origin{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	shop := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read")
+	up := of(shop.Access)
+	if up == shop.Access || strings.Count(up, ".") != 2 || of(shop.Access) != up {
+		t.Errorf("the token for the upstream is the client's own, no JWT, or another one each time")
+	}
+	before, about := h.Introspect(shop.Access).JSON(), h.Introspect(up).JSON()
+	aud, _ := about["aud"].([]any)
+	act, _ := about["act"].(map[string]any)
+	if about["sub"] != before["sub"] || about["client_id"] != "shop" || about["scope"] != before["scope"] || !slices.Equal(texts(aud), []string{stock}) || act["sub"] != site || act["client_id"] != nil {
+		t.Errorf("introspection = %v", about)
+	}
+	wantEvent(t, h, authztest.Demo, "token.TokenExchangedEvent", 1)
+	h.Clock.Advance(14*time.Minute + 30*time.Second)
+	if of(shop.Access) != up {
+		t.Error("a token that ends with the client's is made again and again in its last minute")
+	}
+	other := h.Tokens("other", authztest.Demo).Access // lives for a year
+	first := of(other)
+	h.Clock.Advance(14*time.Minute + 30*time.Second)
+	if again := of(other); again == first {
+		t.Error("the token of half a minute ago is sent again")
+	}
+	wantActive(t, h, "after the end", up, false)
+	second := of(other)
+	wantStatus(t, "revoke", h.Revoke("other", other), http.StatusOK)
+	wantActive(t, h, "after the revocation", second, false)
+	if _, err := h.Server().UpstreamToken(t.Context(), shop.Access, stock, site, event.Origin{}); !errors.Is(err, exchange.ErrEnded) {
+		t.Errorf("of an expired token: %v, want ErrEnded", err)
+	}
+	h.Restart(func(c *authz.Config) { c.Scopes = []client.Scope{{Name: "orders.read", UsageLimit: 2}} })
+	limited := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read").Access
+	if _, err := h.Server().UpstreamToken(t.Context(), limited, stock, site, event.Origin{}); !errors.Is(err, exchange.ErrLimited) {
+		t.Errorf("of a limited token: %v, want ErrLimited", err)
+	}
+	h.Invariants(t)
 }
 
 func without(h *authztest.Harness, id string) {

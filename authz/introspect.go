@@ -51,3 +51,8 @@ func (s *Server) UseAt(ctx context.Context, text, site string, from event.Origin
 func (s *Server) AppPasswords() *personal.Passwords { return s.personal }
 
 func isAppPassword(text string) bool { return secret.IsToken(secret.AppPassword, text) }
+
+// UpstreamToken returns a token for the upstream of a site. See exchange.Upstream.
+func (s *Server) UpstreamToken(ctx context.Context, token, audience, site string, from event.Origin) (string, error) {
+	return s.upstream.Token(ctx, token, audience, site, from)
+}

@@ -177,6 +177,7 @@ type Server struct {
 	grants       *grant.Grants
 	devices      *device.Service
 	pushed       *par.Requests
+	upstream     *exchange.Upstream
 	objects      *jar.Objects
 	envelopes    *envelope.Envelopes
 	signals      *signal.Service
@@ -251,7 +252,9 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 		SignedIn: s.checkSignedIn, Username: s.username, FailPage: s.failPage, Admit: deps.Admit, Origin: deps.Origin, Now: deps.Now,
 		Record: func(r *http.Request, err error) { s.record(r, oauth.AsError(err)) }, Random: deps.Random,
 	})
-	exchange.Serve(exchange.Deps{Store: deps.Store, Clients: s.clients, Tokens: s.tokens, Grants: s.grants, Subjects: deps.Subjects})
+	exchanges := exchange.Deps{Store: deps.Store, Clients: s.clients, Tokens: s.tokens, Grants: s.grants, Subjects: deps.Subjects}
+	exchange.Serve(exchanges)
+	s.upstream = exchange.NewUpstream(exchanges, deps.Now)
 	s.pushed = par.New(par.Deps{Store: deps.Store, Clients: s.clients, Check: s.checkPush, Bind: s.bindPush, Admit: deps.Admit, Now: deps.Now, Random: deps.Random})
 	s.objects = jar.New(cfg.Issuer, s.clients, deps.Now)
 	s.registered = registration.New(cfg.Issuer, cfg.Registration, registration.Deps{

@@ -121,7 +121,7 @@ func TestMetadata(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"response_types_supported": `["code","token","id_token"]`, "response_modes_supported": `["query","fragment","form_post","query.jwt","fragment.jwt","form_post.jwt","jwt"]`, "subject_types_supported": `["public","pairwise"]`,
-		"grant_types_supported":                 `["authorization_code","client_credentials","implicit","password","refresh_token","urn:ietf:params:oauth:grant-type:device_code","urn:service:oauth2:grant_type:validate_bearer"]`,
+		"grant_types_supported":                 `["authorization_code","client_credentials","implicit","password","refresh_token","urn:ietf:params:oauth:grant-type:device_code","urn:ietf:params:oauth:grant-type:token-exchange","urn:service:oauth2:grant_type:validate_bearer"]`,
 		"id_token_signing_alg_values_supported": `["RS256","ES256","EdDSA"]`, "code_challenge_methods_supported": `["S256"]`,
 		"authorization_response_iss_parameter_supported": `true`, "request_uri_parameter_supported": `false`, "claims_parameter_supported": `true`,
 		"backchannel_logout_supported": `true`, "backchannel_logout_session_supported": `true`, "frontchannel_logout_supported": `true`,

@@ -21,7 +21,7 @@ func (a *App) Entrance(ctx context.Context) (protect.Entrance, error) {
 		return protect.Entrance{}, err
 	}
 	return protect.Entrance{
-		Authority: inst.authz, Parked: inst.authz.Parked(), Access: siteAccess{inst.access}, Policies: inst.policies, Pages: inst.pages, Counter: inst.core.metrics, Refusals: inst.core.refused, Decisions: inst.core.decided, Admit: inst.admit, Assertions: inst.assertions, Proofs: inst.authz.Proofs(), Thumbprint: inst.authz.Thumbprint,
+		Authority: inst.authz, Parked: inst.authz.Parked(), Access: siteAccess{inst.access}, Policies: inst.policies, Pages: inst.pages, Counter: inst.core.metrics, Refusals: inst.core.refused, Decisions: inst.core.decided, Admit: inst.admit, Assertions: inst.assertions, Proofs: inst.authz.Proofs(), Thumbprint: inst.authz.Thumbprint, Exchange: inst.authz,
 		Leave: inst.leave,
 	}, nil
 }

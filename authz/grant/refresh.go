@@ -76,7 +76,8 @@ func (s *Grants) readChain(tx storage.Tx, key string, now time.Time) (ch chain, 
 	return ch, nil
 }
 
-// FindRefresh returns the grant of a refresh token of a client that could be used now, and its scopes. It writes nothing.
+// FindRefresh returns the grant of a refresh token of a client that could be used now, and its scopes. It writes
+// nothing.
 func (s *Grants) FindRefresh(tx storage.Tx, key string, q *Request) (id string, g token.Grant, scope []string, usable bool, err error) {
 	ch, err := s.readChain(tx, key, q.Now)
 	if err != nil || ch.verdict != refreshGood || ch.rec.ClientID != q.Client.ID || !ch.grant.Confirmation.MetBy(q.Proved) {

@@ -176,7 +176,7 @@ type Introspection struct {
 // Actor is who acts for the subject, and for whom that one acted before. (RFC 8693 4.1)
 type Actor struct {
 	Subject  string `json:"sub"`
-	ClientID string `json:"client_id"`
+	ClientID string `json:"client_id,omitempty"`
 	Actor    *Actor `json:"act,omitempty"`
 }
 
@@ -184,7 +184,7 @@ type Actor struct {
 func (a *Actor) AppendJSON(dst []byte) []byte {
 	o := begin(dst)
 	o.text("sub", a.Subject)
-	o.text("client_id", a.ClientID)
+	o.textIf("client_id", a.ClientID)
 	if a.Actor != nil {
 		o.name("act")
 		o.buf = a.Actor.AppendJSON(o.buf)

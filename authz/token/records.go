@@ -126,8 +126,8 @@ type Access struct {
 
 // Actor is who acts for another one.
 type Actor struct {
-	Subject  string `cbor:"1,keyasint"` // a person, or the client itself
-	ClientID string `cbor:"2,keyasint"`
+	Subject  string `cbor:"1,keyasint"` // a person, the client itself, or a site
+	ClientID string `cbor:"2,keyasint,omitempty"`
 }
 
 // Source is a token that another one came from.

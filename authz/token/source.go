@@ -65,7 +65,7 @@ func (l *Ledger) sourcesStand(tx storage.Tx, sources []Source, values [][]byte) 
 // actor is the claim act: who acts, and for whom that one acted before. (RFC 8693 4.1)
 type actor struct {
 	Subject  string `json:"sub"`
-	ClientID string `json:"client_id"`
+	ClientID string `json:"client_id,omitempty"`
 	Actor    *actor `json:"act,omitempty"`
 }
 
@@ -79,7 +79,7 @@ func (l *Ledger) actorClaim(sector string, actors []Actor) (out *actor) {
 
 // ActorSubject is the identifier of an actor for a client of a sector.
 func (l *Ledger) ActorSubject(sector string, a Actor) string {
-	if a.Subject == a.ClientID {
+	if a.ClientID == "" || a.Subject == a.ClientID { // a site, or a client itself
 		return a.Subject
 	}
 	return l.SubjectIn(sector, a.Subject)

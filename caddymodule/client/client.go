@@ -45,8 +45,8 @@ type Client struct {
 	// none.
 	FrontchannelLogoutURI string `json:"frontchannel_logout_uri,omitempty"`
 	// What the client may do: authorization_code, refresh_token, client_credentials, device_code (for devices without a
-	// browser), jwt_bearer (for workloads of a trusted issuer), token_exchange, id_token (which signs people in by an ID token alone), and
-	// the deprecated implicit, password and validate_bearer. Default: none.
+	// browser), jwt_bearer (for workloads of a trusted issuer), token_exchange, id_token (which signs people in by an ID
+	// token alone), and the deprecated implicit, password and validate_bearer. Default: none.
 	Grants []string `json:"grants,omitempty"`
 	// The scopes it may ask for. Default: none.
 	Scopes []string `json:"scopes,omitempty"`

@@ -60,6 +60,7 @@ func (g *Gates) readGate(d *caddyfile.Dispenser) error {
 	delete(known, "replay")
 	delete(known, "request_access")
 	delete(known, "mcp")
+	delete(known, "upstream_token")
 	if err := options.ReadBlock(d, "forward_auth "+name, &reference.ForwardAuth, known); err != nil {
 		return err
 	}

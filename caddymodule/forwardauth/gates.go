@@ -142,6 +142,9 @@ func (g *Gate) provision(ctx caddy.Context, app protect.App, places options.Plac
 	if g.MCP != nil {
 		return errors.New("mcp: the metadata of sites that another proxy serves are not served here: leave it away")
 	}
+	if g.UpstreamToken != "" {
+		return errors.New("upstream_token: another proxy sends the request on as it came: leave it away")
+	}
 	g.Places = places
 	if err := g.ProvisionIn(ctx, app); err != nil {
 		return err

@@ -107,6 +107,7 @@ func parseProtect(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //		replay      on|off
 //		request_access on|off
 //		strip_token
+//		upstream_token <audience>
 //		introspect  <url> { ... }
 //		accept      app_passwords
 //		mcp         [<resource>] { ... }
@@ -153,6 +154,7 @@ func (p *Protect) subdirectives() options.Subdirectives {
 		"replay":         options.Value(&p.Replay, checkOnOff),
 		"request_access": options.Value(&p.RequestAccess, checkOnOff),
 		"strip_token":    options.Flag(&p.StripToken),
+		"upstream_token": options.Value(&p.UpstreamToken, checkTarget),
 		"introspect":     p.readIntrospect,
 		"accept":         options.Values(&p.Accept, checkAccept),
 		"mcp":            p.readMCP,

@@ -100,6 +100,9 @@ type Protect struct {
 	RequestAccess string `json:"request_access,omitempty"`
 	// Whether a bearer token is kept from the upstream. Default: false.
 	StripToken bool `json:"strip_token,omitempty"`
+	// The audience of the token that the upstream gets in place of the client's (RFC 8693). Default: the client's own
+	// token, unless strip_token is set.
+	UpstreamToken string `json:"upstream_token,omitempty"`
 	// What is accepted besides tokens and sessions: app_passwords, which people make on their account pages for programs,
 	// as a bearer token or as the password of Basic. Default: nothing.
 	Accept []string `json:"accept,omitempty"`
@@ -176,6 +179,7 @@ type Entrance struct {
 	Proofs     *dpop.Proofs // nil: a token that is bound to a key opens nothing
 	// Thumbprint names the certificate of the sender of a request. nil: nobody has one.
 	Thumbprint func(*http.Request) string
+	Exchange   exchanger // nil: no token can be had for upstreams
 }
 
 // counter counts lookups and panics, for the metrics.
@@ -331,6 +335,9 @@ func (p *Protect) setUp(res *options.Resolver) error {
 	if p.Assertion != "" {
 		p.Assertion = http.CanonicalHeaderKey(res.Plain("assertion", p.Assertion, checkIdentityHeader))
 	}
+	if p.UpstreamToken = res.Plain("upstream_token", p.UpstreamToken, checkTarget); p.UpstreamToken != "" {
+		p.StripToken = true
+	}
 	if p.Introspect != nil {
 		p.Introspect.SetUp(res)
 	}
@@ -407,7 +414,10 @@ func (p *Protect) consistent() error {
 	if err := p.consistentRemote(); err != nil {
 		return err
 	}
-	return p.assertable()
+	if err := p.assertable(); err != nil {
+		return err
+	}
+	return p.exchangeable()
 }
 
 // ServeHTTP lets a request pass to the next handler or answers it.
@@ -568,8 +578,14 @@ func (p *Protect) judge(g *passage, rec *arrival) (passed bool) {
 	if bad := p.assert(g, who); bad != nil {
 		return p.answer(g, *bad)
 	}
+	upstream, bad := p.exchange(g)
+	if bad != nil {
+		return p.answer(g, *bad)
+	}
 	p.countPass(in.Counter)
-	p.detach(g, rec)
+	if p.detach(g, rec); upstream != "" { // detach keeps the client's token for a further protect on the way
+		g.r.Header["Authorization"] = []string{"Bearer " + upstream}
+	}
 	return true
 }
 

@@ -78,7 +78,7 @@ func (p *Protect) Rehearse(w http.ResponseWriter, r *http.Request, c Caller, nex
 	q := *p
 	stand := &standIn{who: c.Who}
 	q.enter = func(context.Context) (Entrance, error) {
-		in := Entrance{Authority: stand, Assertions: stand, Policies: c.Policies, Leave: func() {}}
+		in := Entrance{Authority: stand, Assertions: stand, Exchange: stand, Policies: c.Policies, Leave: func() {}}
 		if c.Granted != nil {
 			in.Access = grants(c.Granted)
 		}
@@ -204,6 +204,10 @@ func (s *standIn) answer() (*token.Introspection, error) {
 
 // Sign implements asserter: nothing that a rehearsal makes can be verified.
 func (s *standIn) Sign(assertion.Statement) (string, error) { return "(a signed assertion)", nil }
+
+func (s *standIn) UpstreamToken(context.Context, string, string, string, event.Origin) (string, error) {
+	return "(a token for the upstream)", nil
+}
 
 func (s *standIn) Introspect(context.Context, string) (*token.Introspection, error) {
 	return s.answer()

@@ -16,7 +16,7 @@ func TestEventsHaveWords(t *testing.T) {
 	t.Parallel()
 	messages := pageMessages(t)
 	wordless := []string{
-		"token.AccessTokenRefreshedEvent",                                   // left out of that page, since it happens all the time
+		"token.AccessTokenRefreshedEvent", "token.TokenExchangedEvent", // left out of that page, since they happen all the time
 		"token.ClientAuthenticationFailedEvent", "token.ClientRevokedEvent", // concern no person
 	}
 	for _, k := range eventKinds(t) {

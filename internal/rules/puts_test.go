@@ -10,6 +10,8 @@ import (
 // putUnread are functions whose closure puts a record that it has not read, and why that is right.
 var putUnread = allowance{
 	"issueOwn":       "makes the token",
+	"exchange":       "makes the token",
+	"Upstream.Token": "makes the token",
 	"issueGrant":     "makes the token",
 	"issueImplicit":  "makes the token",
 	"Invite":         "makes the person",

@@ -16,6 +16,7 @@ var ForwardAuth = Block{
 	Instead: map[string]string{
 		"replay":         "is for sites that this Caddy serves: another proxy tells nothing of the forms that are sent through it",
 		"mcp":            "is for sites that this Caddy serves: the metadata of others are not served here",
+		"upstream_token": "is for sites that this Caddy serves: another proxy sends the request on as it came",
 		"request_access": "is for sites that this Caddy serves: another proxy has no page of its own to ask on",
 	},
 }
@@ -23,7 +24,7 @@ var ForwardAuth = Block{
 // ofGates are the options of a site that a gate has too.
 func ofGates(of []Option) []Option {
 	of = slices.DeleteFunc(slices.Clone(of), func(o Option) bool {
-		return o.Word == "login" || o.Word == "replay" || o.Word == "request_access" || o.Word == "mcp"
+		return o.Word == "login" || o.Word == "replay" || o.Word == "request_access" || o.Word == "mcp" || o.Word == "upstream_token"
 	})
 	for i := range of {
 		switch of[i].Word {

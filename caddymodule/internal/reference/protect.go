@@ -48,6 +48,10 @@ var Protect = Block{
 		},
 		{Word: "strip_token", Default: "it is passed on", Text: "The bearer token is kept from the upstream.", Example: "strip_token"},
 		{
+			Word: "upstream_token", Arguments: "<audience>", Default: "the client's own token", Example: "upstream_token https://stock.example.com",
+			Text: "The upstream gets, in place of the client's token, one that is meant for this audience: a JWT of the same client and person with the same scopes, which ends with the client's. It excludes `login`, `accept` and `introspect`. See [upstream tokens](decisions.md#upstream-tokens).",
+		},
+		{
 			Word: "accept", Arguments: "app_passwords", Default: "bearer tokens, and with `login` sessions", Example: "login\naccept app_passwords",
 			Text: "App passwords let in, too: secrets that people make on their account pages for one program, for this site, with scopes, an end and a number of uses. " +
 				"Programs send them as a bearer token or as the password of Basic, with any username. The password of an account is never accepted. " +
