@@ -74,8 +74,8 @@ func (d *metadataDocument) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.URL+r.URL.Path, d.redirect, strings.Repeat("x", 20<<10))
 }
 
-// TestMCPClients connects real clients of MCP servers to one behind `protect { mcp }`: that of the TypeScript SDK, which
-// most of them have inside, and the bridge mcp-remote. A person signs in and decides in a browser.
+// TestMCPClients connects real clients of MCP servers to one behind `protect { mcp }`: that of the TypeScript SDK, as
+// most of them have inside, and mcp-remote. A person signs in and decides in a browser.
 func TestMCPClients(t *testing.T) {
 	t.Parallel()
 	upstream := httptest.NewServer(http.HandlerFunc(mcpServer))
