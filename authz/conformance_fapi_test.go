@@ -152,7 +152,7 @@ func claim(name string, of func(k *bank) any) func(*bank) []any {
 var fapiPlan = map[string]func(k, other *bank){
 	"happy-flow":                              func(k, other *bank) { k.happy(); other.happy() },
 	"ensure-other-scope-order-succeeds":       pushes("", "scope", "openid"),
-	"without-nonce-success":        pushes("", "nonce", ""),
+	"without-nonce-success":                   pushes("", "nonce", ""),
 	"without-state-success":                   pushes("", "state", ""),
 	"with-64-char-nonce-success":              pushes("", "nonce", strings.Repeat("n", 64)),
 	"par-ensure-pkce-required":                pushes("invalid_request", "code_challenge", "", "code_challenge_method", ""),

@@ -181,6 +181,7 @@ func TestCaddyfileOptionsAreExplained(t *testing.T) {
 var values = map[string]string{
 	"GATEHOUSE_KEY": "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=", "CREDENTIALS_KEY": "000102030405060708090a0b0c0d0e0f",
 	"ADA_PASSWORD": "a-password-of-ada", "DATABASE_URL": "postgres://gatehouse:secret@localhost:5432/gatehouse",
+	"DATABASE_DIRECT_URL": "postgres://gatehouse:secret@localhost:5433/gatehouse",
 }
 
 // TestCaddyfileExamples: each example is a part of a Caddyfile that Caddy adapts and provisions.

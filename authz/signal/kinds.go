@@ -22,7 +22,7 @@ const (
 )
 
 // uris are the event types on the wire. (OpenID CAEP 1.0, 3; OpenID RISC Profile 1.0, 2; OpenID SSF 1.0, 8.1.4.1)
-var uris = map[kind]string{
+var uris = map[kind]string{ //nolint:gosec // no credentials
 	sessionRevoked:   "https://schemas.openid.net/secevent/caep/event-type/session-revoked",
 	credentialChange: "https://schemas.openid.net/secevent/caep/event-type/credential-change",
 	claimsChange:     "https://schemas.openid.net/secevent/caep/event-type/token-claims-change",

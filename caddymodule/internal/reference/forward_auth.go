@@ -13,7 +13,7 @@ var ForwardAuth = Block{
 		{Word: "origins", Arguments: "<origin>…", Default: "any; required with `login`", Text: "The origins under which browsers see the site. The gate decides about no others, and is the one of a proxy that asks about them and names no gate.", Example: "origins https://wiki.example.com https://www.wiki.example.com", Instead: "-"},
 		{Word: "login", Default: "bearer tokens only", Text: "Browsers without a session are sent to sign in and come back.", Example: "login"},
 	}, ofGates(Protect.Options)),
-	Instead: map[string]string{
+	Instead: map[string]string{ //nolint:gosec // no credentials
 		"replay":         "is for sites that this Caddy serves: another proxy tells nothing of the forms that are sent through it",
 		"mcp":            "is for sites that this Caddy serves: the metadata of others are not served here",
 		"upstream_token": "is for sites that this Caddy serves: another proxy sends the request on as it came",
