@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -208,9 +209,8 @@ func kinds(sets map[string]object) (list []string) {
 	return list
 }
 
-// TestSharedSignalsMetadata is the module ssf-transmitter-metadata; without shared_signals nothing is there.
-func TestSharedSignalsMetadata(t *testing.T) {
-	t.Parallel()
+// signalMetadata: the document names what is there; without shared_signals nothing is.
+func signalMetadata(t *testing.T) {
 	r := newReceiver(t, false)
 	m := r.Get("/.well-known/ssf-configuration").JSON()
 	for member, want := range map[string]any{
@@ -230,9 +230,8 @@ func TestSharedSignalsMetadata(t *testing.T) {
 	}
 }
 
-// TestSharedSignalsStream is ssf-stream-control-happy-path.
-func TestSharedSignalsStream(t *testing.T) {
-	t.Parallel()
+// signalStream: a stream is made, read, updated, replaced, paused and deleted.
+func signalStream(t *testing.T) {
 	r := newReceiver(t, false)
 	if list := r.want(http.StatusOK, "GET", "/ssf/stream", nil).Body; strings.TrimSpace(list) != "[]" {
 		t.Errorf("before: %s", list)
@@ -266,65 +265,98 @@ func TestSharedSignalsStream(t *testing.T) {
 	r.want(http.StatusNotFound, "POST", "/ssf/status", object{"stream_id": id, "status": "enabled"})
 }
 
-// TestSharedSignalsRefused is ssf-stream-create-broken-input, -duplicate, -invalid-token, and the modules that read,
-// replace, update and delete with an invalid token or an unknown stream.
-func TestSharedSignalsRefused(t *testing.T) {
+// TestConformanceSSF runs the modules of the plan SSF Transmitter.
+func TestConformanceSSF(t *testing.T) {
+	t.Parallel()
+	for module, run := range map[string]func(*testing.T){
+		"metadata": signalMetadata, "stream-control-happy-path": signalStream, "subject-control": signalSubjects, "verification-poll": signalPoll, "caep-interop": signalPoll,
+		"verification-push": signalPush,
+	} {
+		t.Run("openid-ssf-transmitter-"+module, func(t *testing.T) {
+			t.Parallel()
+			run(t)
+		})
+	}
+	t.Run("errors", signalErrors)
+}
+
+// signalErrors are the modules about requests that are refused.
+func signalErrors(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t, false)
 	long := strings.Repeat("x", 300)
-	for name, body := range map[string]any{
-		"no JSON": "{", "an array": "[]", "null": "null", "a member twice": `{"description":"a","description":"b"}`, "another type": `{"events_requested":"x"}`,
-		"method": object{"delivery": object{"method": "smoke"}}, "no address": object{"delivery": object{"method": pushMethod}},
-		"http": object{"delivery": object{"method": pushMethod, "endpoint_url": "http://a.example"}}, "user": object{"delivery": object{"method": pushMethod, "endpoint_url": "https://a:b@a.example"}},
-		"fragment": object{"delivery": object{"method": pushMethod, "endpoint_url": "https://a.example/#x"}},
-		"header":   object{"delivery": object{"method": pushMethod, "endpoint_url": "https://a.example", "authorization_header": "a\r\nb: c"}},
-		"no URI":   object{"events_requested": []string{"x y"}}, "description": object{"description": long}, "id": object{"stream_id": "mine"},
-	} {
-		if res := r.ask(r.token, "POST", "/ssf/stream", body); res.Status != http.StatusBadRequest || res.Text("error") != "invalid_request" {
-			t.Errorf("%s: %d %s", name, res.Status, res.Body)
-		}
-	}
-	id := r.create(pollMethod)
-	if res := r.ask(r.token, "POST", "/ssf/stream", object{}); res.Status != http.StatusConflict {
-		t.Errorf("a second stream: %d", res.Status)
-	}
-	person := r.Tokens("other", authztest.Demo).Access
-	soc, reader := r.as("soc", signal.ScopeManage), r.as("reader", signal.ScopeRead)
-	calls := []struct {
-		method, path string
-		body         any
-	}{
-		{"GET", "/ssf/stream?stream_id=" + id, nil},
-		{"PATCH", "/ssf/stream", object{"stream_id": id}},
-		{"PUT", "/ssf/stream", object{"stream_id": id, "delivery": object{"method": pollMethod}}},
-		{"GET", "/ssf/status?stream_id=" + id, nil},
-		{"POST", "/ssf/status", object{"stream_id": id, "status": "disabled"}},
-		{"POST", "/ssf/subjects/add", object{"stream_id": id, "subject": object{"format": "opaque", "id": authztest.Demo}}},
-		{"POST", "/ssf/subjects/remove", object{"stream_id": id, "subject": object{"format": "opaque", "id": authztest.Demo}}},
-		{"POST", "/ssf/verify", object{"stream_id": id}},
-		{"DELETE", "/ssf/stream?stream_id=" + id, nil},
-	}
-	t.Run("attack 471: the stream of another client", func(t *testing.T) {
-		for _, c := range calls {
-			if res := r.ask(soc, c.method, c.path, c.body); res.Status != http.StatusNotFound {
-				t.Errorf("%s %s = %d %s", c.method, c.path, res.Status, res.Body)
+	t.Run("openid-ssf-transmitter-create-stream-with-broken-input", func(t *testing.T) {
+		for name, body := range map[string]any{
+			"no JSON": "{", "an array": "[]", "null": "null", "a member twice": `{"description":"a","description":"b"}`, "another type": `{"events_requested":"x"}`,
+			"method": object{"delivery": object{"method": "smoke"}}, "no address": object{"delivery": object{"method": pushMethod}},
+			"http": object{"delivery": object{"method": pushMethod, "endpoint_url": "http://a.example"}}, "user": object{"delivery": object{"method": pushMethod, "endpoint_url": "https://a:b@a.example"}},
+			"fragment": object{"delivery": object{"method": pushMethod, "endpoint_url": "https://a.example/#x"}},
+			"header":   object{"delivery": object{"method": pushMethod, "endpoint_url": "https://a.example", "authorization_header": "a\r\nb: c"}},
+			"no URI":   object{"events_requested": []string{"x y"}}, "description": object{"description": long}, "id": object{"stream_id": "mine"},
+		} {
+			if res := r.ask(r.token, "POST", "/ssf/stream", body); res.Status != http.StatusBadRequest || res.Text("error") != "invalid_request" {
+				t.Errorf("%s: %d %s", name, res.Status, res.Body)
 			}
 		}
 	})
+	id := r.create(pollMethod)
+	t.Run("openid-ssf-transmitter-create-stream-with-duplicate-configuration", func(t *testing.T) {
+		if res := r.ask(r.token, "POST", "/ssf/stream", object{}); res.Status != http.StatusConflict {
+			t.Errorf("a second stream: %d", res.Status)
+		}
+	})
+	person := r.Tokens("other", authztest.Demo).Access
+	soc, reader := r.as("soc", signal.ScopeManage), r.as("reader", signal.ScopeRead)
+	calls := []struct {
+		module, method, path string
+		body                 any
+	}{
+		{"create-stream", "POST", "/ssf/stream", object{}},
+		{"read-stream", "GET", "/ssf/stream?stream_id=" + id, nil},
+		{"update-stream", "PATCH", "/ssf/stream", object{"stream_id": id}},
+		{"replace-stream", "PUT", "/ssf/stream", object{"stream_id": id, "delivery": object{"method": pollMethod}}},
+		{"read-status", "GET", "/ssf/status?stream_id=" + id, nil},
+		{"update-status", "POST", "/ssf/status", object{"stream_id": id, "status": "disabled"}},
+		{"add-subject", "POST", "/ssf/subjects/add", object{"stream_id": id, "subject": object{"format": "opaque", "id": authztest.Demo}}},
+		{"remove-subject", "POST", "/ssf/subjects/remove", object{"stream_id": id, "subject": object{"format": "opaque", "id": authztest.Demo}}},
+		{"verify-stream", "POST", "/ssf/verify", object{"stream_id": id}},
+		{"delete-stream", "DELETE", "/ssf/stream?stream_id=" + id, nil},
+	}
 	for _, c := range calls {
-		for name, try := range map[string]struct {
-			token  string
-			status int
-		}{"no token": {"", 401}, "an invalid token": {"nonsense", 401}, "a person's token": {person, 403}} {
-			if res := r.ask(try.token, c.method, c.path, c.body); res.Status != try.status {
-				t.Errorf("%s %s with %s = %d %s, want %d", c.method, c.path, name, res.Status, res.Body, try.status)
+		t.Run("openid-ssf-transmitter-"+c.module+"-with-invalid-token", func(t *testing.T) {
+			for name, try := range map[string]struct {
+				token  string
+				status int
+			}{"no token": {"", 401}, "an invalid token": {"nonsense", 401}, "a person's token": {person, 403}} {
+				if res := r.ask(try.token, c.method, c.path, c.body); res.Status != try.status {
+					t.Errorf("%s: %d %s, want %d", name, res.Status, res.Body, try.status)
+				}
+			}
+			if res := r.ask(reader, c.method, c.path, c.body); c.method != "GET" && res.Status != http.StatusForbidden {
+				t.Errorf("with ssf.read: %d", res.Status)
+			}
+		})
+		if c.module == "create-stream" {
+			continue
+		}
+		t.Run("openid-ssf-transmitter-"+c.module+"-with-unknown-stream", func(t *testing.T) {
+			body, _ := c.body.(object)
+			if body = maps.Clone(body); body != nil {
+				body["stream_id"] = "unknown"
+			}
+			if res := r.ask(r.token, c.method, strings.Replace(c.path, id, "unknown", 1), body); res.Status != http.StatusNotFound {
+				t.Errorf("%d %s", res.Status, res.Body)
+			}
+		})
+	}
+	t.Run("attack 471: the stream of another client", func(t *testing.T) {
+		for _, c := range calls[1:] {
+			if res := r.ask(soc, c.method, c.path, c.body); res.Status != http.StatusNotFound {
+				t.Errorf("%s: %d %s", c.module, res.Status, res.Body)
 			}
 		}
-		if res := r.ask(reader, c.method, c.path, c.body); c.method != "GET" && res.Status != http.StatusForbidden {
-			t.Errorf("%s %s with ssf.read = %d", c.method, c.path, res.Status)
-		}
-	}
-	for _, missing := range calls[1:8] {
+	})
+	for _, missing := range calls[2:9] {
 		if missing.method != "GET" {
 			if res := r.ask(r.token, missing.method, missing.path, object{"status": "enabled", "delivery": object{"method": pollMethod}}); res.Status != http.StatusBadRequest {
 				t.Errorf("%s %s without stream_id = %d", missing.method, missing.path, res.Status)
@@ -355,10 +387,8 @@ func TestSharedSignalsRefused(t *testing.T) {
 	}
 }
 
-// TestSharedSignalsPoll is ssf-stream-verification-poll, -ack and caep-interop by poll: each event has the members of
-// its profile, waits until it is acknowledged, and has the same id each time.
-func TestSharedSignalsPoll(t *testing.T) {
-	t.Parallel()
+// signalPoll: each event has the members of its profile, waits until it is acknowledged, and has the same id each time.
+func signalPoll(t *testing.T) {
 	r := newReceiver(t, true)
 	id := r.create(pollMethod)
 	r.want(http.StatusNoContent, "POST", "/ssf/verify", object{"stream_id": id, "state": "a state"})
@@ -425,10 +455,8 @@ func TestSharedSignalsPoll(t *testing.T) {
 	}
 }
 
-// TestSharedSignalsSubjects is ssf-subject-control: without a name nobody hears of anybody, and what is named is the
-// identifier that the client knows.
-func TestSharedSignalsSubjects(t *testing.T) {
-	t.Parallel()
+// signalSubjects: a receiver that has named nobody hears of nobody, or of everybody.
+func signalSubjects(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		r := newReceiver(t, all)
 		id := r.create(pollMethod)
@@ -472,10 +500,8 @@ func TestSharedSignalsSubjects(t *testing.T) {
 	}
 }
 
-// TestSharedSignalsPush is ssf-stream-verification-push, -push-without-auth, and what becomes of a receiver that fails,
-// pauses, refuses or leaves: nothing is lost while it is there, and nothing is sent once it has left.
-func TestSharedSignalsPush(t *testing.T) {
-	t.Parallel()
+// signalPush: nothing is lost while a receiver fails or pauses, and nothing is sent once it has left.
+func signalPush(t *testing.T) {
 	r := newReceiver(t, true)
 	id := r.create(pushMethod)
 	blocked := func() { r.happens("person.PersonDeactivatedEvent", authztest.Demo) }
