@@ -139,6 +139,29 @@ func (s *server) json() []byte {
 	if err != nil {
 		s.t.Fatalf("adapt: %v", err)
 	}
+	return keepSockets(s.t, raw)
+}
+
+// keepSockets gives every server of a configuration our listener wrapper. Without it Caddy opens a socket for each
+// configuration, and a connection that is made just after a reload can still be answered by the one before.
+func keepSockets(t *testing.T, raw []byte) []byte {
+	t.Helper()
+	var config map[string]any
+	if err := json.Unmarshal(raw, &config); err != nil {
+		t.Fatal(err)
+	}
+	apps, _ := config["apps"].(map[string]any)
+	http, _ := apps["http"].(map[string]any)
+	servers, _ := http["servers"].(map[string]any)
+	for _, s := range servers {
+		if server, ok := s.(map[string]any); ok && server["listener_wrappers"] == nil {
+			server["listener_wrappers"] = []map[string]string{{"wrapper": "gatehouse"}, {"wrapper": "tls"}}
+		}
+	}
+	raw, err := json.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return raw
 }
 

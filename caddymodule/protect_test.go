@@ -69,7 +69,7 @@ func (w *walk) reload() {
 	if err != nil {
 		w.t.Fatalf("adapt: %v", err)
 	}
-	if err := caddy.Load(raw, true); err != nil {
+	if err := caddy.Load(keepSockets(w.t, raw), true); err != nil {
 		w.t.Fatalf("load: %v", err)
 	}
 }
