@@ -229,7 +229,7 @@ func (s *Server) demand(p *pendingRequest) login.Demand {
 	d := login.Demand{
 		Level: p.rec.Level, MaxAge: -1, Passive: p.rec.has("none"), Provider: p.rec.IDP, Providers: s.clients.Usable(p.client), Hint: p.rec.LoginHint, Locales: p.rec.Locales,
 		View: p.rec.View, CustomParams: p.rec.CustomParams, Params: p.rec.Params, Client: loginClient(p.client, p.rec.RedirectURI),
-		SelectAccount: p.rec.has("select_account"),
+		SelectAccount: p.rec.has("select_account"), Create: p.rec.has("create"),
 	}
 	if p.id != "" {
 		d.Return = resumePath + "?flow=" + url.QueryEscape(p.id)
@@ -243,7 +243,7 @@ func (s *Server) demand(p *pendingRequest) login.Demand {
 			d.MaxAge = asked
 		}
 	}
-	forced := d.MaxAge == 0 || p.rec.has("login")
+	forced := d.MaxAge == 0 || p.rec.has("login") || d.Create
 	if forced {
 		d.SelectAccount = false // a forced sign-in asks for the account; a mere confirmation would skip the password
 	}

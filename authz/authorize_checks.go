@@ -243,7 +243,7 @@ func (s *Server) checkResources(_ context.Context, a *authorizeRequest) error {
 func (s *Server) checkPrompt(_ context.Context, a *authorizeRequest) error {
 	for _, p := range a.rec.Prompt {
 		switch p {
-		case "none", "login", "consent", "select_account":
+		case "none", "login", "consent", "select_account", "create":
 		default:
 			return oauth.InvalidRequest(nil, "prompt has an unknown value")
 		}

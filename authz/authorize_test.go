@@ -193,6 +193,8 @@ func TestAuthorizePrompt(t *testing.T) {
 		{"another hinted", signedIn, []string{"id_token_hint", foreign}, "asks"},
 		{"login", signedIn, []string{"prompt", "login"}, "asks"},
 		{"select_account", signedIn, []string{"prompt", "select_account"}, "asks"},
+		{"create", signedIn, []string{"prompt", "create"}, "asks"},
+		{"create and none", nobody, []string{"prompt", "create none"}, "invalid_request"},
 		{"login and consent", signedIn, []string{"prompt", "login consent"}, "asks"},
 		{"max_age 0", signedIn, []string{"max_age", "0"}, "asks"},
 		{"max_age 59", signedIn, []string{"max_age", "59"}, "asks"},

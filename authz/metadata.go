@@ -98,7 +98,7 @@ func (s *Server) metadata() metadata {
 		UserinfoAlgs: algs, UserinfoEncAlgs: client.EncryptionAlgorithms, UserinfoEncs: client.ContentEncryptions,
 		IntrospectionAlgs: algs,
 		RequestParameter:  true, RequestAlgs: assertionAlgNames, TokenAuthMethods: methods, TokenAuthAlgs: assertionAlgNames, RevocationAuthAlgs: assertionAlgNames, RevocationAuthMethods: methods, IntrospectionMethods: []string{"client_secret_basic", client.MethodTLS},
-		Claims: claimsSupported(), ChallengeMethods: []string{"S256"}, Prompts: []string{"none", "login", "consent", "select_account"},
+		Claims: claimsSupported(), ChallengeMethods: []string{"S256"}, Prompts: []string{"none", "login", "consent", "select_account", "create"},
 		ClientDocuments: s.clients.Documents(), IssParameter: true, ClaimsParameter: true, BackchannelLogout: true, BackchannelSession: true, FrontchannelLogout: true, FrontchannelSession: true,
 	}
 }

@@ -202,6 +202,9 @@ func (s *Service) redirectToSignIn(a *authentication) (*login.Result, error) {
 	if p := a.ways.Straight; p != nil {
 		return nil, s.sendTo(a, func(id string) string { return federation.ProviderURL(id, p.ID) })
 	}
+	if at := s.Enrol.SignUpURL(a.q.Settings, a.ways.Password); a.demand.Create && at != "" {
+		return nil, s.sendTo(a, func(id string) string { return front.WithSignIn(at, id) })
+	}
 	return nil, s.sendTo(a, front.FlowURL)
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -331,4 +332,44 @@ func (h *harness) profileOf(username string) (p person.Profile) {
 		h.t.Fatal(err)
 	}
 	return p
+}
+
+// TestCreatePrompt: an application sends people to the page for a new account, whoever is signed in. Where nobody can
+// make one, or not with a password, they come to the sign-in page. (Initiating User Registration 1.0)
+func TestCreatePrompt(t *testing.T) {
+	t.Parallel()
+	h, u, _ := open(t)
+	asked := login.Demand{MaxAge: -1, Create: true, Client: login.Client{ID: "shop", Name: "The shop"}}
+	h.demand = func(r *http.Request) login.Demand {
+		d := asked
+		d.Return = r.URL.RequestURI()
+		return d
+	}
+	b := h.browser()
+	page := b.get("/next")
+	if !strings.HasPrefix(page.url, "/sign-up?flow=") {
+		t.Fatalf("create leads to %s", page.url)
+	}
+	a := b.post(page, "email", newcomer, "password", freshPassword)
+	a = b.post(b.get(a.Header().Get("Location")), "code", h.mailed(notify.SignUpCode, newcomer))
+	if a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" {
+		t.Fatalf("the code = %d to %s", a.Code, a.Header().Get("Location"))
+	}
+	if a := b.get("/next"); !strings.HasPrefix(a.Body.String(), "signed in as ") {
+		t.Errorf("afterwards: %d at %s", a.Code, a.url)
+	}
+	h.clock.Advance(time.Minute)
+	asked.NotBefore = h.clock.Now()
+	if to := b.get("/next?again").url; !strings.HasPrefix(to, "/sign-up?flow=") {
+		t.Errorf("somebody who is signed in is led to %s", to)
+	}
+	asked.Passive = true
+	if a := b.get("/next?again"); strings.HasPrefix(a.url, "/sign-up") {
+		t.Errorf("a page although none is allowed: %s", a.url)
+	}
+	asked.Passive = false
+	u.Features.SignUpEnabled = false
+	if to := h.browser().get("/next").url; !strings.HasPrefix(to, "/sign-in?flow=") {
+		t.Errorf("without sign-up to %s", to)
+	}
 }

@@ -30,6 +30,14 @@ func (s *Service) offersSignUp(u *config.Units) bool {
 	return f.SignUpEnabled && f.LoginEnabled && u.PasswordLogin() && sends
 }
 
+// SignUpURL is the page for a new account, or "" if people cannot make one, or cannot sign in with it then.
+func (s *Service) SignUpURL(u *config.Units, byPassword bool) string {
+	if !byPassword || !s.offersSignUp(u) {
+		return ""
+	}
+	return signUpPath
+}
+
 // showSignUp serves GET /sign-up?flow=…. A form of this browser that waits for confirmation is filled in again.
 func (s *Service) showSignUp(q *front.Request) error {
 	a, p, err := s.readPending(q)

@@ -18,6 +18,8 @@ type Demand struct {
 	// SelectAccount asks the person to confirm or change the account before continuing (prompt=select_account). A
 	// sign-in or confirmation at or after NotBefore satisfies it.
 	SelectAccount bool
+	// Create leads to the page for a new account, where people can make one. (prompt=create)
+	Create bool
 	// Passive forbids every page: the answer is a Result or a *Refusal. With a Return it can also be a redirect to a
 	// provider, which is told to show no page either. (prompt=none)
 	Passive bool
