@@ -455,7 +455,7 @@ func signalPoll(t *testing.T) {
 	}
 }
 
-// signalSubjects: a receiver that has named nobody hears of nobody, or of everybody.
+// signalSubjects: a receiver that has named nobody is told of none, or of everybody.
 func signalSubjects(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		r := newReceiver(t, all)

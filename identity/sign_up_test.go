@@ -334,8 +334,8 @@ func (h *harness) profileOf(username string) (p person.Profile) {
 	return p
 }
 
-// TestCreatePrompt: an application sends people to the page for a new account, whoever is signed in. Where nobody can
-// make one, or not with a password, they come to the sign-in page. (Initiating User Registration 1.0)
+// TestCreatePrompt: an application sends people to the page for a new account, those who are signed in too. Where
+// nobody can make one they come to the sign-in page. (Initiating User Registration 1.0)
 func TestCreatePrompt(t *testing.T) {
 	t.Parallel()
 	h, u, _ := open(t)
