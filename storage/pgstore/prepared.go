@@ -68,12 +68,13 @@ func (c *session) prepare(q *texts) error {
 // prepares are the statements that are sent again and again.
 func (q *texts) prepares() []statement {
 	none := [][]byte{}
+	counted := tally{}.String() // of a process that has committed before
 	list := []statement{
 		{sql: q.beginView[0].sql},
 		{sql: q.beginUpdate[0].sql},
 		{sql: "COMMIT"},
 		{sql: "ROLLBACK"},
-		q.get(none), q.remove(none), q.put(nil, nil, nil, nil), q.notify("", nil), q.tallied("", "", ""),
+		q.get(none), q.remove(none), q.put(nil, nil, nil, nil), q.notify("", nil), q.tallied("", counted, counted),
 	}
 	for _, text := range q.scanTexts {
 		list = append(list, statement{sql: text.bounded, types: []uint32{typeBytea, typeInt8, typeBytea}}, statement{sql: text.open, types: []uint32{typeBytea, typeInt8}})
