@@ -58,3 +58,58 @@ func TestReadsTogether(t *testing.T) {
 	over.Store(true)
 	all.Wait()
 }
+
+// TestDamagedRecordOfOthers: a record that views have read next, and that is damaged, is an error for those alone who
+// read it. A view that goes on after it still reads one snapshot.
+func TestDamagedRecordOfOthers(t *testing.T) {
+	t.Parallel()
+	schema := newSchema()
+	s := newStores(server.URL(pgtest.Database)).open(t, schema)
+	put := func(value string, keys ...string) {
+		t.Helper()
+		err := s.Update(t.Context(), func(tx storage.Tx) error {
+			for _, key := range keys {
+				if err := tx.Put([]byte(key), []byte(value), time.Time{}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("1", "first", "next", "last")
+	for range 3 {
+		err := s.View(t.Context(), func(tx storage.Tx) error {
+			_, err := tx.Get([]byte("first"))
+			if err == nil {
+				_, err = tx.Get([]byte("next"))
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	server.Exec(t, pgtest.Database, fmt.Sprintf(`UPDATE "%s".gatehouse_kv SET v = 'changed' WHERE k = 'next'`, schema))
+	if got := get(t, s, "first"); got != "1" {
+		t.Errorf("read %q, want what does not depend on the damaged record", got)
+	}
+	var meanwhile sync.Once
+	var first, last []byte
+	err := s.View(t.Context(), func(tx storage.Tx) (err error) {
+		if first, err = tx.Get([]byte("first")); err != nil {
+			return err
+		}
+		meanwhile.Do(func() { put("2", "first", "last") })
+		if _, err := tx.Get([]byte("next")); !errors.Is(err, storage.ErrCorrupt) && !errors.Is(err, storage.ErrUnavailable) {
+			t.Errorf("the damaged record = %v, want %v", err, storage.ErrCorrupt)
+		}
+		last, err = tx.Get([]byte("last"))
+		return err
+	})
+	if err != nil || string(first) != string(last) {
+		t.Errorf("read %q and %q of one snapshot, %v", first, last, err)
+	}
+}

@@ -126,7 +126,10 @@ func (t *transaction) fetchAlone(ask [][]byte) error {
 		return err
 	}
 	t.first = ask
-	return t.remember(all, rows)
+	for _, k := range t.expected {
+		_ = t.remember([][]byte{k}, rows) // if it is damaged, it is read again by those who ask for it
+	}
+	return t.remember(ask, rows)
 }
 
 // settle begins the transaction of a view that has read something without one, and reads more.
@@ -143,9 +146,7 @@ func (t *transaction) settle(more [][]byte) error {
 	}
 	before := t.known
 	t.known, t.weight = nil, 0
-	if err := t.remember(append(seen[:len(seen):len(seen)], more...), rowsOf(results[0])); err != nil {
-		return err
-	}
+	damaged := t.remember(append(seen[:len(seen):len(seen)], more...), rowsOf(results[0]))
 	for _, k := range seen {
 		was, ok := before[string(k)]
 		is := t.known[string(k)]
@@ -154,7 +155,7 @@ func (t *transaction) settle(more [][]byte) error {
 			return t.err
 		}
 	}
-	return nil
+	return damaged
 }
 
 // note notes what a view reads after its first read.
