@@ -252,19 +252,25 @@ func (b seen) missing(own string, facts map[string]string) (what string, lost bo
 	if acceptedIn(facts) < b.accepted {
 		return "the database has gone back to before a loss that was accepted", true
 	}
-	if is := tallyOf(facts[own]); is.count < b.answered.count {
+	if is := tallyOf(facts[own]); is.count < b.answered.count && !removed(b.answered, facts[own]) {
 		return fmt.Sprintf("of %d transactions of one server that were answered, the database has %d", b.answered.count, is.count), true
 	}
 	for name, was := range b.others {
 		is, found := facts[name]
-		if !found && time.Unix(was.at, 0).Before(time.Now().Add(time.Hour-tallyKept)) {
-			continue // that process has ended long ago
+		if removed(was, is) {
+			continue
 		}
 		if got := tallyOf(is); got.count < was.count || !found {
 			return fmt.Sprintf("of %d transactions of one server that were seen, the database has %d", was.count, got.count), true
 		}
 	}
 	return "", false
+}
+
+// removed tells whether a row is not there because its process has not committed for long: it has ended, or was paused,
+// as this one can have been. See forgetTallies.
+func removed(was tally, is string) bool {
+	return (is == "" || is == unknownTally) && time.Unix(was.at, 0).Before(time.Now().Add(time.Hour-tallyKept))
 }
 
 // keep remembers what was seen. Nothing is missing: if something was before, the right database is back.
@@ -312,10 +318,13 @@ func (h *history) counted(is string) {
 	h.answered = tallyOf(is)
 }
 
-// next is what the row of this process becomes with the next commit.
+// next is what the row of this process becomes with the next commit. It goes on from what was answered, where the row
+// was removed.
 func (h *history) next() string {
-	t := tallyOf(h.stored)
-	return tally{t.count + 1, time.Now().Unix()}.String()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	count := max(tallyOf(h.stored).count, h.answered.count)
+	return tally{count + 1, time.Now().Unix()}.String()
 }
 
 // AcceptLoss lets the nodes of a database go on that lacks what was answered. It runs after in the same transaction and
