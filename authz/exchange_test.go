@@ -258,6 +258,17 @@ func TestExchangeAttacks(t *testing.T) {
 		}
 		refused(t, h, "the same client too often", "api", "invalid_request", exchangeForm(again, "audience", ledger))
 	}, exchangers())
+	attack(t, "attack 401: a proof that is sent with a second exchange", func(t *testing.T, h *authztest.Harness) {
+		shop := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read").Access
+		key := newKeyHolder(t, h)
+		proof := key.proof("/oauth/token")
+		res := h.Token("api", exchangeForm(shop), proof...)
+		wantStatus(t, "the first", res, http.StatusOK)
+		wantBound(t, "exchanged", h, res.Text("access_token"), key.JKT)
+		wantError(t, "the second", h.Token("api", exchangeForm(shop), proof...), http.StatusBadRequest, "invalid_dpop_proof")
+		wantError(t, "in another grant", h.Token("api", url.Values{"grant_type": {"client_credentials"}, "scope": {"orders.read"}}, proof...), http.StatusBadRequest, "invalid_dpop_proof")
+		wantEvent(t, h, authztest.Demo, "token.TokenExchangedEvent", 1)
+	}, exchangers())
 	attack(t, "attack 459: a token with a usage limit", func(t *testing.T, h *authztest.Harness) {
 		limited := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read").Access
 		refused(t, h, "its exchange", "api", "invalid_request", exchangeForm(limited))

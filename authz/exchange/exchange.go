@@ -122,6 +122,9 @@ func (s *service) exchange(ctx context.Context, q *grant.Request) (reply.Body, e
 		if again.access.Epochs != rec.Epochs {
 			return refuse(errInactive)
 		}
+		if err := q.Spend(tx); err != nil {
+			return err
+		}
 		if sub.grant != nil {
 			if err := s.deps.Tokens.StoreGrant(tx, rec.GrantID, *sub.grant, q.Client.MaxSessions); err != nil {
 				return err

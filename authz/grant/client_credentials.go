@@ -60,7 +60,7 @@ func (s *Grants) issueOwn(ctx context.Context, q *Request, t ownToken) (*token.D
 		if alive = ok; err != nil || !ok {
 			return err
 		}
-		if err := q.spend(tx); err != nil {
+		if err := q.Spend(tx); err != nil {
 			return err
 		}
 		i.Rec.Epochs = st.Epochs

@@ -319,7 +319,7 @@ func (s *Grants) redeem(tx storage.Tx, g *codeGrant) (codeVerdict, error) {
 	if g.access == nil {
 		return codeEnded, nil // it became valid a moment ago, such as by unblocking the person, who can try again
 	}
-	if err := g.spend(tx); err != nil {
+	if err := g.Spend(tx); err != nil {
 		return v, err
 	}
 	rec.Spent, rec.GrantID = true, g.grantID

@@ -33,8 +33,9 @@ type Request struct {
 	spent func(storage.Tx) error
 }
 
-// spend notes that the proof of the request was used. A second time is refused, and nothing is issued.
-func (q *Request) spend(tx storage.Tx) error {
+// Spend notes that the proof of the request was used. A second time is refused, and nothing is issued. Each grant calls
+// it in the transaction that stores its tokens.
+func (q *Request) Spend(tx storage.Tx) error {
 	if q.spent == nil {
 		return nil
 	}

@@ -63,7 +63,7 @@ func (s *Grants) IssueGrant(ctx context.Context, q *Request, i *Issuance) (*repl
 		}
 	}
 	err = s.update(ctx, func(tx storage.Tx) error {
-		if err := q.spend(tx); err != nil {
+		if err := q.Spend(tx); err != nil {
 			return err
 		}
 		if i.Spend != nil {

@@ -189,7 +189,7 @@ func (s *Grants) grantRefresh(ctx context.Context, q *Request) (*reply.Token, er
 // repeat gives the answer of an earlier rotation again.
 func (s *Grants) repeat(ctx context.Context, g *rotation, out outcome) (*reply.Token, error) {
 	if g.spent != nil {
-		if err := s.update(ctx, g.spend); err != nil {
+		if err := s.update(ctx, g.Spend); err != nil {
 			return nil, err
 		}
 	}
@@ -331,7 +331,7 @@ func (s *Grants) rotate(tx storage.Tx, g *rotation) (outcome, error) {
 		out.verdict = refreshEnded // spent a moment ago and valid now: impossible, so nothing is issued
 		return out, nil
 	}
-	if err := g.spend(tx); err != nil {
+	if err := g.Spend(tx); err != nil {
 		return out, err
 	}
 	if g.next == nil {
