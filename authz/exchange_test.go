@@ -301,6 +301,15 @@ func TestUpstreamGetsItsOwnToken(t *testing.T) {
 		t.Errorf("introspection = %v", about)
 	}
 	wantEvent(t, h, authztest.Demo, "token.TokenExchangedEvent", 1)
+	// Another site with the same upstream acts for itself.
+	const adminSite = "https://admin.example.com"
+	text, err := h.Server().UpstreamToken(t.Context(), shop.Access, stock, adminSite, event.Origin{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if act, _ := h.Introspect(text).JSON()["act"].(map[string]any); act["sub"] != adminSite {
+		t.Errorf("act of another site = %v, want %s", act, adminSite)
+	}
 	h.Clock.Advance(14*time.Minute + 30*time.Second)
 	if of(shop.Access) != up {
 		t.Error("a token that ends with the client's is made again and again in its last minute")

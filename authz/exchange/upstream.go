@@ -54,7 +54,7 @@ func NewUpstream(deps Deps, now func() time.Time) *Upstream {
 // the token that it came from. Errors: ErrLimited, ErrEnded.
 func (u *Upstream) Token(ctx context.Context, text, audience, site string, from event.Origin) (string, error) {
 	now := u.now().UTC()
-	question := answers.KeyOf(0, audience+" "+text)
+	question := answers.KeyOf(0, site+" "+audience+" "+text)
 	u.mu.Lock()
 	s, found := u.known[question]
 	u.mu.Unlock()
