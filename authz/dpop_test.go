@@ -131,6 +131,45 @@ func TestDPoPAlgorithms(t *testing.T) {
 	}
 }
 
+// TestDPoPAtTheAliases: a client with a certificate signs the address that the metadata give it, and a proof for the
+// issuer is one for another address there. (RFC 8705 5)
+func TestDPoPAtTheAliases(t *testing.T) {
+	t.Parallel()
+	const host = "mtls.example.com"
+	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) { c.CertificateEndpoints = "https://" + host }))
+	key := newKeyHolder(t, h)
+	ask := func(method, path, origin, token string, headers ...string) int {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, h.Issuer+path, strings.NewReader(credentials().Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = host
+		req.Header.Set("DPoP", key.Proof(method, origin+path, token, h.Clock.Now()))
+		for i := 0; i < len(headers); i += 2 {
+			req.Header.Set(headers[i], headers[i+1])
+		}
+		res, err := h.Client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := res.Body.Close(); err != nil {
+			t.Error(err)
+		}
+		return res.StatusCode
+	}
+	form := append([]string{"Content-Type", "application/x-www-form-urlencoded"}, authztest.Basic("reports", authztest.Secret("reports"))...)
+	access := key.token("spa", h.CodeForm("spa", h.Browser(authztest.Demo).Code("spa", "scope", "openid"))).Text("access_token")
+	for origin, want := range map[string][2]int{"https://" + host: {200, 200}, h.Issuer: {400, 401}} {
+		if got := ask(http.MethodPost, "/oauth/token", origin, "", form...); got != want[0] {
+			t.Errorf("token at the alias with a proof for %s = %d, want %d", origin, got, want[0])
+		}
+		if got := ask(http.MethodGet, "/oauth/userinfo", origin, access, "Authorization", "DPoP "+access); got != want[1] {
+			t.Errorf("userinfo at the alias with a proof for %s = %d, want %d", origin, got, want[1])
+		}
+	}
+}
+
 // TestDPoPRequired: of a client that must prove to have a key, nothing is accepted without.
 func TestDPoPRequired(t *testing.T) {
 	t.Parallel()

@@ -23,12 +23,21 @@ func (s *Server) prove(w http.ResponseWriter, r *http.Request) (proved token.Con
 	if len(r.Header[dpop.Header]) == 0 {
 		return proved, nil, nil
 	}
-	proof, err := s.proofs.Check(r.Header, dpop.Request{Method: r.Method, URL: s.cfg.Issuer + r.URL.Path})
+	proof, err := s.proofs.Check(r.Header, dpop.Request{Method: r.Method, URL: s.addressOf(r)})
 	s.proofs.Offer(w.Header(), proof, err)
 	if err != nil {
 		return proved, nil, err
 	}
 	return token.Confirmation{JKT: proof.JKT}, proof.Spend, nil
+}
+
+// addressOf is the address of a request as its client knows it: a client with a certificate has it from
+// mtls_endpoint_aliases.
+func (s *Server) addressOf(r *http.Request) string {
+	if at := s.cfg.CertificateEndpoints; at != "" && at == "https://"+r.Host {
+		return at + r.URL.Path
+	}
+	return s.cfg.Issuer + r.URL.Path
 }
 
 // bindPush lets the proof of a pushed request stand for dpop_jkt. (RFC 9449 10.1)
@@ -56,7 +65,7 @@ func (s *Server) checkKey(_ context.Context, a *authorizeRequest) error {
 // proveHolder checks at one of our own resources that the sender of an access token may use it. byProof says that the
 // token came by the scheme DPoP.
 func (s *Server) proveHolder(w http.ResponseWriter, r *http.Request, text string, byProof bool, in *token.Introspection) error {
-	proof, err := s.proofs.Admit(r.Context(), r.Header, dpop.Request{Method: r.Method, URL: s.cfg.Issuer + r.URL.Path, Token: text}, byProof, in.Confirmation.JKT)
+	proof, err := s.proofs.Admit(r.Context(), r.Header, dpop.Request{Method: r.Method, URL: s.addressOf(r), Token: text}, byProof, in.Confirmation.JKT)
 	s.proofs.Offer(w.Header(), proof, err)
 	if err == nil && !in.Confirmation.MetBy(token.Confirmation{JKT: in.Confirmation.JKT, X5T: s.Thumbprint(r)}) {
 		err = &oauth.Error{Status: http.StatusUnauthorized, Code: "invalid_token", Description: "the access token is bound to a certificate"}
