@@ -292,6 +292,34 @@ func TestConformanceFAPI2Clock(t *testing.T) {
 	}
 }
 
+// TestFAPI2RefusesRS256: a key of the client can sign by PS256, and nothing that it signs by RS256 counts. (FAPI 2.0
+// Security Profile 5.4.1)
+func TestFAPI2RefusesRS256(t *testing.T) {
+	t.Parallel()
+	s, weak := newBank(t, "bank"), newSigner(t, "bank", jose.RS256)
+	s.client.JWKS.Keys = append(s.client.JWKS.Keys, weak.set().Keys...)
+	h := authztest.New(t, authztest.WithClients(s.client))
+	k := &bank{h, t, s, dpoptest.NewKey(t), h.Browser(authztest.Demo)}
+	push := func(object string) *authztest.Response {
+		return h.Post("/oauth/par", k.assert(url.Values{"client_id": {"bank"}, "request": {object}}))
+	}
+	wantStatus(t, "a request by ES256", push(s.object(t, h, nil)), http.StatusCreated)
+	wantError(t, "a request by RS256", push(weak.object(t, h, nil)), http.StatusBadRequest, "invalid_request_object")
+
+	for alg, good := range map[jose.SignatureAlgorithm]bool{jose.PS256: true, jose.RS256: false} {
+		k.proofs = dpoptest.KeyFor(t, weak.key, alg)
+		pushed := h.Post("/oauth/par", k.assert(h.Params("bank")), "DPoP", k.proofs.Proof("POST", h.Issuer+"/oauth/par", "", h.Clock.Now()))
+		token := k.redeem(k.code())
+		if good {
+			wantStatus(t, "a pushed request with a proof by "+string(alg), pushed, http.StatusCreated)
+			wantStatus(t, "a proof by "+string(alg), token, http.StatusOK)
+			continue
+		}
+		wantError(t, "a pushed request with a proof by "+string(alg), pushed, http.StatusBadRequest, "invalid_dpop_proof")
+		wantError(t, "a proof by "+string(alg), token, http.StatusBadRequest, "invalid_dpop_proof")
+	}
+}
+
 // A client that cannot comply is told all of it when the configuration is read.
 func TestFAPI2Validate(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/dpop"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/token"
@@ -17,9 +20,9 @@ const keyParam = "dpop_jkt"
 // Proofs checks the proofs of requests to sites.
 func (s *Server) Proofs() *dpop.Proofs { return s.proofs }
 
-// prove returns what the sender of a request to one of our endpoints has proved to have. spent notes in a transaction
+// prove returns what a client has proved to have in a request to one of our endpoints. spent notes in a transaction
 // that the proof was used; nil: no proof was sent.
-func (s *Server) prove(w http.ResponseWriter, r *http.Request) (proved token.Confirmation, spent func(storage.Tx) error, err error) {
+func (s *Server) prove(w http.ResponseWriter, r *http.Request, c *client.Client) (proved token.Confirmation, spent func(storage.Tx) error, err error) {
 	if len(r.Header[dpop.Header]) == 0 {
 		return proved, nil, nil
 	}
@@ -27,6 +30,9 @@ func (s *Server) prove(w http.ResponseWriter, r *http.Request) (proved token.Con
 	s.proofs.Offer(w.Header(), proof, err)
 	if err != nil {
 		return proved, nil, err
+	}
+	if c.FAPI2 && proof.Algorithm == jose.RS256 { // FAPI 2.0 Security Profile 5.4.1
+		return proved, nil, dpop.Invalid(nil, "fapi2 refuses RS256: sign the DPoP proof with PS256, ES256 or EdDSA")
 	}
 	return token.Confirmation{JKT: proof.JKT}, proof.Spend, nil
 }
@@ -41,8 +47,8 @@ func (s *Server) addressOf(r *http.Request) string {
 }
 
 // bindPush lets the proof of a pushed request stand for dpop_jkt. (RFC 9449 10.1)
-func (s *Server) bindPush(w http.ResponseWriter, r *http.Request, params map[string][]string) (spent func(storage.Tx) error, err error) {
-	proved, spent, err := s.prove(w, r)
+func (s *Server) bindPush(w http.ResponseWriter, r *http.Request, c *client.Client, params map[string][]string) (spent func(storage.Tx) error, err error) {
+	proved, spent, err := s.prove(w, r, c)
 	if err != nil || proved.JKT == "" {
 		return nil, err
 	}

@@ -86,6 +86,8 @@ type Request struct {
 type Proof struct {
 	// JKT is the thumbprint of its key. (RFC 7638)
 	JKT string
+	// Algorithm has signed it.
+	Algorithm jose.SignatureAlgorithm
 
 	key   string // in the table of used proofs
 	until time.Time
@@ -105,14 +107,14 @@ func (p *Proofs) Check(h http.Header, about Request) (*Proof, error) {
 		return nil, Invalid(nil, "the DPoP proof is too long")
 	}
 	now := p.deps.Now().UTC()
-	claims, jkt, err := verify(sent[0])
+	claims, jkt, alg, err := verify(sent[0])
 	if err != nil {
 		return nil, err
 	}
 	if err := claims.check(about); err != nil {
 		return nil, err
 	}
-	out := &Proof{JKT: jkt, key: secret.Hash(jkt + " " + claims.ID)}
+	out := &Proof{JKT: jkt, Algorithm: alg, key: secret.Hash(jkt + " " + claims.ID)}
 	made := time.Unix(int64(*claims.IssuedAt), 0)
 	// RFC 9449 4.3, 10 and 11: the moment is that of iat, or that of our nonce: then the client's clock does not matter.
 	switch {

@@ -32,33 +32,35 @@ type proofClaims struct {
 	Nonce    string   `json:"nonce"`
 }
 
-// verify returns what a proof says, and the thumbprint of the key in it that has signed it. (RFC 9449 4.3, 2 to 7)
-func verify(raw string) (claims proofClaims, jkt string, err error) {
+// verify returns what a proof says, and the thumbprint and algorithm of the key in it that has signed it. (RFC 9449
+// 4.3, 2 to 7)
+func verify(raw string) (claims proofClaims, jkt string, alg jose.SignatureAlgorithm, err error) {
 	parsed, err := jose.ParseSignedCompact(raw, algorithms)
 	if err != nil {
-		return claims, "", Invalid(nil, "the DPoP proof is no JWT with a public key and one of the algorithms "+strings.Join(Algorithms(), ", "))
+		return claims, "", "", Invalid(nil, "the DPoP proof is no JWT with a public key and one of the algorithms "+strings.Join(Algorithms(), ", "))
 	}
 	header := parsed.Signatures[0].Protected
+	alg = jose.SignatureAlgorithm(header.Algorithm)
 	switch typ, _ := header.ExtraHeaders[jose.HeaderType].(string); {
 	case typ != proofType:
-		return claims, "", Invalid(nil, "the typ of the DPoP proof is not "+proofType)
+		return claims, "", "", Invalid(nil, "the typ of the DPoP proof is not "+proofType)
 	case header.JSONWebKey == nil || !header.JSONWebKey.IsPublic():
-		return claims, "", Invalid(nil, "the DPoP proof has no public key (jwk)")
-	case !fits(header.JSONWebKey.Key, jose.SignatureAlgorithm(header.Algorithm)):
-		return claims, "", Invalid(nil, "the key of the DPoP proof is not one for its algorithm, or is too small or too large")
+		return claims, "", "", Invalid(nil, "the DPoP proof has no public key (jwk)")
+	case !fits(header.JSONWebKey.Key, alg):
+		return claims, "", "", Invalid(nil, "the key of the DPoP proof is not one for its algorithm, or is too small or too large")
 	}
 	payload, err := parsed.Verify(header.JSONWebKey.Key)
 	if err != nil {
-		return claims, "", Invalid(nil, "the signature of the DPoP proof is wrong")
+		return claims, "", "", Invalid(nil, "the signature of the DPoP proof is wrong")
 	}
 	if json.Unmarshal(payload, &claims) != nil {
-		return claims, "", Invalid(nil, "the claims of the DPoP proof cannot be read")
+		return claims, "", "", Invalid(nil, "the claims of the DPoP proof cannot be read")
 	}
 	sum, err := header.JSONWebKey.Thumbprint(crypto.SHA256)
 	if err != nil {
-		return claims, "", Invalid(nil, "the DPoP proof has no public key (jwk)")
+		return claims, "", "", Invalid(nil, "the DPoP proof has no public key (jwk)")
 	}
-	return claims, base64.RawURLEncoding.EncodeToString(sum), nil
+	return claims, base64.RawURLEncoding.EncodeToString(sum), alg, nil
 }
 
 // fits tells whether a key is one for an algorithm, and neither weak nor costly.

@@ -111,7 +111,7 @@ func (s *Grants) HandleToken(w http.ResponseWriter, r *http.Request) error {
 		return oauth.UnsupportedGrantType(nil)
 	}
 	q := &Request{Client: c, Workload: workload, Form: f, From: s.deps.Origin(r), Now: s.now()}
-	if q.Proved, q.spent, err = s.deps.Prove(w, r); err != nil {
+	if q.Proved, q.spent, err = s.deps.Prove(w, r, c); err != nil {
 		return err
 	}
 	issues := served.grant != client.GrantValidateBearer

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/envelope"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/personal"
@@ -55,9 +56,9 @@ type Deps struct {
 	Passwords Passwords // nil: no client has the password grant
 	Envelopes *envelope.Envelopes
 	Events    *event.Recorder
-	// Prove returns what the sender of a request has proved to have, and what notes in a transaction that the proof was
+	// Prove returns what a client has proved to have in a request, and what notes in a transaction that the proof was
 	// used. A nil function: nothing has to be noted.
-	Prove  func(http.ResponseWriter, *http.Request) (token.Confirmation, func(storage.Tx) error, error)
+	Prove  func(http.ResponseWriter, *http.Request, *client.Client) (token.Confirmation, func(storage.Tx) error, error)
 	Origin func(*http.Request) event.Origin
 	Log    *zap.Logger
 	Now    func() time.Time

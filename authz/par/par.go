@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/authz/reply"
@@ -46,7 +47,7 @@ type Deps struct {
 	Check func(ctx context.Context, f oauth.Form) (oauth.Form, error)
 	// Bind writes the key of the proof in a request into the parameters, and returns what notes in a transaction that the
 	// proof was used. nil: no proof was sent.
-	Bind   func(w http.ResponseWriter, r *http.Request, params map[string][]string) (spent func(storage.Tx) error, err error)
+	Bind   func(w http.ResponseWriter, r *http.Request, c *client.Client, params map[string][]string) (spent func(storage.Tx) error, err error)
 	Admit  func(*http.Request) bool // whether a stranger may store one more request
 	Now    func() time.Time
 	Random io.Reader
@@ -93,7 +94,7 @@ func (p *Requests) Handle(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return asAnswer(err)
 	}
-	spent, err := p.deps.Bind(w, r, checked.Values)
+	spent, err := p.deps.Bind(w, r, c, checked.Values)
 	if err != nil {
 		return err
 	}
