@@ -345,6 +345,26 @@ func TestRegistrationByToken(t *testing.T) {
 	}
 }
 
+// TestRegistrationTokenIsUsedUp: a token with a usage limit registers as many clients as that. Metadata that are
+// refused cost none.
+func TestRegistrationTokenIsUsedUp(t *testing.T) {
+	t.Parallel()
+	registrar := &client.Client{ID: "onboarding", Secrets: []secret.String{secret.New(authztest.Secret("onboarding"))}, Grants: []string{"client_credentials"}, Scopes: []string{"client.register"}}
+	h := newRegistrationHarness(t, func(c *authz.Config) {
+		c.Registration.Who, c.Clients = "token", append(c.Clients, registrar)
+		c.Scopes = append(c.Scopes, client.Scope{Name: "client.register", UsageLimit: 1})
+	})
+	token := h.Token("onboarding", url.Values{"grant_type": {"client_credentials"}, "scope": {"client.register"}}).Text("access_token")
+	for i, tt := range []struct {
+		metadata string
+		want     int
+	}{{`{}`, 400}, {cursorMetadata, 201}, {cursorMetadata, 401}} {
+		if res := registers(h, tt.metadata, "Authorization", "Bearer "+token); res.Status != tt.want {
+			t.Errorf("registration %d = %d %s, want %d", i, res.Status, res.Body, tt.want)
+		}
+	}
+}
+
 // A server does not let clients register unless its operator says so, nor manage what they registered.
 func TestRegistrationIsOff(t *testing.T) {
 	t.Parallel()

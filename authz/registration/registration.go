@@ -160,6 +160,9 @@ func (s *Service) Handle(w http.ResponseWriter, r *http.Request) error {
 	if !s.count(from.ClientIP, now) {
 		return &oauth.Error{Status: http.StatusTooManyRequests, Code: "temporarily_unavailable", Description: "too many clients were registered", Cause: errMany, RetryAfter: s.cfg.Per}
 	}
+	if err := s.use(r); err != nil {
+		return err
+	}
 	reg := registry.Registered{Client: c, CreatedAt: now}
 	text := ""
 	if s.cfg.Management {
@@ -264,6 +267,21 @@ func (s *Service) admit(r *http.Request) error {
 			Status: http.StatusForbidden, Code: "insufficient_scope", Description: "the access token lacks the scope " + Scope,
 			Challenge: realm + `, error="insufficient_scope", scope="` + Scope + `"`,
 		}
+	}
+	return nil
+}
+
+// use counts a use of the token that admit has let pass. Metadata that are refused cost none.
+func (s *Service) use(r *http.Request) error {
+	if s.cfg.Who == Open {
+		return nil
+	}
+	in, err := s.deps.Tokens.Use(r.Context(), bearer(r))
+	if err != nil {
+		return oauth.StorageError(err)
+	}
+	if !in.Active { // another request has taken the last use
+		return noToken()
 	}
 	return nil
 }
