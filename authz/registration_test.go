@@ -325,6 +325,7 @@ func TestRegistrationByToken(t *testing.T) {
 		return h.Token("onboarding", url.Values{"grant_type": {"client_credentials"}, "scope": {scope}}).Text("access_token")
 	}
 	good := tokenFor("client.register")
+	bound := newKeyHolder(t, h).token("onboarding", url.Values{"grant_type": {"client_credentials"}, "scope": {"client.register"}}).Text("access_token")
 	for name, tt := range map[string]struct {
 		header string
 		want   int
@@ -334,6 +335,7 @@ func TestRegistrationByToken(t *testing.T) {
 		"made up":        {"Bearer x", 401},
 		"as Basic":       {"Basic " + good, 401},
 		"the right one":  {"bearer " + good, 201},
+		"bound to a key": {"Bearer " + bound, 401},
 	} {
 		var headers []string
 		if tt.header != "" {
