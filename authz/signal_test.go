@@ -3,6 +3,7 @@ package authz_test
 import (
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -571,6 +572,30 @@ func signalPush(t *testing.T) {
 	r.create(pushMethod)
 	if requests, _ = r.pushed(); len(requests) != 0 {
 		t.Error("a new stream has the events of the one that was deleted")
+	}
+}
+
+// sessionsEnd ends sessions of a person, whose events get their time from the worker.
+func (r *receiver) sessionsEnd(n int) {
+	r.T.Helper()
+	for i := range n {
+		session := fmt.Sprintf("session-%04d", i)
+		if err := r.Store.Update(r.T.Context(), func(tx storage.Tx) error { return r.Server().SessionEnded(tx, authztest.Demo, session) }); err != nil {
+			r.T.Fatal(err)
+		}
+	}
+}
+
+// TestSharedSignalsOff: without shared_signals nothing is kept for streams of before, since nobody would remove it.
+func TestSharedSignalsOff(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t, true)
+	r.create(pollMethod)
+	r.Restart(func(c *authz.Config) { c.Signals = signal.Config{} })
+	r.sessionsEnd(1)
+	r.Restart(func(c *authz.Config) { c.Signals = signal.Config{On: true, All: true} })
+	if sets := r.poll(); len(sets) > 0 {
+		t.Errorf("kept while shared signals were off: %v", sets)
 	}
 }
 
