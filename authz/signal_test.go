@@ -1,6 +1,7 @@
 package authz_test
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -49,6 +50,7 @@ type receiver struct {
 	got    []*http.Request
 	bodies []string
 	status int
+	during func() // called once, while an event is being pushed
 }
 
 func receiverClient(id string, scopes ...string) *client.Client {
@@ -70,6 +72,13 @@ func newReceiver(t *testing.T, all bool) *receiver {
 // RoundTrip implements http.RoundTripper: it is where events are pushed to.
 func (r *receiver) RoundTrip(q *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(q.Body)
+	r.mu.Lock()
+	during := r.during
+	r.during = nil
+	r.mu.Unlock()
+	if during != nil {
+		during()
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.got, r.bodies = append(r.got, q), append(r.bodies, string(body))
@@ -249,6 +258,9 @@ func signalStream(t *testing.T) {
 	s = r.want(http.StatusOK, "PATCH", "/ssf/stream", object{"stream_id": id, "events_requested": []string{revokedURI, "https://example.com/unknown"}, "description": "a test"}).JSON()
 	if !slices.Equal(s["events_delivered"].([]any), []any{revokedURI}) || s["description"] != "a test" || s["delivery"].(object)["endpoint_url"] != "https://siem.example.com/events" {
 		t.Errorf("after PATCH %v", s)
+	}
+	if got := r.want(http.StatusOK, "PATCH", "/ssf/stream", object{"stream_id": id, "events_requested": []string{"https://example.com/unknown"}}); !strings.Contains(got.Body, `"events_delivered":[]`) {
+		t.Errorf("nothing to deliver: %s", got.Body)
 	}
 	s = r.want(http.StatusOK, "PUT", "/ssf/stream", object{"stream_id": id, "iss": r.Issuer, "aud": []string{"siem"}, "delivery": object{"method": pollMethod}}).JSON()
 	if len(s["events_delivered"].([]any)) != 7 || s["description"] != nil || s["delivery"].(object)["endpoint_url"] != r.Issuer+"/ssf/poll" {
@@ -586,6 +598,25 @@ func (r *receiver) sessionsEnd(n int) {
 	}
 }
 
+// TestSharedSignalsExpire: what a receiver has not fetched in seven days is gone, however much there is.
+func TestSharedSignalsExpire(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t, true)
+	r.create(pollMethod)
+	r.happens("person.PersonBlockedEvent", authztest.Demo)
+	r.sessionsEnd(600)
+	for range 3 {
+		r.pushed()
+	}
+	r.Clock.Advance(8 * 24 * time.Hour)
+	r.token = r.as("siem", signal.ScopeManage)
+	for range 8 {
+		if sets := r.poll(); len(sets) > 0 {
+			t.Fatalf("%d events after eight days", len(sets))
+		}
+	}
+}
+
 // TestSharedSignalsOff: without shared_signals nothing is kept for streams of before, since nobody would remove it.
 func TestSharedSignalsOff(t *testing.T) {
 	t.Parallel()
@@ -596,6 +627,90 @@ func TestSharedSignalsOff(t *testing.T) {
 	r.Restart(func(c *authz.Config) { c.Signals = signal.Config{On: true, All: true} })
 	if sets := r.poll(); len(sets) > 0 {
 		t.Errorf("kept while shared signals were off: %v", sets)
+	}
+}
+
+// TestSharedSignalsPushTimes: an event has its time even if the worker has not looked at it before it is pushed.
+func TestSharedSignalsPushTimes(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t, true)
+	r.create(pushMethod)
+	r.sessionsEnd(300)
+	_, bodies := r.pushed()
+	for _, text := range bodies {
+		if e := r.read(text)["events"].(object)[revokedURI].(object); e["event_timestamp"] != float64(r.Clock.Now().Unix()) {
+			t.Fatalf("event %v, want the time %d", e, r.Clock.Now().Unix())
+		}
+	}
+	if len(bodies) != 300 {
+		t.Errorf("%d pushed, want 300", len(bodies))
+	}
+}
+
+// TestSharedSignalsChangedWhilePushed: a receiver that pauses, moves or deletes its stream gets nothing more at the old
+// address.
+func TestSharedSignalsChangedWhilePushed(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t, true)
+	id := r.create(pushMethod)
+	pushedWhile := func(during func()) []*http.Request {
+		r.happens("person.PersonBlockedEvent", authztest.Demo) // two events
+		r.during = during
+		requests, _ := r.pushed()
+		return requests
+	}
+	if got := pushedWhile(func() {
+		r.want(http.StatusOK, "POST", "/ssf/status", object{"stream_id": id, "status": "paused"})
+	}); len(got) != 1 {
+		t.Errorf("%d pushed to a stream that was paused after one", len(got))
+	}
+	r.want(http.StatusOK, "POST", "/ssf/status", object{"stream_id": id, "status": "enabled"})
+	if got, _ := r.pushed(); len(got) != 1 {
+		t.Errorf("%d pushed after the pause, want 1", len(got))
+	}
+	if got := pushedWhile(func() {
+		r.want(http.StatusOK, "PATCH", "/ssf/stream", object{"stream_id": id, "delivery": object{"method": pushMethod, "endpoint_url": "https://new.example.com/"}})
+	}); len(got) != 2 || got[1].URL.Host != "new.example.com" || got[1].Header.Get("Authorization") != "" {
+		t.Errorf("%d pushed, the last to %v", len(got), got[len(got)-1].URL)
+	}
+	if got := pushedWhile(func() { r.want(http.StatusNoContent, "DELETE", "/ssf/stream?stream_id="+id, nil) }); len(got) != 1 {
+		t.Errorf("%d pushed to a stream that was deleted after one", len(got))
+	}
+}
+
+// beforeUpdate is a store that calls a function once, before an Update.
+type beforeUpdate struct {
+	storage.Store
+
+	fn func()
+}
+
+func (s *beforeUpdate) Update(ctx context.Context, fn func(storage.Tx) error) error {
+	if before := s.fn; before != nil {
+		s.fn = nil
+		before()
+	}
+	return s.Store.Update(ctx, fn)
+}
+
+// TestSharedSignalsPushedOnce: a server that claims a stream after another one has pushed its events does not push them
+// again.
+func TestSharedSignalsPushedOnce(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t, true)
+	r.create(pushMethod)
+	r.happens("person.PersonBlockedEvent", authztest.Demo)
+	r.Store.Store = &beforeUpdate{Store: r.Store.Store, fn: func() {
+		if err := authz.SendSignals(t.Context(), r.Server()); err != nil {
+			t.Error(err)
+		}
+	}}
+	if requests, _ := r.pushed(); len(requests) != 2 {
+		t.Errorf("%d pushed, want 2", len(requests))
+	}
+	r.happens("person.PersonBlockedEvent", authztest.Demo)
+	if requests, _ := r.pushed(); len(requests) != 2 {
+		t.Errorf("%d pushed afterwards, want 2", len(requests))
 	}
 }
 

@@ -21,6 +21,7 @@ const (
 	pushFirst = 10 * time.Second // wait after the first failure; it doubles
 	pushMost  = time.Hour
 	batch     = 64 // items that one round takes, or one transaction removes
+	stampMost = 4 * batch
 )
 
 // look lets the worker look soon. It never waits.
@@ -120,11 +121,15 @@ func (s *Service) serve(ctx context.Context, d due) error {
 	return nil
 }
 
-// waiting reads the first items of a stream.
-func (s *Service) waiting(ctx context.Context, stream string, limit int) (list []storage.Entry[itemRecord], err error) {
+// waiting reads the first items of a stream, or those after a key.
+func (s *Service) waiting(ctx context.Context, stream, after string, limit int) (list []storage.Entry[itemRecord], err error) {
+	of := storage.Range{Prefix: storage.Prefix(stream), Limit: limit}
+	if after != "" {
+		of.After = []byte(after)
+	}
 	err = s.deps.Store.View(ctx, func(tx storage.Tx) error {
 		list = nil
-		for e, err := range items.Scan(tx, storage.Range{Prefix: storage.Prefix(stream), Limit: limit}) {
+		for e, err := range items.Scan(tx, of) {
 			if err != nil {
 				return err
 			}
@@ -135,12 +140,21 @@ func (s *Service) waiting(ctx context.Context, stream string, limit int) (list [
 	return list, err
 }
 
-// stamp gives a time to items that have none, since transactions read no clock, and removes late ones.
+// stamp gives a time to items that have none, since transactions read no clock. It looks at some items in one turn, and
+// at those after them in the next one: items without a time never expire, so none may stay behind others.
 func (s *Service) stamp(ctx context.Context, stream string) error {
-	list, err := s.waiting(ctx, stream, 4*batch)
+	s.mu.Lock()
+	after := s.stamped[stream]
+	s.mu.Unlock()
+	list, err := s.waiting(ctx, stream, after, stampMost)
 	if err != nil {
 		return err
 	}
+	s.mu.Lock()
+	if delete(s.stamped, stream); len(list) == stampMost {
+		s.stamped[stream] = list[stampMost-1].Key
+	}
+	s.mu.Unlock()
 	now := s.now()
 	var fresh []string
 	for _, e := range list {
@@ -171,21 +185,32 @@ func (s *Service) stamp(ctx context.Context, stream string) error {
 
 // round pushes a batch in order, until one fails. It returns how many items it has dealt with.
 func (s *Service) round(ctx context.Context, d due, c *client.Client) (n int, err error) {
-	list, err := s.waiting(ctx, d.rec.ID, batch)
-	if err != nil || len(list) == 0 {
+	if list, err := s.waiting(ctx, d.rec.ID, "", 1); err != nil || len(list) == 0 {
 		return 0, err
 	}
 	ours, tries, err := s.claim(ctx, d.client)
 	if err != nil || !ours {
 		return 0, err
 	}
+	list, err := s.waiting(ctx, d.rec.ID, "", batch) // what was there before the claim can have been pushed since
+	if err != nil {
+		return 0, err
+	}
 	end := s.now().Add(claimed - outbound.Timeout)
 	var done []string
 	var failed error
 	for i := range list {
-		id := storage.Parts(list[i].Key)[1]
-		if !list[i].Value.late(s.now()) {
-			if failed = s.push(ctx, d, c, id, &list[i].Value); failed != nil {
+		// The receiver can have paused, moved or deleted its stream meanwhile.
+		pushes := false
+		if d.rec, pushes, failed = s.pushes(ctx, &d); failed != nil || !pushes {
+			break
+		}
+		id, item, now := storage.Parts(list[i].Key)[1], &list[i].Value, s.now()
+		if item.At.IsZero() {
+			item.At = now
+		}
+		if !item.late(now) {
+			if failed = s.push(ctx, d, c, id, item); failed != nil {
 				break
 			}
 		}
@@ -217,6 +242,15 @@ func (s *Service) round(ctx context.Context, d due, c *client.Client) (n int, er
 		return 0, err
 	}
 	return len(done), err
+}
+
+// pushes returns a stream as it is now, and whether its events are pushed.
+func (s *Service) pushes(ctx context.Context, d *due) (rec streamRecord, yes bool, err error) {
+	err = s.deps.Store.View(ctx, func(tx storage.Tx) (err error) {
+		rec, yes, err = streams.Find(tx, d.client)
+		return err
+	})
+	return rec, yes && rec.ID == d.rec.ID && rec.Status == enabled && rec.Method == methodPush, err
 }
 
 // claim takes the stream of a client for a minute, unless it waits or another server has it.
@@ -277,7 +311,7 @@ func (s *Service) push(ctx context.Context, d due, c *client.Client, id string, 
 // drop removes items of a stream.
 func (s *Service) drop(ctx context.Context, stream string, which func(id string, rec *itemRecord) bool) error {
 	for {
-		list, err := s.waiting(ctx, stream, batch)
+		list, err := s.waiting(ctx, stream, "", batch)
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -91,11 +92,14 @@ type Service struct {
 	cfg    Config
 	issuer string
 	wake   chan struct{}
+
+	mu      sync.Mutex        // guards stamped
+	stamped map[string]string // the last item of a stream that stamp has looked at; absent: it begins again
 }
 
 // New returns the transmitter of a store. Several can share one.
 func New(issuer string, cfg Config, deps Deps) *Service {
-	return &Service{deps: deps, cfg: cfg, issuer: issuer, wake: make(chan struct{}, 1)}
+	return &Service{deps: deps, cfg: cfg, issuer: issuer, wake: make(chan struct{}, 1), stamped: map[string]string{}}
 }
 
 // On tells whether there are streams.

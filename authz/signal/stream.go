@@ -110,7 +110,7 @@ func (s *Service) answer(clientID string, rec *streamRecord) stream {
 	}
 	out := stream{
 		ID: rec.ID, Issuer: s.issuer, Audience: clientID, Requested: rec.Requested, Delivery: d, Interval: int64(verifyEvery / time.Second),
-		Description: rec.Description,
+		Description: rec.Description, Delivered: []string{},
 	}
 	for _, k := range supported {
 		out.Supported = append(out.Supported, uris[k])
