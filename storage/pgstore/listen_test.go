@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -210,6 +211,31 @@ func TestSilence(t *testing.T) {
 	b.wait(t, "the session that listens was ended")
 	_, again := writer.watch(t, b, "token/a")
 	defer again.Stop()
+}
+
+// TestStartTellsAfterAConflict: attack: a token is revoked on a node that has met a conflict at its start, and does not
+// tell the others of it as long as it runs.
+func TestStartTellsAfterAConflict(t *testing.T) {
+	t.Parallel()
+	proxy := pgtest.NewProxy(t, server.Address())
+	var once sync.Once
+	proxy.Decide(func(_ int, sql string) (fate pgtest.Fate) {
+		if strings.HasPrefix(sql, "SELECT pg_notify") {
+			once.Do(func() { fate = pgtest.Conflict })
+		}
+		return fate
+	})
+	schema := newSchema()
+	writer := openNode(t, pgstore.Options{URL: at(proxy.Address()), Schema: schema})
+	watcher := openNode(t, pgstore.Options{URL: server.URL(pgtest.Database), Schema: schema})
+	b := make(bell, 1)
+	_, w := watcher.watch(t, b, "token/a")
+	defer w.Stop()
+	writer.write(t, "token/a", "revoked")
+	b.wait(t, "the other node has revoked the token")
+	if n := writer.logs.FilterMessageSnippet("does not tell what other nodes write").Len(); n > 0 {
+		t.Error("the node says that its database tells nothing")
+	}
 }
 
 // TestNothingIsTold: where notifications are not passed on, or the server has none, nothing can be watched, and the log

@@ -82,7 +82,7 @@ func (s *Store) channelOf(c *session) (string, error) {
 	channel := "gatehouse_" + string(r[0].Rows[0][0])
 	c.warned.Store(false)
 	_, err = c.run(statement{sql: "BEGIN"}, s.sql.notify(channel, nil), statement{sql: "ROLLBACK"})
-	if err != nil && !c.rollBack() {
+	if err != nil && (!c.rollBack() || !lacksNotify(err)) { // others rely on being told what this node writes
 		return "", s.failed(c, err)
 	}
 	if err != nil || c.warned.Load() { // some servers take it and say that they do nothing
@@ -94,6 +94,12 @@ func (s *Store) channelOf(c *session) (string, error) {
 		return "", nil
 	}
 	return channel, nil
+}
+
+// lacksNotify tells whether a server refuses to notify for good: it has no such feature or function, or no right to it.
+func lacksNotify(err error) bool {
+	state := sqlState(err)
+	return state == "0A000" || strings.HasPrefix(state, "42")
 }
 
 // settle makes the tables, or finds them in order. It is errAgain when another node is at it too.
