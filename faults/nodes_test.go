@@ -50,7 +50,7 @@ const (
 	scarce      = 3 // uses of a token with the scope scarce
 	// noticed is how long HAProxy takes to find out that a node is gone: two checks at 500 ms, and a margin for a busy
 	// machine.
-	noticed = 2500 * time.Millisecond
+	noticed = 5 * time.Second
 	// clientWaits is longer than any request takes. What a client gives up on may happen later.
 	clientWaits = 40 * time.Second
 	// leased is more than a node keeps its roles without being heard of.
