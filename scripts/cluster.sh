@@ -18,14 +18,15 @@ if [ "$(id -u)" = 0 ]; then
 	as=(setpriv "--reuid=$user" "--regid=$(id -g "$user")" --clear-groups)
 fi
 
-declare -A pid what # of a name its process; of a process what has to be done when it has ended
+declare -A pid again # of a name its process, and when it is started again, in seconds since the beginning
+gone() { while kill -0 "$1" 2>/dev/null; do sleep 0.1; done; }
 clean() {
 	trap '' INT TERM
 	for name in node-1 node-2 haproxy; do [ -z "${pid[$name]:-}" ] || kill "${pid[$name]}" 2>/dev/null || true; done
-	for name in node-1 node-2 haproxy; do [ -z "${pid[$name]:-}" ] || wait "${pid[$name]}" 2>/dev/null || true; done
+	for name in node-1 node-2 haproxy; do [ -z "${pid[$name]:-}" ] || gone "${pid[$name]}"; done
 	if [ -n "${pid[postgres]:-}" ]; then
 		kill -INT "${pid[postgres]}" 2>/dev/null || true
-		wait "${pid[postgres]}" 2>/dev/null || true
+		gone "${pid[postgres]}"
 	fi
 	rm -rf "$dir"
 }
@@ -42,7 +43,8 @@ start() {
 		node-2) command=(env NODE=127.0.0.3 ADMIN=127.0.0.1:8419 "HOME=$dir/node-2" "$bin" run --config "$dir/Caddyfile" --adapter caddyfile) ;;
 	esac
 	setsid "${command[@]}" >>"$dir/$1.log" 2>&1 </dev/null &
-	pid[$1]=$! what[$!]="ended $1"
+	pid[$1]=$!
+	disown # or the shell would say what has become of it
 	echo $! >"$dir/$1.pid"
 }
 
@@ -51,9 +53,7 @@ ended() {
 	local after=1
 	case $1 in node-*) after=8 ;; esac
 	echo "  $(date +%T)  $1 has ended; it is started again in $after s"
-	pid[$1]=
-	sleep "$after" &
-	what[$!]="start $1"
+	pid[$1]='' again[$1]=$((SECONDS + after))
 }
 
 # ready ADDRESS tells whether the issuer answers 200 at /healthz.
@@ -137,9 +137,9 @@ TEXT
 start postgres
 await postgres "$pg/psql" -h 127.0.0.1 -p 8425 -U gatehouse -d postgres -c 'SELECT 1'
 "$pg/createdb" -h 127.0.0.1 -p 8425 -U gatehouse --encoding=UTF8 --template=template0 gatehouse
-start node-1
-start node-2
+start node-1 # it makes the tables
 await node-1 ready 127.0.0.2
+start node-2
 await node-2 ready 127.0.0.3
 start haproxy
 await haproxy ready 127.0.0.1
@@ -167,7 +167,13 @@ cat <<TEXT
 
 TEXT
 while :; do
-	wait -n -p gone 2>/dev/null || true
-	[ -z "${gone:-}" ] || ${what[$gone]}
-	gone=
+	for name in postgres node-1 node-2 haproxy; do
+		if [ -n "${pid[$name]}" ]; then
+			kill -0 "${pid[$name]}" 2>/dev/null || ended "$name"
+		elif ((SECONDS >= again[$name])); then
+			start "$name"
+		fi
+	done
+	sleep 0.2 &
+	wait $! || true
 done
