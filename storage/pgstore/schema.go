@@ -178,13 +178,14 @@ type column struct {
 
 // examine tells whether our tables are there, and refuses those of others.
 func (s *Store) examine(c *session) (there bool, err error) {
-	records, err := s.columnsOf(c, s.sql.table, recordColumns)
-	if err != nil {
-		return false, err
-	}
-	meta, err := s.columnsOf(c, s.sql.meta, metaColumns)
-	if err != nil {
-		return false, err
+	var records, meta bool
+	for try := 0; try == 0 || try == 1 && records != meta; try++ { // another server can make them between the two questions
+		if records, err = s.columnsOf(c, s.sql.table, recordColumns); err != nil {
+			return false, err
+		}
+		if meta, err = s.columnsOf(c, s.sql.meta, metaColumns); err != nil {
+			return false, err
+		}
 	}
 	if !records && !meta {
 		return false, nil
