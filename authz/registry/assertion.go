@@ -14,6 +14,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/keyset"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/internal/outbound"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -71,9 +72,9 @@ func (r *Registry) readAssertion(f oauth.Form) (identification, error) {
 	return identification{id: claims.Subject, secret: raw, method: client.MethodPrivateKey}, nil
 }
 
-// authenticateByKey returns the client whose key signed the assertion. An assertion is valid once.
-func (r *Registry) authenticateByKey(ctx context.Context, p identification) (*client.Client, error) {
-	c, err := r.Get(ctx, p.id)
+// proving returns a client that can authenticate by a method of assertions.
+func (r *Registry) proving(ctx context.Context, id, method string) (*client.Client, error) {
+	c, err := r.Get(ctx, id)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		return nil, oauth.InvalidClient(errUnknownClient)
@@ -81,8 +82,17 @@ func (r *Registry) authenticateByKey(ctx context.Context, p identification) (*cl
 		return nil, err
 	case c.Disabled:
 		return nil, oauth.InvalidClient(errDisabled)
-	case c.AuthMethod != client.MethodPrivateKey:
+	case c.AuthMethod != method:
 		return nil, oauth.InvalidClient(errMethod)
+	}
+	return c, nil
+}
+
+// authenticateByKey returns the client whose key signed the assertion. An assertion is valid once.
+func (r *Registry) authenticateByKey(ctx context.Context, p identification) (*client.Client, error) {
+	c, err := r.proving(ctx, p.id, client.MethodPrivateKey)
+	if err != nil {
+		return nil, err
 	}
 	payload, err := r.Signed(ctx, c, p.secret, client.AssertionAlgorithms, "JWT", "client-authentication+jwt")
 	if e := new(oauth.Error); errors.As(err, &e) {
@@ -126,7 +136,7 @@ func (r *Registry) Signed(ctx context.Context, c *client.Client, raw string, alg
 	if c.FAPI2 && header.Algorithm == string(jose.RS256) { // FAPI 2.0 Security Profile 5.4.1
 		return nil, oauth.InvalidClient(fmt.Errorf("%w: RS256 is refused by fapi2", errAssertion))
 	}
-	keys, err := r.clientKeys(ctx, c, header.KeyID)
+	keys, err := r.keysOf(ctx, c, keyset.Named(header.KeyID))
 	if err != nil {
 		return nil, err
 	}
@@ -181,108 +191,42 @@ func (r *Registry) checkAssertion(c *client.Client, payload []byte, now time.Tim
 	return claims, now.Add(ahead(claims.Expires)), nil
 }
 
-const (
-	keysFresh = 15 * time.Minute // how long fetched keys are used without looking again
-	keysRetry = time.Minute      // the shortest time between two fetches
-	keysStale = 24 * time.Hour   // how long they are used while nothing can be fetched
-	maxRemote = 4096             // remembered sets
-)
+const maxRemote = 4096 // remembered sets
 
 // remoteKeys are the keys that were fetched from clients.
 type remoteKeys struct {
 	mu sync.Mutex // guards of
-	of map[string]*remoteSet
+	of map[string]*keyset.Set
 }
 
-// remoteSet is the keys of one client.
-type remoteSet struct {
-	mu      sync.Mutex // guards all below; it is not held while keys are fetched
-	keys    []jose.JSONWebKey
-	fetched time.Time // when it worked last
-	tried   time.Time
-	err     error         // of the last try
-	busy    chan struct{} // closed when the current fetch is done; nil: no fetch runs
-}
-
-// has tells whether the set has a key that is wanted. nil: any. mu is held.
-func (k *remoteSet) has(wanted func(jose.JSONWebKey) bool) bool {
-	return len(k.keys) > 0 && (wanted == nil || slices.ContainsFunc(k.keys, wanted))
-}
-
-// refresh fetches the keys, once at a time and at most once a minute. A caller waits for a running fetch only when its
-// key is not here yet, so a stranger who names an unknown key and a slow client block no one else. mu is held before
-// and after.
-func (k *remoteSet) refresh(ctx context.Context, now time.Time, needed bool, fetch func() ([]jose.JSONWebKey, error)) {
-	if k.busy != nil {
-		if !needed {
-			return
-		}
-		busy := k.busy
-		k.mu.Unlock()
-		select {
-		case <-busy:
-		case <-ctx.Done():
-		}
-		k.mu.Lock()
-		return
-	}
-	if !k.tried.IsZero() && now.Sub(k.tried) < keysRetry {
-		return
-	}
-	busy := make(chan struct{})
-	k.tried, k.busy = now, busy
-	k.mu.Unlock()
-	keys, err := fetch()
-	k.mu.Lock()
-	if k.err = err; err == nil {
-		k.keys, k.fetched = keys, now
-	}
-	k.busy = nil
-	close(busy)
-}
-
-func (k *remoteKeys) set(id string) *remoteSet {
+func (k *remoteKeys) set(id string) *keyset.Set {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.of == nil || len(k.of) >= maxRemote {
-		k.of = map[string]*remoteSet{}
+		k.of = map[string]*keyset.Set{}
 	}
 	if k.of[id] == nil {
-		k.of[id] = &remoteSet{}
+		k.of[id] = new(keyset.Set)
 	}
 	return k.of[id]
 }
 
-// clientKeys returns the keys of a client. Those behind a URL are fetched when they are old or the key that is asked
-// for is not among them, and at most once a minute, so that strangers cannot make us call the client at will.
-func (r *Registry) clientKeys(ctx context.Context, c *client.Client, kid string) ([]jose.JSONWebKey, error) {
-	if kid == "" {
-		return r.keysOf(ctx, c, nil)
-	}
-	return r.keysOf(ctx, c, func(key jose.JSONWebKey) bool { return key.KeyID == kid })
-}
-
-// keysOf is clientKeys for any kind of wanted key.
+// keysOf returns the keys of a client. Those behind a URL are fetched again when none of them is wanted: see
+// keyset.Set.
 func (r *Registry) keysOf(ctx context.Context, c *client.Client, wanted func(jose.JSONWebKey) bool) ([]jose.JSONWebKey, error) {
 	if c.JWKS != nil {
 		return c.JWKS.Keys, nil
 	}
-	set := r.remote.set(c.ID + " " + c.JWKSURI)
-	set.mu.Lock()
-	defer set.mu.Unlock()
-	now := r.now()
-	if known := set.has(wanted); !known || now.Sub(set.fetched) >= keysFresh {
-		set.refresh(ctx, now, !known, func() ([]jose.JSONWebKey, error) { return r.fetchKeys(context.WithoutCancel(ctx), c) })
+	keys, err := r.remote.set(c.ID+" "+c.JWKSURI).Find(ctx, r.now(), wanted, func(ctx context.Context) ([]jose.JSONWebKey, error) { return r.fetchKeys(ctx, c) })
+	if keys == nil {
+		return nil, oauth.TemporarilyUnavailable(fmt.Errorf("keys of client %s: %w", c.ID, err))
 	}
-	if len(set.keys) > 0 && now.Sub(set.fetched) < keysStale {
-		return set.keys, nil
-	}
-	return nil, oauth.TemporarilyUnavailable(fmt.Errorf("keys of client %s: %w", c.ID, set.err))
+	return keys, nil
 }
 
 // EncryptionKey returns the key of a client that its answers are encrypted for.
 func (r *Registry) EncryptionKey(ctx context.Context, c *client.Client, alg string) (*jose.JSONWebKey, error) {
-	keys, err := r.clientKeys(ctx, c, "")
+	keys, err := r.keysOf(ctx, c, keyset.Named(""))
 	if err != nil {
 		return nil, err
 	}

@@ -66,16 +66,9 @@ func (r *Registry) workload(ctx context.Context, id, raw string) (*Workload, err
 	if err != nil {
 		return nil, err
 	}
-	c, err := r.Get(ctx, st.Client)
-	switch {
-	case errors.Is(err, storage.ErrNotFound):
-		return nil, oauth.InvalidClient(errUnknownClient)
-	case err != nil:
+	c, err := r.proving(ctx, st.Client, client.MethodWorkload)
+	if err != nil {
 		return nil, err
-	case c.Disabled:
-		return nil, oauth.InvalidClient(errDisabled)
-	case c.AuthMethod != client.MethodWorkload:
-		return nil, oauth.InvalidClient(errMethod)
 	}
 	err = r.update(ctx, st.Spend)
 	if errors.Is(err, storage.ErrExists) {
