@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
@@ -84,15 +83,11 @@ func inactive() error {
 
 // approver returns the sign-in behind the access token of a request.
 func (s *Service) approver(r *http.Request) (*login.Result, error) {
-	headers := r.Header.Values("Authorization")
-	if len(headers) != 1 {
+	text, ok := oauth.Bearer(r)
+	if !ok {
 		return nil, &oauth.Error{Status: http.StatusUnauthorized, Code: "invalid_token", Description: "an access token is required", Challenge: realm}
 	}
-	scheme, text, _ := strings.Cut(headers[0], " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return nil, &oauth.Error{Status: http.StatusUnauthorized, Code: "invalid_token", Description: "an access token is required", Challenge: realm}
-	}
-	in, err := s.deps.Tokens.Introspect(r.Context(), strings.TrimLeft(text, " "))
+	in, err := s.deps.Tokens.Introspect(r.Context(), text)
 	if err != nil {
 		return nil, oauth.StorageError(err)
 	}

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -192,7 +191,8 @@ func (s *Service) manage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	id, text := query.Get(idParam), bearer(r)
+	id := query.Get(idParam)
+	text, _ := oauth.Bearer(r)
 	if !secret.IsToken(secret.Registration, text) {
 		return noToken()
 	}
@@ -256,7 +256,8 @@ func (s *Service) admit(r *http.Request) error {
 	if s.cfg.Who == Open {
 		return nil
 	}
-	in, err := s.deps.Tokens.Introspect(r.Context(), bearer(r))
+	text, _ := oauth.Bearer(r)
+	in, err := s.deps.Tokens.Introspect(r.Context(), text)
 	switch {
 	case err != nil:
 		return oauth.StorageError(err)
@@ -276,7 +277,8 @@ func (s *Service) use(r *http.Request) error {
 	if s.cfg.Who == Open {
 		return nil
 	}
-	in, err := s.deps.Tokens.Use(r.Context(), bearer(r))
+	text, _ := oauth.Bearer(r)
+	in, err := s.deps.Tokens.Use(r.Context(), text)
 	if err != nil {
 		return oauth.StorageError(err)
 	}
@@ -284,18 +286,6 @@ func (s *Service) use(r *http.Request) error {
 		return noToken()
 	}
 	return nil
-}
-
-func bearer(r *http.Request) string {
-	headers := r.Header.Values("Authorization")
-	if len(headers) != 1 {
-		return ""
-	}
-	scheme, text, _ := strings.Cut(headers[0], " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return ""
-	}
-	return strings.TrimLeft(text, " ")
 }
 
 func noToken() error {

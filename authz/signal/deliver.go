@@ -97,7 +97,7 @@ func (s *Service) Send(ctx context.Context) error {
 // serve does what is due for one stream.
 func (s *Service) serve(ctx context.Context, d due) error {
 	if d.rec.Status == disabled {
-		return s.drop(ctx, d.rec.ID, func(string, *itemRecord) bool { return true })
+		return s.drop(ctx, d.rec.ID)
 	}
 	if err := s.stamp(ctx, d.rec.ID); err != nil {
 		return err
@@ -225,10 +225,8 @@ func (s *Service) round(ctx context.Context, d due, c *client.Client) (n int, er
 		s.deps.Log.Warn("shared signal not delivered; it is tried again", zap.String("client_id", c.ID), zap.Time("next_try", state.Next), zap.Error(failed))
 	}
 	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
-		for _, key := range done {
-			if err := items.Delete(tx, key); err != nil {
-				return err
-			}
+		if err := deleteItems(tx, done); err != nil {
+			return err
 		}
 		if _, found, err := streams.Find(tx, d.client); err != nil || !found {
 			return err
@@ -308,39 +306,36 @@ func (s *Service) push(ctx context.Context, d due, c *client.Client, id string, 
 	return fmt.Errorf("push: status %d", res.StatusCode)
 }
 
-// drop removes items of a stream.
-func (s *Service) drop(ctx context.Context, stream string, which func(id string, rec *itemRecord) bool) error {
+// drop removes the items of a stream.
+func (s *Service) drop(ctx context.Context, stream string) error {
 	for {
 		list, err := s.waiting(ctx, stream, "", batch)
-		if err != nil {
+		if err != nil || len(list) == 0 {
 			return err
 		}
-		var keys []string
+		keys := make([]string, len(list))
 		for i := range list {
-			if which(storage.Parts(list[i].Key)[1], &list[i].Value) {
-				keys = append(keys, list[i].Key)
-			}
+			keys[i] = list[i].Key
 		}
-		if len(keys) == 0 {
-			return nil
-		}
-		err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
-			for _, key := range keys {
-				if err := items.Delete(tx, key); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		err = s.deps.Store.Update(ctx, func(tx storage.Tx) error { return deleteItems(tx, keys) })
 		if err != nil || len(list) < batch {
 			return err
 		}
 	}
 }
 
+func deleteItems(tx storage.Tx, keys []string) error {
+	for _, key := range keys {
+		if err := items.Delete(tx, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // removeAll removes what a deleted stream has left.
 func (s *Service) removeAll(ctx context.Context, stream string) error {
-	if err := s.drop(ctx, stream, func(string, *itemRecord) bool { return true }); err != nil {
+	if err := s.drop(ctx, stream); err != nil {
 		return err
 	}
 	for more := true; more; {

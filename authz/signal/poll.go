@@ -130,11 +130,6 @@ func (s *Service) forget(r *http.Request, keys []string) error {
 		return nil
 	}
 	return s.update(r.Context(), func(tx storage.Tx) error {
-		for _, key := range keys {
-			if err := items.Delete(tx, key); err != nil {
-				return err
-			}
-		}
-		return nil
+		return deleteItems(tx, keys)
 	})
 }

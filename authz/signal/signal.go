@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -120,9 +119,11 @@ const realm = `Bearer realm="gatehouse"`
 // receiver returns the client that asks: the owner of an access token of its own that has the scope, and is still
 // allowed it.
 func (s *Service) receiver(r *http.Request, scope string) (*client.Client, error) {
-	text, err := bearer(r)
-	if err != nil {
-		return nil, err
+	text, ok := oauth.Bearer(r)
+	if !ok || text == "" {
+		return nil, &oauth.Error{
+			Status: http.StatusUnauthorized, Code: "invalid_token", Description: "one access token is required", Cause: errNone, Challenge: realm,
+		}
 	}
 	in, err := s.deps.Tokens.Introspect(r.Context(), text)
 	if err != nil {
@@ -146,20 +147,6 @@ func (s *Service) receiver(r *http.Request, scope string) (*client.Client, error
 		return nil, oauth.StorageError(err)
 	}
 	return c, s.deps.Clients.May(c, registry.Permission{Grant: client.GrantClientCredentials, Scope: in.Scope})
-}
-
-// bearer returns the token of a request. (RFC 6750 2.1)
-func bearer(r *http.Request) (string, error) {
-	headers := r.Header.Values("Authorization")
-	if len(headers) == 1 {
-		scheme, text, _ := strings.Cut(headers[0], " ")
-		if text = strings.TrimLeft(text, " "); text != "" && strings.EqualFold(scheme, "Bearer") {
-			return text, nil
-		}
-	}
-	return "", &oauth.Error{
-		Status: http.StatusUnauthorized, Code: "invalid_token", Description: "one access token is required", Cause: errNone, Challenge: realm,
-	}
 }
 
 var (

@@ -42,24 +42,9 @@ func (s *Service) HandleStatus(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	e.Actor, e.ClientID, e.Reason = c.ID, c.ID, sent.Status
-	err = s.update(r.Context(), func(tx storage.Tx) error {
-		rec, err := find(tx, c.ID, sent.ID)
-		if err != nil {
-			return err
-		}
-		rec.Status, rec.Reason = sent.Status, sent.Reason
-		if err := streams.Put(tx, c.ID, rec, never); err != nil {
-			return err
-		}
-		if err := deliveries.Delete(tx, c.ID); err != nil {
-			return err
-		}
-		return s.deps.Events.Append(tx, e)
-	})
-	if err != nil {
+	if err := s.change(r.Context(), c.ID, sent.ID, e, func(rec *streamRecord) { rec.Status, rec.Reason = sent.Status, sent.Reason }); err != nil {
 		return err
 	}
-	s.look()
 	return write(w, http.StatusOK, sent)
 }
 

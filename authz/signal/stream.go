@@ -1,6 +1,7 @@
 package signal
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -280,25 +281,35 @@ func (s *Service) changeStream(w http.ResponseWriter, r *http.Request, c *client
 	if err := s.apply(&fresh, sent); err != nil {
 		return err
 	}
-	err := s.update(r.Context(), func(tx storage.Tx) error {
-		now, err := find(tx, c.ID, fresh.ID)
-		if err != nil {
-			return err
-		}
+	err := s.change(r.Context(), c.ID, fresh.ID, e, func(now *streamRecord) {
 		now.Method, now.Endpoint, now.Header, now.Requested, now.Description = fresh.Method, fresh.Endpoint, fresh.Header, fresh.Requested, fresh.Description
-		if err := streams.Put(tx, c.ID, now, never); err != nil {
-			return err
-		}
-		if err := deliveries.Delete(tx, c.ID); err != nil {
-			return err
-		}
-		return s.deps.Events.Append(tx, e)
 	})
 	if err != nil {
 		return err
 	}
-	s.look()
 	return write(w, http.StatusOK, s.answer(c.ID, &fresh))
+}
+
+// change changes a stream, which is pushed to at once again.
+func (s *Service) change(ctx context.Context, clientID, id string, e event.Event, set func(*streamRecord)) error {
+	err := s.update(ctx, func(tx storage.Tx) error {
+		rec, err := find(tx, clientID, id)
+		if err != nil {
+			return err
+		}
+		set(&rec)
+		if err := streams.Put(tx, clientID, rec, never); err != nil {
+			return err
+		}
+		if err := deliveries.Delete(tx, clientID); err != nil {
+			return err
+		}
+		return s.deps.Events.Append(tx, e)
+	})
+	if err == nil {
+		s.look()
+	}
+	return err
 }
 
 // checkOwn refuses our values that the receiver sends otherwise. (OpenID SSF 1.0, 8.1.1.3, 8.1.1.4)
