@@ -47,8 +47,9 @@ func importCommand() *cobra.Command {
 		Use:   "import <file>",
 		Short: "Imports persons from a CSV, JSON lines or LDIF file",
 		Long: `Imports persons of another system; - reads standard input. Password hashes are taken
-as they are (Argon2id, bcrypt, scrypt, PBKDF2, {SSHA} and its larger sisters) and
-replaced when the person signs in; plain passwords must meet the policy.
+as they are (Argon2, bcrypt, scrypt, yescrypt, PBKDF2, $5$, $6$, $apr1$, {SSHA} and its
+larger sisters) and replaced when the person signs in; plain passwords must meet the
+policy.
 
 What is wrong with a person is told with its line, and the others are imported. Persons
 who exist are left alone, so the command can be repeated; with --update they are given

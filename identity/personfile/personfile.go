@@ -96,7 +96,7 @@ func isHash(s string) bool {
 	if strings.HasPrefix(s, "{") && strings.Contains(s, "}") {
 		return true
 	}
-	for _, prefix := range []string{"$2a$", "$2b$", "$2y$", "$argon2", "$scrypt$", "$pbkdf2", "pbkdf2_"} {
+	for _, prefix := range []string{"$2a$", "$2b$", "$2y$", "$argon2", "$scrypt$", "$pbkdf2", "pbkdf2_", "$5$", "$6$", "$y$", "$apr1$", "$bcrypt-sha256$"} {
 		if strings.HasPrefix(s, prefix) {
 			return true
 		}

@@ -39,6 +39,7 @@ var dependencies = map[string]string{
 	"go.opentelemetry.io/otel/trace":                "spans in Caddy's tracing",
 	"go.uber.org/zap":                               "logs",
 	"github.com/go-asn1-ber/asn1-ber":               "BER of LDAP, in tests",
+	"github.com/go-crypt/x":                         "password hashes of crypt(3)",
 	"github.com/go-ldap/ldap/v3":                    "LDAP",
 	"golang.org/x/crypto":                           "Argon2id, bcrypt",
 	"golang.org/x/net":                              "HTML in tests, host names",

@@ -8,6 +8,7 @@ import (
 	"crypto/sha512"
 	"crypto/subtle"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"hash"
 	"math/bits"
@@ -44,7 +45,7 @@ var (
 )
 
 // parseForeign reads a hash of another system: {SSHA…} (RFC 2307), PBKDF2 and scrypt as passlib, Django, LDAP servers
-// and PHC strings write them. The result is compared in constant time.
+// and PHC strings write them, and those of parseCrypt. The result is compared in constant time.
 func parseForeign(phc string) (foreignHash, error) {
 	if len(phc) > maxForeign {
 		return nil, ErrHashFormat
@@ -69,7 +70,7 @@ func parseForeign(phc string) (foreignHash, error) {
 	case parts[1] == "pbkdf2", strings.HasPrefix(parts[1], "pbkdf2-"):
 		return parsePBKDF2(strings.TrimPrefix(strings.TrimPrefix(parts[1], "pbkdf2"), "-"), parts[2:])
 	}
-	return nil, ErrHashFormat
+	return parseCrypt(phc)
 }
 
 // ForeignKind returns what foreign hashes of equal cost have in common: the text before salt and digest. It is empty
@@ -192,10 +193,10 @@ func (h *Hasher) verifyForeign(ctx context.Context, check foreignHash, password 
 	if err := h.compute(ctx, func(*argon2id.Memory) { got, want, unusable = check([]byte(password)) }); err != nil {
 		return false, err
 	}
-	if unusable != nil {
+	if unusable != nil && !errors.Is(unusable, errMismatch) {
 		return false, ErrHashFormat
 	}
-	if subtle.ConstantTimeCompare(got, want) == 1 {
+	if unusable == nil && subtle.ConstantTimeCompare(got, want) == 1 {
 		return true, nil
 	}
 	return false, h.Waste(ctx, password)

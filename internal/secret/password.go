@@ -42,7 +42,7 @@ const (
 )
 
 // ErrHashFormat says that Verify cannot compute a stored hash within its bounds.
-var ErrHashFormat = errors.New("secret: not a hash that is supported (argon2id, bcrypt, scrypt, PBKDF2, salted SHA), or one that costs too much")
+var ErrHashFormat = errors.New("secret: not a hash that is supported (Argon2, bcrypt, scrypt, yescrypt, PBKDF2, SHA-crypt, salted SHA), or one that costs too much")
 
 // Hasher computes slow password hashes. It runs a bounded number in parallel, lets a bounded number wait, and answers
 // ErrBusy to the rest. Networks take turns (see AskedBy). It is safe for concurrent use.
@@ -139,8 +139,7 @@ func (h *Hasher) Computed() int64 { return h.computed.Load() }
 // Waiting returns how many computations wait for their turn now, for metrics.
 func (h *Hasher) Waiting() int64 { return int64(h.queue.Waiting()) }
 
-// CheckImported returns an error unless Verify would accept the hash: the kinds of CheckPHC, and scrypt, PBKDF2 and SHA
-// of other systems.
+// CheckImported returns an error unless Verify would accept the hash: the kinds of CheckPHC, or one of other systems.
 func CheckImported(phc string) error {
 	phc = unwrap(phc)
 	if _, err := parseForeign(phc); err == nil {

@@ -88,7 +88,7 @@ func TestHashFormats(t *testing.T) {
 	const salt, sum = "AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 	h := NewHasher(cheap)
 	for _, phc := range []string{
-		"", "plain", "$", "$1$abc$def", "$argon2id$", "$argon2i$v=19$m=8,t=1,p=1$" + salt + "$" + sum, "$argon2id$v=16$m=8,t=1,p=1$" + salt + "$" + sum,
+		"", "plain", "$", "$1$abc$def", "$argon2id$", "$argon2x$v=19$m=8,t=1,p=1$" + salt + "$" + sum, "$argon2id$v=16$m=8,t=1,p=1$" + salt + "$" + sum,
 		"$argon2id$v=19$m=1048576,t=1,p=1$" + salt + "$" + sum, "$argon2id$v=19$m=8,t=100000,p=1$" + salt + "$" + sum, "$argon2id$v=19$m=262144,t=64,p=1$" + salt + "$" + sum,
 		"$argon2id$v=19$m=8,t=0,p=1$" + salt + "$" + sum, "$argon2id$v=19$m=8,t=1,p=0$" + salt + "$" + sum, "$argon2id$v=19$m=8,t=1,p=200$" + salt + "$" + sum,
 		"$argon2id$v=19$m=08,t=1,p=1$" + salt + "$" + sum, "$argon2id$v=19$m=8,t=1,p=1,x=2$" + salt + "$" + sum, "$argon2id$v=19$t=1,m=8,p=1$" + salt + "$" + sum,
