@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/migration"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -58,9 +59,9 @@ var waysIn = map[string]func(h *harness, password string) error{
 		return err
 	},
 	"an import": func(h *harness, password string) error {
-		list := []person.ImportedPerson{{NewPerson: person.NewPerson{Username: "bob", Password: secret.New(password)}}}
-		out, err := h.Person.Import(h.t.Context(), list, false, ops)
-		if err == nil && out[0].Status == person.ImportFailed {
+		list := []migration.Person{{NewPerson: person.NewPerson{Username: "bob", Password: secret.New(password)}}}
+		out, err := h.Migration.Import(h.t.Context(), list, migration.How{}, ops)
+		if err == nil && out[0].Status == migration.Failed {
 			field, problem, _ := strings.Cut(out[0].Error, " ")
 			err = &person.ValidationError{Field: field, Problem: problem}
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatehouse-id/gatehouse/identity/migration"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 )
 
@@ -32,8 +33,8 @@ func TestDecoys(t *testing.T) {
 				t.Fatalf("nobody, and nothing imported: %d hashes, want 1", got)
 			}
 		}
-		list := []person.ImportedPerson{{NewPerson: person.NewPerson{Username: "old@example.com", PasswordHash: "$pbkdf2-sha256$6400$0ZrzXitFSGltTQnBWOsdeA$xS3upr62e29h9/zIrz.USU3saLoax9c4c5xTWMHer.Y"}}}
-		if _, err := h.Person.Import(t.Context(), list, false, admin); err != nil {
+		list := []migration.Person{{NewPerson: person.NewPerson{Username: "old@example.com", PasswordHash: "$pbkdf2-sha256$6400$0ZrzXitFSGltTQnBWOsdeA$xS3upr62e29h9/zIrz.USU3saLoax9c4c5xTWMHer.Y"}}}
+		if _, err := h.Migration.Import(t.Context(), list, migration.How{}, admin); err != nil {
 			t.Fatal(err)
 		}
 		imported := cost("old@example.com")

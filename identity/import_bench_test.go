@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/migration"
 )
 
 // BenchmarkImport measures importing one person, in the batches that the command sends.
 func BenchmarkImport(b *testing.B) {
 	h := newHarness(b)
-	part := make([]person.ImportedPerson, 0, 200)
+	part := make([]migration.Person, 0, 200)
 	n := 0
 	for b.Loop() {
 		n++
@@ -20,7 +20,7 @@ func BenchmarkImport(b *testing.B) {
 			continue
 		}
 		for _, r := range h.imports(false, part...) {
-			if r.Status != person.ImportCreated {
+			if r.Status != migration.Created {
 				b.Fatalf("Import = %+v, want created", r)
 			}
 		}

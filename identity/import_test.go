@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatehouse-id/gatehouse/identity/migration"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -15,21 +16,21 @@ import (
 )
 
 // imported returns a person of another system.
-func imported(username string, change ...func(*person.ImportedPerson)) person.ImportedPerson {
-	p := person.ImportedPerson{NewPerson: person.NewPerson{Username: username}}
+func imported(username string, change ...func(*migration.Person)) migration.Person {
+	p := migration.Person{NewPerson: person.NewPerson{Username: username}}
 	for _, f := range change {
 		f(&p)
 	}
 	return p
 }
 
-func hash(phc string) func(*person.ImportedPerson) {
-	return func(p *person.ImportedPerson) { p.PasswordHash = phc }
+func hash(phc string) func(*migration.Person) {
+	return func(p *migration.Person) { p.PasswordHash = phc }
 }
 
-func (h *harness) imports(update bool, list ...person.ImportedPerson) []person.Imported {
+func (h *harness) imports(update bool, list ...migration.Person) []migration.Result {
 	h.t.Helper()
-	out, err := h.Person.Import(h.t.Context(), list, update, event.Actor{ID: "admin"})
+	out, err := h.Migration.Import(h.t.Context(), list, migration.How{Update: update}, event.Actor{ID: "admin"})
 	if err != nil {
 		h.t.Fatalf("Import: %v", err)
 	}
@@ -51,7 +52,7 @@ func TestImportedHashes(t *testing.T) {
 			t.Parallel()
 			h := newHarness(t)
 			got := h.imports(false, imported(name, hash(phc)))
-			if got[0].Status != person.ImportCreated {
+			if got[0].Status != migration.Created {
 				t.Fatalf("Import = %+v, want created", got)
 			}
 			if _, err := h.CheckPassword(t.Context(), "c", name, "wrong", event.Origin{ClientIP: "203.0.113.9"}); !errors.Is(err, login.ErrBadCredentials) {
@@ -74,24 +75,24 @@ func TestImport(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	verified := true
-	list := []person.ImportedPerson{
-		imported("anna", func(p *person.ImportedPerson) {
+	list := []migration.Person{
+		imported("anna", func(p *migration.Person) {
 			p.Password, p.Groups, p.ExternalID, p.Email, p.EmailVerified = secret.New("correct horse 1"), []string{"staff"}, "e-1", "anna@b.example", &verified
 			p.Profile = &person.Profile{PhoneNumbers: []person.PhoneNumber{{Value: "+31 20 1", Verified: true}}, Name: person.Name{Initials: "A"}}
 		}),
-		imported("short", func(p *person.ImportedPerson) { p.Password = secret.New("short") }),
+		imported("short", func(p *migration.Person) { p.Password = secret.New("short") }),
 		imported("md5", hash("{MD5}Xr4ilOzQ4PCOq3aQ0qbuaQ==")),
 		imported("two words"),
 		imported("ANNA"), // twice in one file
-		imported("off", func(p *person.ImportedPerson) { p.Inactive = true }),
+		imported("off", func(p *migration.Person) { p.Inactive = true }),
 		imported(demo),
-		imported("comma", func(p *person.ImportedPerson) { p.Groups = []string{"a,b"} }),
+		imported("comma", func(p *migration.Person) { p.Groups = []string{"a,b"} }),
 	}
 	got := h.imports(false, list...)
 	var status []string
 	for _, r := range got {
 		status = append(status, r.Status)
-		if (r.Status == person.ImportFailed) != (r.Error != "") || r.Status == person.ImportFailed == (r.ID != "") {
+		if (r.Status == migration.Failed) != (r.Error != "") || r.Status == migration.Failed == (r.ID != "") {
 			t.Errorf("Import = %+v: a failed one has an error, others an id", r)
 		}
 	}
@@ -117,7 +118,7 @@ func TestImport(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got[0].Status == person.ImportCreated {
+	if got[0].Status == migration.Created {
 		view(got[0].ID)
 		if !d.HasPassword || d.Directory.ExternalID != "e-1" || !d.Profile.EmailAddresses[0].Verified || !d.Profile.PhoneNumbers[0].Verified ||
 			sub.Profile["phone_number_verified"] != "true" || !slices.Equal(sub.Groups, []string{"staff"}) {
@@ -129,7 +130,7 @@ func TestImport(t *testing.T) {
 		t.Errorf("the inactive one is %s", d.State)
 	}
 	for _, r := range h.imports(false, list...)[4:6] {
-		if r.Status != person.ImportExists {
+		if r.Status != migration.Exists {
 			t.Errorf("Import again = %+v, want exists", r)
 		}
 	}
@@ -142,16 +143,16 @@ func TestImport(t *testing.T) {
 func TestImportUpdates(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	first := imported("anna", func(p *person.ImportedPerson) {
+	first := imported("anna", func(p *migration.Person) {
 		p.Password, p.GivenName, p.Groups = secret.New("correct horse 1"), "Anna", []string{"staff"}
 		p.Profile = &person.Profile{CustomAttributes: []person.CustomAttribute{{Name: "floor", Value: "3"}, {Name: "room", Value: "1"}}, DateOfBirth: "1990-01-01"}
 	})
 	id := h.imports(true, first)[0].ID
-	change := imported("anna", func(p *person.ImportedPerson) {
+	change := imported("anna", func(p *migration.Person) {
 		p.Password, p.FamilyName, p.Groups, p.ExternalID = secret.New("another horse 2"), "Berg", []string{"crew"}, "e-1"
 		p.Profile = &person.Profile{CustomAttributes: []person.CustomAttribute{{Name: "floor", Value: "4"}}}
 	})
-	for i, want := range []string{person.ImportUpdated, person.ImportExists} {
+	for i, want := range []string{migration.Updated, migration.Exists} {
 		if got := h.imports(true, change)[0]; got.Status != want || got.ID != id {
 			t.Errorf("update %d = %+v, want %s of %s", i+1, got, want, id)
 		}
@@ -170,7 +171,7 @@ func TestImportUpdates(t *testing.T) {
 	}
 	h.browser().signIn("anna", "correct horse 1") // the password is unchanged
 	bare := h.imports(true, imported("bare"))[0]
-	if got := h.imports(true, imported("bare", func(p *person.ImportedPerson) { p.Password = secret.New("correct horse 1") }))[0]; got.Status != person.ImportUpdated || got.ID != bare.ID {
+	if got := h.imports(true, imported("bare", func(p *migration.Person) { p.Password = secret.New("correct horse 1") }))[0]; got.Status != migration.Updated || got.ID != bare.ID {
 		t.Errorf("a password for who has none = %+v, want updated", got)
 	}
 	h.browser().signIn("bare", "correct horse 1")
@@ -179,17 +180,17 @@ func TestImportUpdates(t *testing.T) {
 func TestImportStops(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	var list []person.ImportedPerson
+	var list []migration.Person
 	for i := range 100 {
 		list = append(list, imported(fmt.Sprintf("p%d", i)))
 	}
 	h.store.readOnly.Store(true)
-	if _, err := h.Person.Import(t.Context(), list, false, event.Actor{}); !errors.Is(err, storage.ErrFull) {
+	if _, err := h.Migration.Import(t.Context(), list, migration.How{}, event.Actor{}); !errors.Is(err, storage.ErrFull) {
 		t.Errorf("Import on a full disk = %v, want %v", err, storage.ErrFull)
 	}
 	h.store.readOnly.Store(false)
 	for _, r := range h.imports(false, list...) {
-		if r.Status != person.ImportCreated {
+		if r.Status != migration.Created {
 			t.Fatalf("Import = %+v, want created", r)
 		}
 	}
@@ -225,14 +226,66 @@ func TestProfileIsChecked(t *testing.T) {
 func TestImportKeepsAddresses(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	h.imports(true, imported("anna@b.example", func(p *person.ImportedPerson) {
+	h.imports(true, imported("anna@b.example", func(p *migration.Person) {
 		p.Profile = &person.Profile{EmailAddresses: []person.EmailAddress{{Value: "other@b.example", Primary: true}, {Value: "anna@b.example"}}}
 	}))
-	if got := h.imports(true, imported("anna@b.example"))[0]; got.Status != person.ImportExists {
+	if got := h.imports(true, imported("anna@b.example"))[0]; got.Status != migration.Exists {
 		t.Errorf("Import of nothing new = %+v, want exists", got)
 	}
 	p, err := h.Person.Person(t.Context(), "anna@b.example")
 	if err != nil || p.Email != "other@b.example" {
 		t.Errorf("Person = %+v, %v, want the address of before", p, err)
+	}
+}
+
+// TestImportKeepsIDs: applications recognise their users after a move, since the id stays.
+func TestImportKeepsIDs(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	const id = "9b1c7a52-6f0e-4a0a-8a53-2a6f6f6c4d11"
+	kept := func(id string) func(*migration.Person) { return func(p *migration.Person) { p.ID = id } }
+	if got := h.imports(false, imported("ada", kept(id)))[0]; got.Status != migration.Created || got.ID != id {
+		t.Fatalf("Import = %+v, want the person with the id %s", got, id)
+	}
+	for name, c := range map[string]struct{ id, want string }{
+		"upper case":     {"9B1C7A52-6F0E-4A0A-8A53-2A6F6F6C4D12", "id is not a UUID in lower case"},
+		"not a UUID":     {"auth0|507f1f77bcf86cd799439011", "id is not a UUID in lower case"},
+		"somebody else":  {id, "id is that of another person, or of one who was removed"},
+		"a path upwards": {"../../../etc/passwd-aaaaaaaaaaaaaaaa", "id is not a UUID in lower case"},
+	} {
+		if got := h.imports(false, imported("bob", kept(c.id)))[0]; got.Status != migration.Failed || got.Error != c.want {
+			t.Errorf("%s: Import = %+v, want failed: %s", name, got, c.want)
+		}
+	}
+	if got := h.imports(false, imported("ada", kept("9b1c7a52-6f0e-4a0a-8a53-2a6f6f6c4d13")))[0]; got.Status != migration.Exists || got.ID != id {
+		t.Errorf("Import of a username that exists = %+v, want %s as it is", got, id)
+	}
+}
+
+// TestImportChecks: a dry run says what would become of each person, and writes nothing.
+func TestImportChecks(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.imports(false, imported("ada"))
+	list := []migration.Person{
+		imported("ada"), imported("bob", hash("{SSHA}CsaB3rS0+/WKJxYq0vZ36uYesYJzYWx0c2FsdA==")), imported("cid", hash("$1$salt$hash")), imported("d e"),
+	}
+	for name, how := range map[string]migration.How{"leave": {Check: true}, "update": {Check: true, Update: true}} {
+		out, err := h.Migration.Import(t.Context(), list, how, event.Actor{ID: "admin"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := migration.Exists
+		if how.Update {
+			first = migration.Updated
+		}
+		if out[0].Status != first || out[1].Status != migration.Created || out[2].Status != migration.Failed || out[3].Status != migration.Failed {
+			t.Errorf("%s: Import = %+v, want %s, created, failed, failed", name, out, first)
+		}
+	}
+	for _, name := range []string{"bob", "cid"} {
+		if _, err := h.Person.Person(t.Context(), name); !errors.Is(err, person.ErrNoPerson) {
+			t.Errorf("after the dry run %s = %v, want %v", name, err, person.ErrNoPerson)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/migration"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -75,14 +76,14 @@ func TestNotifyWelcome(t *testing.T) {
 	}
 	m.Take() // drops the notices of a transaction that was rolled back
 
-	imported := []person.ImportedPerson{{NewPerson: person.NewPerson{Username: "cid@example.com"}}}
-	if _, err := h.Person.Import(t.Context(), imported, false, ops); err != nil {
+	imported := []migration.Person{{NewPerson: person.NewPerson{Username: "cid@example.com"}}}
+	if _, err := h.Migration.Import(t.Context(), imported, migration.How{}, ops); err != nil {
 		t.Fatal(err)
 	}
 	heard(t, "an import, with the switch of the API", m)
 	on.Welcome.OnAPIEnabled, on.Welcome.OnMigrationEnabled = false, true
 	imported[0].Username = "dan@example.com"
-	if _, err := h.Person.Import(t.Context(), imported, false, ops); err != nil {
+	if _, err := h.Migration.Import(t.Context(), imported, migration.How{}, ops); err != nil {
 		t.Fatal(err)
 	}
 	heard(t, "an import, with its own switch", m, "welcome dan@example.com")

@@ -21,6 +21,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/enrol"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/migration"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
@@ -85,6 +86,7 @@ type Deps struct {
 // Service signs people in. It is safe for concurrent use. Callers use its rooms directly.
 type Service struct {
 	Person      *person.Service
+	Migration   *migration.Service
 	Session     *session.Service
 	Proof       *proof.Service
 	Front       *front.Service
@@ -184,6 +186,7 @@ func (s *Service) furnish(ctx context.Context, cfg Config, d Deps) (err error) {
 	}); err != nil {
 		return err
 	}
+	s.Migration = &migration.Service{Store: d.Store, Persons: s.Person}
 	if s.Session, err = session.New(cfg.Session, session.Deps{
 		Person: s.Person, Store: d.Store, Units: d.Units, Origin: d.Origin, Jar: s.jar, Log: d.Log, Now: d.Now,
 	}); err != nil {

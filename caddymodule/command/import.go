@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
-	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/migration"
 	"github.com/gatehouse-id/gatehouse/identity/personfile"
 )
 
@@ -172,11 +172,11 @@ func (im *importer) send() error {
 	}
 	for i, r := range answer.Results {
 		switch r.Status {
-		case person.ImportCreated:
+		case migration.Created:
 			im.result.Created++
-		case person.ImportUpdated:
+		case migration.Updated:
 			im.result.Updated++
-		case person.ImportExists:
+		case migration.Exists:
 			im.result.Exists++
 		default:
 			im.fails(im.lines[i], r.Error)

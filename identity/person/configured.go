@@ -77,7 +77,7 @@ func (s *Service) addConfigured(ctx context.Context, n NewPerson) (id string, fo
 	case !errors.Is(err, ErrNoPerson):
 		return "", false, err
 	}
-	d, err := s.createAs(ctx, n, configuration, unwelcomed)
+	d, err := s.CreateAs(ctx, n, configuration, unwelcomed)
 	switch {
 	case errors.Is(err, ErrUsernameTaken): // another node was faster
 		return "", false, nil

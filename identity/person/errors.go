@@ -29,6 +29,9 @@ type ValidationError struct{ Field, Problem string }
 
 func (e *ValidationError) Error() string { return "identity: " + e.Field + " " + e.Problem }
 
+// ErrForeignHash refuses a password hash of another system.
+var ErrForeignHash = &ValidationError{"password_hash", "is not a hash that is understood, or costs too much"}
+
 // TooManyError says that a change concerns more than one change can.
 type TooManyError struct {
 	Field string

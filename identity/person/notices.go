@@ -23,7 +23,7 @@ const (
 	unwelcomed Welcome = iota // by the configuration file
 	ReasonWeb
 	ReasonAPI
-	onMigration
+	ReasonMigration
 )
 
 // Enabled tells whether the settings say that such a person is welcomed.
@@ -33,7 +33,7 @@ func (w Welcome) Enabled(u *config.EmailNotifications) bool {
 		return u.Welcome.OnWebEnabled
 	case ReasonAPI:
 		return u.Welcome.OnAPIEnabled
-	case onMigration:
+	case ReasonMigration:
 		return u.Welcome.OnMigrationEnabled
 	}
 	return false

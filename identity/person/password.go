@@ -84,7 +84,7 @@ func (s *Service) firstPassword(ctx context.Context, n NewPerson) (string, error
 		return "", &ValidationError{"password", "and password_hash cannot both be given"}
 	case n.PasswordHash != "":
 		if secret.CheckImported(n.PasswordHash) != nil {
-			return "", &ValidationError{"password_hash", "is not a hash that is understood, or costs too much"}
+			return "", ErrForeignHash
 		}
 		s.decoys.learn(n.PasswordHash)
 		return n.PasswordHash, nil

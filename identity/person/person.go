@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -67,6 +68,8 @@ type NewPerson struct {
 	Profile *Profile `json:"profile,omitempty"`
 	// Directory is what a directory adds. Default: nothing.
 	Directory *Directory `json:"-"`
+	// ID is the id of the person, a UUID in lower case. Default: a new one.
+	ID string `json:"-"`
 }
 
 // Bounds of names.
@@ -91,10 +94,11 @@ func (s *Service) AddPerson(ctx context.Context, n NewPerson, by event.Actor) (P
 
 // CreatePerson is AddPerson, and returns everything that is stored.
 func (s *Service) CreatePerson(ctx context.Context, n NewPerson, by event.Actor) (Details, error) {
-	return s.createAs(ctx, n, by, ReasonAPI)
+	return s.CreateAs(ctx, n, by, ReasonAPI)
 }
 
-func (s *Service) createAs(ctx context.Context, n NewPerson, by event.Actor, how Welcome) (Details, error) {
+// CreateAs is CreatePerson for a person who comes in this way.
+func (s *Service) CreateAs(ctx context.Context, n NewPerson, by event.Actor, how Welcome) (Details, error) {
 	n, err := s.Place(n)
 	if err == nil {
 		err = s.checkChosen(n.Username)
@@ -110,7 +114,7 @@ func (s *Service) createAs(ctx context.Context, n NewPerson, by event.Actor, how
 	if err != nil {
 		return Details{}, err
 	}
-	id, err := uuid.NewRandomFromReader(s.random)
+	id, err := s.idOf(n)
 	if err != nil {
 		return Details{}, err
 	}
@@ -127,27 +131,39 @@ func (s *Service) createAs(ctx context.Context, n NewPerson, by event.Actor, how
 		if err := s.MakeAwait(tx, &rec, how); err != nil {
 			return err
 		}
-		if err := CreatePerson(tx, id.String(), rec, &prof, folded); err != nil {
+		if err := CreatePerson(tx, id, rec, &prof, folded); err != nil {
 			return err
 		}
 		if phc != "" {
-			if err := Passwords.Create(tx, id.String(), PasswordRecord{PHC: phc, ChangedAt: now}, time.Time{}); err != nil {
+			if err := Passwords.Create(tx, id, PasswordRecord{PHC: phc, ChangedAt: now}, time.Time{}); err != nil {
 				return err
 			}
 		}
-		if err := s.welcomeHook(tx, Recipient{ID: id.String(), Record: &rec, Profile: &prof.Profile}, how, now); err != nil {
+		if err := s.welcomeHook(tx, Recipient{ID: id, Record: &rec, Profile: &prof.Profile}, how, now); err != nil {
 			return err
 		}
-		e := by.Fill(ev[0], id.String(), "")
+		e := by.Fill(ev[0], id, "")
 		e.Partition = rec.PartitionName()
 		return s.events.Append(tx, e)
 	})
 	if err != nil {
 		return Details{}, err
 	}
-	d := rec.details(id.String(), &prof)
+	d := rec.details(id, &prof)
 	d.HasPassword = phc != ""
 	return d, nil
+}
+
+// idOf returns the id of a new person.
+func (s *Service) idOf(n NewPerson) (string, error) {
+	if n.ID == "" {
+		id, err := uuid.NewRandomFromReader(s.random)
+		return id.String(), err
+	}
+	if !IsID(n.ID) || n.ID != strings.ToLower(n.ID) {
+		return "", &ValidationError{"id", "is not a UUID in lower case"}
+	}
+	return n.ID, nil
 }
 
 // RemovePerson removes the person of an id if allow, which gets the person, returns no error.

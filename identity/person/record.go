@@ -1,6 +1,7 @@
 package person
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -158,7 +159,9 @@ func CreatePerson(tx storage.Tx, id string, rec Record, prof *ProfileRecord, fol
 	if err := tally(tx, rec.PartitionName(), 1); err != nil {
 		return err
 	}
-	if err := Records.Create(tx, id, rec, time.Time{}); err != nil {
+	if err := Records.Create(tx, id, rec, time.Time{}); errors.Is(err, storage.ErrExists) {
+		return &ValidationError{"id", "is that of another person, or of one who was removed"}
+	} else if err != nil {
 		return err
 	}
 	if prof == nil {

@@ -151,8 +151,8 @@ func (u *updateTx) settle(was *Record, old *ProfileRecord, d *Details) (Record, 
 
 func sameProfile(a, b *Profile) bool { return reflect.DeepEqual(a, b) }
 
-// sameDetails tells whether two states of a person are equal.
-func sameDetails(a, b *Details) bool {
+// SameDetails tells whether two states of a person are equal.
+func SameDetails(a, b *Details) bool {
 	return slices.Equal(a.Groups, b.Groups) && reflect.DeepEqual(a.Profile, b.Profile) && reflect.DeepEqual(a.Directory, b.Directory)
 }
 

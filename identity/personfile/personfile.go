@@ -28,6 +28,7 @@ type Person struct {
 	Partition     string          `json:"partition,omitempty"`
 	Inactive      bool            `json:"inactive,omitempty"`
 	ExternalID    string          `json:"external_id,omitempty"`
+	ID            string          `json:"id,omitempty"` // that the person keeps
 	Profile       *person.Profile `json:"profile,omitempty"`
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/identity/enrol"
+	"github.com/gatehouse-id/gatehouse/identity/migration"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -19,20 +20,21 @@ const (
 
 // importRequest is a part of an import.
 type importRequest struct {
-	Persons []person.ImportedPerson `json:"persons"`
-	Update  bool                    `json:"update,omitempty"`
+	Persons []migration.Person `json:"persons"`
+	Update  bool               `json:"update,omitempty"`
+	Check   bool               `json:"check,omitempty"` // write nothing
 }
 
 // ImportAnswer holds the result for each person, in their order.
 type ImportAnswer struct {
-	Results []person.Imported `json:"results"`
+	Results []migration.Result `json:"results"`
 }
 
 func adminImport(i *Instance, r *http.Request, in importRequest) (any, error) {
 	if len(in.Persons) > maxImported {
 		return nil, badRequestf("more than %d persons in one request", maxImported)
 	}
-	results, err := i.Identity.Person.Import(r.Context(), in.Persons, in.Update, caller(r))
+	results, err := i.Identity.Migration.Import(r.Context(), in.Persons, migration.How{Update: in.Update, Check: in.Check}, caller(r))
 	if err != nil {
 		return nil, err
 	}
