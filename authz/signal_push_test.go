@@ -217,6 +217,51 @@ func TestSharedSignalsPushedOnce(t *testing.T) {
 	}
 }
 
+// pausing is a store of a server that is paused once, right after one of its commits.
+type pausing struct {
+	storage.Store
+
+	commits int // until then
+	fn      func()
+}
+
+func (s *pausing) Update(ctx context.Context, fn func(storage.Tx) error) error {
+	err := s.Store.Update(ctx, fn)
+	if s.commits--; s.commits == 0 {
+		s.fn()
+	}
+	return err
+}
+
+// TestSharedSignalsOfAPausedServer: a server claims a stream and is paused for longer than its claim. Another one tries
+// to push meanwhile. When the first one goes on it pushes nothing, and leaves alone when the next try is due.
+func TestSharedSignalsOfAPausedServer(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t, true)
+	r.create(pushMethod)
+	r.pushed()
+	r.happens("person.PersonBlockedEvent", authztest.Demo) // two events
+	plain := r.Store.Store
+	r.Store.Store = &pausing{Store: plain, commits: 1, fn: func() { // the stream is claimed
+		r.Store.Store = plain
+		r.Clock.Advance(2 * time.Minute)
+		r.answer(http.StatusServiceUnavailable)
+		if requests, _ := r.pushed(); len(requests) != 1 {
+			t.Errorf("%d pushed by the other server, want 1", len(requests))
+		}
+		r.answer(http.StatusAccepted)
+	}}
+	for _, when := range []string{"after the pause", "before the next try is due"} {
+		if requests, _ := r.pushed(); len(requests) != 0 {
+			t.Errorf("%d pushed %s, want none", len(requests), when)
+		}
+	}
+	r.Clock.Advance(time.Minute)
+	if requests, _ := r.pushed(); len(requests) != 2 {
+		t.Errorf("%d pushed by the next try, want 2", len(requests))
+	}
+}
+
 // TestSharedSignalsAttacks: a receiver's address is checked when the connection is made, and its events are no tokens.
 func TestSharedSignalsAttacks(t *testing.T) {
 	t.Parallel()

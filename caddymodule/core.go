@@ -63,11 +63,15 @@ type reopener interface {
 	OnReopen(tell func(failure error))
 }
 
-// sealsEvents is the role of the node that seals and collects the events of a store.
-const sealsEvents = "events"
+// What one node of a store does for all of them. (docs/cluster.md#workers)
+const (
+	roleEvents = "events" // seals and collects events
+	roleKeys   = "keys"   // makes successors of signing keys
+	roleReseal = "reseal" // seals with the first encryption key what an older one has sealed
+)
 
 func newOpenStore(store storage.Store, node *cluster.Node, options string, log *zap.Logger) *openStore {
-	keeper := event.NewKeeper(node.Fenced(sealsEvents), nil, log.Named("events"))
+	keeper := event.NewKeeper(store, nil, log.Named("events"))
 	o := &openStore{
 		Store: store, node: node, options: options, metrics: metrics.New(store, keeper), pace: newBeginPace(time.Now), keeper: keeper, log: log, stopped: make(chan struct{}),
 	}
@@ -84,7 +88,7 @@ func newOpenStore(store storage.Store, node *cluster.Node, options string, log *
 		joined, leave := context.WithCancel(context.Background())
 		var node, workers sync.WaitGroup
 		node.Go(func() { o.node.Run(joined) })
-		workers.Go(func() { o.node.Lead(work, sealsEvents, o.keeper.Run) })
+		workers.Go(func() { o.node.Lead(work, roleEvents, o.keeper.Run) })
 		workers.Go(func() { o.refused.Run(work) })
 		workers.Go(func() { o.decided.Run(work) })
 		workers.Wait()
@@ -193,6 +197,7 @@ func (c *core) openVault(ctx context.Context, sealing [][]byte, cost secret.Hash
 		fingerprint.Write(key)
 	}
 	c.vaultKey = fmt.Sprintf("%s %s %v", c.place, hex.EncodeToString(fingerprint.Sum(nil)), cost)
+	node := c.node
 	pooled, _, err := vaults.LoadOrNew(c.vaultKey, func() (caddy.Destructor, error) {
 		signing, err := keys.New(ctx, c.Store, ring, time.Now, rand.Reader, log.Named("keys"))
 		if err != nil {
@@ -202,9 +207,10 @@ func (c *core) openVault(ctx context.Context, sealing [][]byte, cost secret.Hash
 		v := &vault{keyring: ring, keys: signing, hasher: secret.NewHasher(cost), stop: stop, stopped: make(chan struct{})}
 		go func() {
 			defer close(v.stopped)
-			if err := signing.Run(work); err != nil && !errors.Is(err, context.Canceled) {
-				log.Error("key rotation stopped", zap.Error(err))
-			}
+			var workers sync.WaitGroup
+			workers.Go(func() { signing.Run(work) })
+			workers.Go(func() { node.Lead(work, roleKeys, signing.Renew) })
+			workers.Wait()
 		}()
 		return v, nil
 	})

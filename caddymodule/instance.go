@@ -91,7 +91,7 @@ func (i *instance) work(a *App) {
 		defer close(i.stopped)
 		var workers sync.WaitGroup
 		workers.Go(func() { i.watchCertificates(ctx) })
-		workers.Go(func() { i.resealAll(ctx) })
+		workers.Go(func() { i.core.node.Lead(ctx, roleReseal, i.keepSealed) })
 		for _, w := range i.tell.webhooks {
 			workers.Go(func() { w.Run(ctx) })
 		}

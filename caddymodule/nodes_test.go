@@ -2,22 +2,30 @@ package caddymodule_test
 
 import (
 	"context"
+	"crypto/rand"
 	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/gatehouse-id/gatehouse/internal/cluster"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
+	"github.com/gatehouse-id/gatehouse/storage/storagetest"
 )
 
 // TestNodes: operators see who uses a storage, and a server whose clock is wrong says so.
 func TestNodes(t *testing.T) {
 	s := newServer(t)
 	s.mustLoad()
-	if out := s.run("", "nodes"); !strings.Contains(out, "this one") || !strings.Contains(out, "1 server") || !strings.Contains(out, "events") {
-		t.Errorf("nodes of a storage of its own = %s", out)
-	}
+	eventually(t, "a storage of its own has one server, which does everything", func() bool {
+		out := s.run("", "nodes")
+		return strings.Contains(out, "this one") && strings.Contains(out, "1 server") && strings.Contains(out, "events, keys, reseal")
+	})
 	s.stop()
 
 	dir := filepath.Join(t.TempDir(), "table")
@@ -44,7 +52,9 @@ func TestNodes(t *testing.T) {
 		defer close(left)
 		other.Run(ctx)
 	}()
-	eventually(t, "one server seals the events", func() bool { return strings.Contains(s.run("", "nodes"), "events") })
+	eventually(t, "one server seals the events, renews the keys and looks at what is sealed", func() bool {
+		return strings.Contains(s.run("", "nodes"), "events, keys, reseal")
+	})
 	list := decode[[]cluster.Info](t, s.run("", "nodes", "--json"))
 	if len(list) != 2 || !list[0].This || !list[0].Alive || list[1].Host != "elsewhere" || list[1].Version != "v9" || len(list[1].Roles) != 0 {
 		t.Errorf("nodes = %+v, want this one and the other one", list)
@@ -97,4 +107,32 @@ func TestCopyOfAStorageInUse(t *testing.T) {
 	if out, err := run(t, "", "storage", "copy", "table:"+dir, to); err != nil {
 		t.Errorf("storage copy a minute later = %s, %v", out, err)
 	}
+}
+
+// TestPausedNodeSealsNothing: what the work of the role `events` would write after its term is refused.
+func TestPausedNodeSealsNothing(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	clock := func() time.Time { return now }
+	s, err := badgerstore.OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() }) //nolint:errcheck // in memory
+	rec := &event.Recorder{Now: clock, Random: rand.Reader}
+	made, err := rec.New(event.Type{Type: "server.TestEvent", Name: "Test"}, event.Self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Update(t.Context(), func(tx storage.Tx) error { return rec.Append(tx, made) }); err != nil {
+		t.Fatal(err)
+	}
+	keeper := event.NewKeeper(s, clock, zap.NewNop())
+	storagetest.RefusedWhenOver(t, s, keeper.Seal)
+	defer keeper.Use(event.Settings{Retention: event.Retention{Kept: time.Hour}})()
+	now = now.Add(2 * time.Hour)
+	storagetest.RefusedWhenOver(t, s, func(ctx context.Context) error {
+		_, err := keeper.Collect(ctx)
+		return err
+	})
 }

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	resealAgain  = time.Hour // after a failure
-	resealReport = 10_000    // people between two lines of the log
+	resealAgain  = time.Hour
+	resealReport = 10_000 // people between two lines of the log
 )
 
 // reseal seals what lasts and an older encryption key has sealed with the first one: the secrets of the next people
@@ -29,6 +29,24 @@ func (i *instance) reseal(ctx context.Context, after string) (out admin.Resealed
 	part, err := i.identity.StepUp.Reseal(ctx, after)
 	out.People, out.Sealed, out.Left, out.Next = part.People, part.Sealed, part.Left, part.Next
 	return out, err
+}
+
+// keepSealed calls resealAll, and then looks every hour at the settings, which another node can have sealed with
+// another key since, until ctx ends.
+func (i *instance) keepSealed(ctx context.Context) {
+	i.resealAll(ctx)
+	tick := time.NewTicker(resealAgain)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := i.config.Reseal(ctx); err != nil && ctx.Err() == nil {
+			i.log.Error("settings are not sealed anew; trying again", zap.Error(err))
+		}
+	}
 }
 
 // resealAll calls reseal to the end, if there are older keys, and says when they can go.

@@ -2,6 +2,7 @@ package identity_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net/http"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/storagetest"
 )
 
 // sealWith starts the service anew with encryption keys, the first of which seals.
@@ -102,4 +104,18 @@ func TestResealInParts(t *testing.T) {
 	if all, parts := h.reseal(); all.People != people+1 || all.Sealed != 1 || all.Left != people || parts < 3 {
 		t.Errorf("Reseal = %+v in %d parts, want %d people in at least 3, and 1 secret", all, parts, people+1)
 	}
+}
+
+// TestPausedNodeResealsNothing: a node that was paused, and whose term is over, seals nothing: its first key can be one
+// that was removed meanwhile.
+func TestPausedNodeResealsNothing(t *testing.T) {
+	t.Parallel()
+	h, _ := stepping(t, 3)
+	h.sealWith(1)
+	h.plain().app(authenticatorPage)
+	h.sealWith(2, 1)
+	storagetest.RefusedWhenOver(t, h.store, func(ctx context.Context) error {
+		_, err := h.StepUp.Reseal(ctx, "")
+		return err
+	})
 }

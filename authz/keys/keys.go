@@ -103,17 +103,27 @@ func (k *Keys) complete() bool {
 	return !slices.ContainsFunc(Algorithms, func(alg jose.SignatureAlgorithm) bool { return newestKey(have, string(alg)) == nil })
 }
 
-// Run rotates the keys on schedule and sees what other servers rotated, until ctx ends.
-func (k *Keys) Run(ctx context.Context) error {
+// Run sees what other servers have rotated, until ctx ends.
+func (k *Keys) Run(ctx context.Context) {
+	k.every(ctx, "signing keys not read", k.load)
+}
+
+// Renew makes successors of the keys on schedule, until ctx ends.
+func (k *Keys) Renew(ctx context.Context) {
+	k.every(ctx, "signing keys not renewed", func(ctx context.Context) error { return k.rotate(ctx, false) })
+}
+
+// every does something again and again. If it fails, the keys at hand go on.
+func (k *Keys) every(ctx context.Context, failed string, do func(context.Context) error) {
 	tick := time.NewTicker(keyRefresh)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-tick.C:
-			if err := errors.Join(k.load(ctx), k.rotate(ctx, false)); err != nil && ctx.Err() == nil {
-				k.log.Error("signing keys not renewed", zap.Error(err)) // those at hand go on
+			if err := do(ctx); err != nil && ctx.Err() == nil {
+				k.log.Error(failed, zap.Error(err))
 			}
 		}
 	}

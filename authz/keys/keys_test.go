@@ -16,6 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
+	"github.com/gatehouse-id/gatehouse/storage/storagetest"
 )
 
 // clock is a clock that only Advance moves. It is safe for concurrent use.
@@ -246,6 +247,13 @@ func TestKeysRotateAtOnce(t *testing.T) {
 	}
 }
 
+// TestPausedNodeMakesNoKeys: a node that was paused, and whose term is over, publishes no key.
+func TestPausedNodeMakesNoKeys(t *testing.T) {
+	t.Parallel()
+	w := newKeyWorld(t)
+	storagetest.RefusedWhenOver(t, w.store, w.open(t).Rotate)
+}
+
 // TestKeysOnAFullDisk: a server starts although a successor is due and cannot be stored, with the keys that it has.
 func TestKeysOnAFullDisk(t *testing.T) {
 	t.Parallel()
@@ -274,11 +282,18 @@ func TestKeysRunEnds(t *testing.T) {
 	t.Parallel()
 	k := newKeyWorld(t).open(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- k.Run(ctx) }()
+	done := make(chan string)
+	go func() {
+		k.Run(ctx)
+		done <- "Run"
+	}()
+	go func() {
+		k.Renew(ctx)
+		done <- "Renew"
+	}()
 	cancel()
-	if err := <-done; err != nil {
-		t.Errorf("Run = %v, want nil", err)
+	if got := []string{<-done, <-done}; got[0] == got[1] {
+		t.Errorf("ended: %v", got)
 	}
 }
 

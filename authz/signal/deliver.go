@@ -188,7 +188,7 @@ func (s *Service) round(ctx context.Context, d due, c *client.Client) (n int, er
 	if list, err := s.waiting(ctx, d.rec.ID, "", 1); err != nil || len(list) == 0 {
 		return 0, err
 	}
-	ours, tries, err := s.claim(ctx, d.client)
+	ours, mine, err := s.claim(ctx, d.client)
 	if err != nil || !ours {
 		return 0, err
 	}
@@ -196,10 +196,13 @@ func (s *Service) round(ctx context.Context, d due, c *client.Client) (n int, er
 	if err != nil {
 		return 0, err
 	}
-	end := s.now().Add(claimed - outbound.Timeout)
+	end := mine.Next.Add(-outbound.Timeout)
 	var done []string
 	var failed error
 	for i := range list {
+		if ctx.Err() != nil || s.now().After(end) { // also if this server was paused: another one can have pushed the item
+			break
+		}
 		// The receiver can have paused, moved or deleted its stream meanwhile.
 		pushes := false
 		if d.rec, pushes, failed = s.pushes(ctx, &d); failed != nil || !pushes {
@@ -215,20 +218,18 @@ func (s *Service) round(ctx context.Context, d due, c *client.Client) (n int, er
 			}
 		}
 		done = append(done, list[i].Key)
-		if ctx.Err() != nil || s.now().After(end) {
-			break
-		}
 	}
 	state := deliveryRecord{}
 	if failed != nil {
-		state = deliveryRecord{Tries: tries + 1, Next: s.now().Add(min(pushFirst<<min(tries, 10), pushMost))}
+		state = deliveryRecord{Tries: mine.Tries + 1, Next: s.now().Add(min(pushFirst<<min(mine.Tries, 10), pushMost))}
 		s.deps.Log.Warn("shared signal not delivered; it is tried again", zap.String("client_id", c.ID), zap.Time("next_try", state.Next), zap.Error(failed))
 	}
 	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		if err := deleteItems(tx, done); err != nil {
 			return err
 		}
-		if _, found, err := streams.Find(tx, d.client); err != nil || !found {
+		is, found, err := deliveries.Find(tx, d.client)
+		if err != nil || !found || !is.Next.Equal(mine.Next) { // the receiver has changed its stream, or the claim is another's
 			return err
 		}
 		if failed == nil {
@@ -251,19 +252,20 @@ func (s *Service) pushes(ctx context.Context, d *due) (rec streamRecord, yes boo
 	return rec, yes && rec.ID == d.rec.ID && rec.Status == enabled && rec.Method == methodPush, err
 }
 
-// claim takes the stream of a client for a minute, unless it waits or another server has it.
-func (s *Service) claim(ctx context.Context, clientID string) (ours bool, tries int, err error) {
-	now := s.now()
+// claim takes the stream of a client for a minute, unless it waits or another server has it. The end of a claim tells
+// it from others.
+func (s *Service) claim(ctx context.Context, clientID string) (ours bool, mine deliveryRecord, err error) {
+	now := s.now().Truncate(time.Microsecond)
 	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
-		ours, tries = false, 0
+		ours, mine = false, deliveryRecord{}
 		state, _, err := deliveries.Find(tx, clientID)
 		if err != nil || state.Next.After(now) {
 			return err
 		}
-		ours, tries = true, state.Tries
-		return deliveries.Put(tx, clientID, deliveryRecord{Tries: state.Tries, Next: now.Add(claimed)}, never)
+		ours, mine = true, deliveryRecord{Tries: state.Tries, Next: now.Add(claimed)}
+		return deliveries.Put(tx, clientID, mine, never)
 	})
-	return ours, tries, err
+	return ours, mine, err
 }
 
 // push makes one try. nil: the receiver has it, or is not told of it. (RFC 8935 2)

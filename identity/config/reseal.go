@@ -2,7 +2,6 @@ package config
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"time"
 
@@ -11,16 +10,15 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// upkeep is how often Run looks at what is sealed and at the certificates.
+// upkeep is how often Run looks at the certificates.
 const upkeep = time.Hour
 
-// Run calls Reseal and logs the certificates that end soon, every hour until ctx ends. Failures are logged and tried
-// again.
+// Run logs the certificates that end soon, every hour until ctx ends. Failures are logged and tried again.
 func (s *Service) Run(ctx context.Context) error {
 	tick := time.NewTicker(upkeep)
 	defer tick.Stop()
 	for {
-		if err := errors.Join(s.Reseal(ctx), s.keyPairs.ReportExpiries(ctx)); err != nil && ctx.Err() == nil {
+		if err := s.keyPairs.ReportExpiries(ctx); err != nil && ctx.Err() == nil {
 			s.log.Error("certificates not looked at", zap.Error(err))
 		}
 		select {

@@ -14,17 +14,21 @@ var ErrOver = errors.New("cluster: this node does not have the role")
 
 // role is work that one node of a storage does at a time.
 type role struct {
-	number uint64    // of the term. 0: another node has the role, or nobody
-	until  time.Time // by the clock of this node
-	begun  chan struct{}
-	over   context.CancelFunc // ends the work. nil: it has not begun
+	wanted int             // how many in this process lead
+	number uint64          // of the term. 0: another node has the role, or nobody
+	until  time.Time       // by the clock of this node
+	begun  chan struct{}   // closed while this node has the role
+	term   context.Context // ends with the term. nil: there was none
+	over   context.CancelFunc
 }
 
-// Lead does work while this node has a role, again and again until ctx ends. The work ends with its context, at the end
-// of a term. What it writes through Fenced is refused once another node has begun a term, even if this one has not
-// noticed. Call it once for each role.
+// Lead does work while this node has a role, again after each time that it had lost it, until ctx ends or the work has.
+// At the end of a term the context of the work ends. What the work writes with this context, or one made of it, is
+// refused with ErrOver once another node has begun a term, even if this one has not noticed. Several in this process
+// can lead with the same role, such as an old configuration and a new one: they work side by side.
 func (n *Node) Lead(ctx context.Context, name string, work func(ctx context.Context)) {
 	r := n.ask(name)
+	defer n.waive(r)
 	if n.shared == nil {
 		work(ctx)
 		return
@@ -38,25 +42,18 @@ func (n *Node) Lead(ctx context.Context, name string, work func(ctx context.Cont
 			return
 		case <-begun:
 		}
-		term, end := context.WithCancel(ctx)
 		n.mu.Lock()
-		on := r.number > 0
-		if on {
-			r.over = end
-		}
+		number, term := r.number, r.term
 		n.mu.Unlock()
-		if on {
-			work(term)
+		if number == 0 { // over already
+			continue
 		}
+		during, end := context.WithCancel(storage.Guarded(ctx, n.has(name, number)))
+		stop := context.AfterFunc(term, end)
+		work(during)
+		stop()
 		end()
-		n.mu.Lock()
-		r.over = nil
-		n.mu.Unlock()
-		if ctx.Err() != nil {
-			return
-		}
-		if term.Err() == nil { // the work is done, and the role stays
-			<-ctx.Done()
+		if ctx.Err() != nil || term.Err() == nil {
 			return
 		}
 	}
@@ -64,16 +61,30 @@ func (n *Node) Lead(ctx context.Context, name string, work func(ctx context.Cont
 
 // ask says that this node wants a role.
 func (n *Node) ask(name string) *role {
+	defer n.look()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.roles[name] == nil {
 		n.roles[name] = &role{begun: make(chan struct{})}
 	}
+	n.roles[name].wanted++
+	return n.roles[name]
+}
+
+// waive says that one less in this process wants a role. The next beat gives up what nobody wants.
+func (n *Node) waive(r *role) {
+	defer n.look()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	r.wanted--
+}
+
+// look has Run beat at once.
+func (n *Node) look() {
 	select {
 	case n.wake <- struct{}{}:
 	default:
 	}
-	return n.roles[name]
 }
 
 // take prolongs the term of a role, or begins one if nobody has the role. It returns 0 if another node has it.
@@ -118,18 +129,20 @@ func (n *Node) hold(have map[string]uint64, until time.Time) {
 		}
 		if r.number == 0 && number != 0 {
 			r.number = number
+			r.term, r.over = context.WithCancel(context.Background()) //nolint:gosec // end calls it
 			close(r.begun)
 		}
 		r.until = until
+		if r.wanted == 0 && r.number == 0 {
+			delete(n.roles, name)
+		}
 	}
 }
 
 // end ends a term, with the lock of the node held.
 func (r *role) end() {
 	r.number, r.begun = 0, make(chan struct{})
-	if r.over != nil {
-		r.over()
-	}
+	r.over()
 }
 
 // expire ends the terms that could not be prolonged in time.
@@ -144,41 +157,16 @@ func (n *Node) expire() {
 	}
 }
 
-// Fenced returns the storage as the work of a role uses it: a transaction that writes finds in the storage that this
-// node has the role, or fails with ErrOver.
-func (n *Node) Fenced(name string) storage.Store {
-	if n.shared == nil {
-		return n.store
-	}
-	return &fenced{Store: n.store, node: n, name: name}
-}
-
-type fenced struct {
-	storage.Store
-
-	node *Node
-	name string
-}
-
-// Update implements storage.Store.
-func (f *fenced) Update(ctx context.Context, fn func(storage.Tx) error) error {
-	f.node.mu.Lock()
-	number := uint64(0)
-	if r := f.node.roles[f.name]; r != nil {
-		number = r.number
-	}
-	f.node.mu.Unlock()
-	if number == 0 {
-		return fmt.Errorf("%w of %s", ErrOver, f.name)
-	}
-	return f.Store.Update(ctx, func(tx storage.Tx) error {
-		term, err := terms.Get(tx, f.name)
+// has returns what a transaction asks that may write only in one term of this node.
+func (n *Node) has(name string, number uint64) func(storage.Tx) error {
+	return func(tx storage.Tx) error {
+		term, err := terms.Get(tx, name)
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
 			return err
 		}
-		if err != nil || term.Node != f.node.id || term.Number != number {
-			return fmt.Errorf("%w of %s", ErrOver, f.name)
+		if err != nil || term.Node != n.id || term.Number != number {
+			return fmt.Errorf("%w of %s", ErrOver, name)
 		}
-		return fn(tx)
-	})
+		return nil
+	}
 }

@@ -172,7 +172,15 @@ func (n *Node) beat(ctx context.Context) error {
 	rec := nodeRecord{
 		Host: n.Host, Version: n.Version, Started: n.started, Seen: at, Ahead: n.ahead.Microseconds(), Lag: n.lag.Microseconds(), Format: n.Format,
 	}
-	wanted := slices.Sorted(maps.Keys(n.roles))
+	var wanted []string
+	waived := map[string]uint64{}
+	for _, name := range slices.Sorted(maps.Keys(n.roles)) {
+		if r := n.roles[name]; r.wanted > 0 {
+			wanted = append(wanted, name)
+		} else if r.number > 0 {
+			waived[name] = r.number
+		}
+	}
 	n.mu.Unlock()
 	var have map[string]uint64
 	err = n.store.Update(ctx, func(tx storage.Tx) error {
@@ -180,6 +188,11 @@ func (n *Node) beat(ctx context.Context) error {
 		mine := rec
 		if _, err := n.readable(tx); err != nil {
 			return err
+		}
+		for name, number := range waived {
+			if err := drop(tx, name, number); err != nil {
+				return err
+			}
 		}
 		for _, role := range wanted {
 			number, err := n.take(tx, role, at)
@@ -276,9 +289,14 @@ func (n *Node) List(ctx context.Context) ([]Info, error) {
 		now := n.Now()
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		return []Info{{
-			ID: n.id, Host: n.Host, Version: n.Version, Started: n.started, Seen: now, Alive: true, This: true, Roles: slices.Sorted(maps.Keys(n.roles)),
-		}}, nil
+		roles := []string{}
+		for name, r := range n.roles {
+			if r.wanted > 0 {
+				roles = append(roles, name)
+			}
+		}
+		slices.Sort(roles)
+		return []Info{{ID: n.id, Host: n.Host, Version: n.Version, Started: n.started, Seen: now, Alive: true, This: true, Roles: roles}}, nil
 	}
 	list, written, err := listNodes(ctx, n.store, n.shared)
 	if errors.Is(err, storage.ErrLost) { // nothing is read any more: the node knows of itself

@@ -85,12 +85,15 @@ func (m *machine) beat(t *testing.T) {
 	}
 }
 
-// worker is the work of a role on one machine. begun and ended say when.
-type worker struct{ begun, ended chan struct{} }
+// worker is the work of a role on one machine. begun gives its context, ended says when it has ended.
+type worker struct {
+	begun chan context.Context
+	ended chan struct{}
+}
 
 func lead(t *testing.T, m *machine, role string) *worker {
 	t.Helper()
-	w := &worker{begun: make(chan struct{}), ended: make(chan struct{})}
+	w := &worker{begun: make(chan context.Context), ended: make(chan struct{})}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	t.Cleanup(func() {
@@ -101,7 +104,7 @@ func lead(t *testing.T, m *machine, role string) *worker {
 		defer close(done)
 		m.Lead(ctx, role, func(term context.Context) {
 			select {
-			case w.begun <- struct{}{}:
+			case w.begun <- term:
 			case <-ctx.Done():
 				return
 			}
@@ -138,8 +141,9 @@ func (w *worker) idle(t *testing.T, who string) {
 
 var marks = storage.NewTable[string]("cluster_test_mark")
 
-func mark(m *machine, role, key string) error {
-	return m.Fenced(role).Update(context.Background(), func(tx storage.Tx) error { return marks.Put(tx, key, m.Host, time.Time{}) })
+// mark writes as work does in a term, or after it.
+func mark(m *machine, term context.Context, key string) error { //nolint:revive // of a term, not of the call
+	return m.way.Store.Update(context.WithoutCancel(term), func(tx storage.Tx) error { return marks.Put(tx, key, m.Host, time.Time{}) })
 }
 
 func marked(t *testing.T, s storage.Store) string {
@@ -167,22 +171,16 @@ func TestPausedNode(t *testing.T) {
 	db := &database{Store: memory(t), clock: newClock()}
 	a, b := join(t, db, "a"), join(t, db, "b")
 	atA, atB := lead(t, a, "work"), lead(t, b, "work")
-	if err := mark(a, "work", "0 before its term"); !errors.Is(err, cluster.ErrOver) {
-		t.Errorf("Update before the term = %v, want %v", err, cluster.ErrOver)
-	}
 	a.beat(t)
-	<-atA.begun
+	termA := <-atA.begun
 	for range 10 {
 		b.beat(t)
 		db.clock.pass(5 * time.Second)
 		a.beat(t)
 	}
 	atB.idle(t, "b")
-	if err := errors.Join(mark(a, "work", "1"), mark(a, "work", "2")); err != nil {
+	if err := errors.Join(mark(a, termA, "1"), mark(a, termA, "2")); err != nil {
 		t.Errorf("Update in the term = %v", err)
-	}
-	if err := mark(b, "work", "3"); !errors.Is(err, cluster.ErrOver) {
-		t.Errorf("Update of the node without the role = %v, want %v", err, cluster.ErrOver)
 	}
 
 	db.clock.pass(9 * time.Second) // a is paused
@@ -190,16 +188,16 @@ func TestPausedNode(t *testing.T) {
 	atB.idle(t, "b, before the term of a is over,")
 	db.clock.pass(2 * time.Second)
 	b.beat(t)
-	<-atB.begun
-	if err := mark(a, "work", "4"); !errors.Is(err, cluster.ErrOver) { // it has not noticed
+	termB := <-atB.begun
+	if err := mark(a, termA, "4"); !errors.Is(err, cluster.ErrOver) { // it has not noticed
 		t.Errorf("Update of a node that was paused = %v, want %v", err, cluster.ErrOver)
 	}
-	if err := mark(b, "work", "5"); err != nil {
+	if err := mark(b, termB, "5"); err != nil {
 		t.Errorf("Update of its successor = %v", err)
 	}
 	a.beat(t)
 	<-atA.ended
-	if err := mark(a, "work", "6"); !errors.Is(err, cluster.ErrOver) {
+	if err := mark(a, termA, "6"); !errors.Is(err, cluster.ErrOver) {
 		t.Errorf("Update after it has noticed = %v, want %v", err, cluster.ErrOver)
 	}
 	if got, want := marked(t, db.Store), "1 by a, 2 by a, 5 by b"; got != want {
@@ -211,9 +209,12 @@ func TestPausedNode(t *testing.T) {
 	}
 	<-atB.ended
 	a.beat(t)
-	<-atA.begun
-	if err := mark(a, "work", "7"); err != nil {
+	next := <-atA.begun
+	if err := mark(a, next, "7"); err != nil {
 		t.Errorf("Update in the next term = %v", err)
+	}
+	if err := mark(a, termA, "8"); !errors.Is(err, cluster.ErrOver) {
+		t.Errorf("Update of work of an earlier term = %v, want %v", err, cluster.ErrOver)
 	}
 }
 
@@ -253,25 +254,31 @@ func TestManyNodes(t *testing.T) {
 	db := &database{Store: memory(t), clock: newClock()}
 	var all sync.WaitGroup
 	list := make([]*machine, 20)
+	begun := make(chan string, len(list))
 	for i := range list {
-		list[i] = join(t, db, fmt.Sprint(i))
-		lead(t, list[i], "work")
+		m := join(t, db, fmt.Sprint(i))
+		list[i] = m
+		w := lead(t, m, "work")
+		go func() {
+			select {
+			case term := <-w.begun:
+				if mark(m, term, m.Host) == nil {
+					begun <- m.Host
+				}
+			case <-t.Context().Done():
+			}
+		}()
 	}
 	for range 3 {
-		var written atomic.Int64
 		for _, m := range list {
-			all.Go(func() {
-				m.beat(t)
-				if mark(m, "work", "x") == nil {
-					written.Add(1)
-				}
-			})
+			all.Go(func() { m.beat(t) })
 		}
 		all.Wait()
-		if n := written.Load(); n != 1 {
-			t.Errorf("%d nodes have written, want one", n)
-		}
 		db.clock.pass(time.Second)
+	}
+	who := <-begun
+	if got := marked(t, db.Store); got != who+" by "+who || len(begun) != 0 {
+		t.Errorf("written: %s, want what %s has written", got, who)
 	}
 }
 
@@ -363,12 +370,15 @@ func TestNodeOfItsOwnStorage(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	n.Lead(ctx, "work", func(context.Context) {
-		if err := n.Fenced("work").Update(ctx, func(tx storage.Tx) error { return marks.Put(tx, "1", "a", time.Time{}) }); err != nil {
+		if err := s.Update(ctx, func(tx storage.Tx) error { return marks.Put(tx, "1", "a", time.Time{}) }); err != nil {
 			t.Errorf("Update = %v", err)
 		}
+		if list, err := n.List(ctx); err != nil || len(list) != 1 || !list[0].Alive || !list[0].This || fmt.Sprint(list[0].Roles) != "[work]" {
+			t.Errorf("List = %+v, %v", list, err)
+		}
 	})
-	if list, err := n.List(ctx); err != nil || len(list) != 1 || !list[0].Alive || !list[0].This || fmt.Sprint(list[0].Roles) != "[work]" {
-		t.Errorf("List = %+v, %v", list, err)
+	if list, err := n.List(ctx); err != nil || len(list) != 1 || len(list[0].Roles) != 0 {
+		t.Errorf("List after the work = %+v, %v", list, err)
 	}
 	if err := errors.Join(cluster.Unused(ctx, s), n.Check()); err != nil {
 		t.Errorf("Unused or Check = %v", err)

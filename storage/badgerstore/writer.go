@@ -47,7 +47,7 @@ func (s *Store) Update(ctx context.Context, fn func(storage.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	r := &request{fn: fn, done: make(chan struct{})}
+	r := &request{fn: storage.Guard(ctx, fn), done: make(chan struct{})}
 	if err := s.writer.enqueue(r); err != nil {
 		return err
 	}

@@ -78,6 +78,7 @@ func Run(t *testing.T, open Open, opts ...Option) {
 		"goexit":                            s.goexit,
 		"cancelled":                         s.cancelled,
 		"transaction has ended":             s.ended,
+		"guarded":                           s.guarded,
 		"closed":                            s.closed,
 		"close waits":                       s.closeWaits,
 		"check":                             s.check,
