@@ -1,6 +1,7 @@
 package authz_test
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -23,26 +24,43 @@ type bank struct {
 	signer *signer
 	proofs *dpoptest.Key
 	b      *authztest.Browser
+	signed bool // its authorization requests are
 }
 
 func newBank(t *testing.T, id string) *signer {
 	t.Helper()
 	s := newSigner(t, id, jose.ES256)
 	s.client.FAPI2, s.client.Grants = true, []string{"authorization_code", "refresh_token"}
+	s.client.Scopes = []string{"openid", "profile", "email"}
 	return s
 }
 
-// TestConformanceFAPI2 runs modules of the plan fapi2-security-profile-final: private_key_jwt, DPoP, plain response.
-// Each is a subtest of its name, without the prefix of the plan; `make conformance` prints them.
+const fapiPrefix = "fapi2-security-profile-final-"
+
+// TestConformanceFAPI2 runs the modules of the plans fapi2-security-profile-final and fapi2-message-signing-final:
+// private_key_jwt, DPoP, plain response; in the second plan all requests are signed. Each is a subtest of its name
+// below that of its plan; `make conformance` prints them.
 func TestConformanceFAPI2(t *testing.T) {
 	t.Parallel()
-	first, second := newBank(t, "bank"), newBank(t, "second")
-	h := authztest.New(t, authztest.WithClients(first.client, second.client))
-	for module, run := range fapiPlan {
-		t.Run(module, func(t *testing.T) {
-			t.Parallel()
-			run(&bank{h, t, first, dpoptest.NewKey(t), h.Browser(authztest.Demo)}, &bank{h, t, second, dpoptest.NewKey(t), h.Browser(authztest.Demo)})
-		})
+	for plan, signed := range map[string]bool{"fapi2-security-profile-final-test-plan": false, "fapi2-message-signing-final-test-plan": true} {
+		first, second := newBank(t, "bank"), newBank(t, "second")
+		first.client.SignedRequestRequired, second.client.SignedRequestRequired = signed, signed
+		h := authztest.New(t, authztest.WithClients(first.client, second.client))
+		for module, run := range fapiPlan {
+			t.Run(plan+"/"+fapiPrefix+module, func(t *testing.T) {
+				t.Parallel()
+				run(&bank{h, t, first, dpoptest.NewKey(t), h.Browser(authztest.Demo), signed}, &bank{h, t, second, dpoptest.NewKey(t), h.Browser(authztest.Demo), signed})
+			})
+		}
+		for module, run := range fapiClockPlan { // these move the clock, which the others share
+			t.Run(plan+"/"+fapiPrefix+module, func(t *testing.T) {
+				t.Parallel()
+				s := newBank(t, "bank")
+				s.client.SignedRequestRequired = signed
+				h := authztest.New(t, authztest.WithClients(s.client))
+				run(&bank{h, t, s, dpoptest.NewKey(t), h.Browser(authztest.Demo), signed})
+			})
+		}
 	}
 }
 
@@ -60,7 +78,66 @@ func (k *bank) assert(f url.Values, changes ...any) url.Values {
 }
 
 func (k *bank) push(changes ...string) *authztest.Response {
-	return k.Post("/oauth/par", k.assert(k.Params(k.signer.client.ID, changes...)))
+	k.t.Helper()
+	return k.Post("/oauth/par", k.assert(k.request(changes...)))
+}
+
+// request is what is pushed: parameters, or an object in which they are signed. A request_uri stands beside them.
+func (k *bank) request(changes ...string) url.Values {
+	k.t.Helper()
+	params := k.Params(k.signer.client.ID, changes...)
+	if !k.signed {
+		return params
+	}
+	f := url.Values{"client_id": {k.signer.client.ID}}
+	if params.Has("request_uri") {
+		f.Set("request_uri", params.Get("request_uri"))
+	}
+	claims := k.signer.request(k.Harness, nil)
+	for _, name := range slices.Sorted(maps.Keys(claims)) {
+		if k.Params(k.signer.client.ID).Has(name) {
+			delete(claims, name)
+		}
+	}
+	for name := range params {
+		if claims[name] = params.Get(name); name == "request_uri" {
+			delete(claims, name)
+		}
+	}
+	f.Set("request", k.signer.sign(k.t, claims, requestType))
+	return f
+}
+
+// pushProved pushes a request with a proof.
+func (k *bank) pushProved(changes ...string) *authztest.Response {
+	k.t.Helper()
+	return k.Post("/oauth/par", k.assert(k.request(changes...)), "DPoP", k.proofs.Proof("POST", k.Issuer+"/oauth/par", "", k.Clock.Now()))
+}
+
+// open opens a pushed request and returns its code.
+func (k *bank) open(pushed *authztest.Response) string {
+	k.t.Helper()
+	wantStatus(k.t, "par", pushed, http.StatusCreated)
+	_, params := k.authorize(pushed)
+	if params.Get("code") == "" || params.Get("iss") != k.Issuer {
+		k.t.Fatalf("authorization = %v, want a code and iss", params)
+	}
+	return params.Get("code")
+}
+
+// beside opens a pushed request with a parameter that stands beside its request_uri, and returns the answer.
+func (k *bank) beside(name, value string, changes ...string) url.Values {
+	k.t.Helper()
+	pushed := k.push(changes...)
+	wantStatus(k.t, "par", pushed, http.StatusCreated)
+	_, answer := k.b.Follow(k.address(pushed) + "&" + url.Values{name: {value}}.Encode()).Redirect()
+	return answer
+}
+
+// resource asks for userinfo, the resource at hand.
+func (k *bank) resource(headers ...string) int {
+	k.t.Helper()
+	return k.Get("/oauth/userinfo", headers...).Status
 }
 
 // authorize opens a pushed request in the browser. It returns where that ends.
@@ -74,13 +151,7 @@ func (k *bank) address(pushed *authztest.Response) string {
 
 func (k *bank) code(changes ...string) string {
 	k.t.Helper()
-	pushed := k.push(changes...)
-	wantStatus(k.t, "par", pushed, http.StatusCreated)
-	_, params := k.authorize(pushed)
-	if params.Get("code") == "" || params.Get("iss") != k.Issuer {
-		k.t.Fatalf("authorization = %v, want a code and iss", params)
-	}
-	return params.Get("code")
+	return k.open(k.push(changes...))
 }
 
 func (k *bank) proof(changes ...dpoptest.Claims) []string {
@@ -150,19 +221,21 @@ func claim(name string, of func(k *bank) any) func(*bank) []any {
 }
 
 var fapiPlan = map[string]func(k, other *bank){
-	"happy-flow":                              func(k, other *bank) { k.happy(); other.happy() },
-	"ensure-other-scope-order-succeeds":       pushes("", "scope", "openid"),
-	"without-nonce-success":                   pushes("", "nonce", ""),
-	"without-state-success":                   pushes("", "state", ""),
-	"with-64-char-nonce-success":              pushes("", "nonce", strings.Repeat("n", 64)),
-	"par-ensure-pkce-required":                pushes("invalid_request", "code_challenge", "", "code_challenge_method", ""),
-	"par-plain-pkce-rejected":                 pushes("invalid_request", "code_challenge_method", "plain"),
-	"ensure-registered-redirect-uri":          pushes("invalid_request", "redirect_uri", "https://evil.example.com/callback"),
-	"ensure-response-type-code-idtoken-fails": pushes("unsupported_response_type", "response_type", "code id_token"),
+	"happy-flow":                        func(k, other *bank) { k.happy(); other.happy() },
+	"ensure-other-scope-order-succeeds": pushes("", "scope", "openid"),
+	"ensure-authorization-request-without-nonce-success":      pushes("", "nonce", ""),
+	"ensure-authorization-request-without-state-success":      pushes("", "state", ""),
+	"ensure-authorization-request-with-64-char-nonce-success": pushes("", "nonce", strings.Repeat("n", 64)),
+	"par-ensure-pkce-required":                                pushes("invalid_request", "code_challenge", "", "code_challenge_method", ""),
+	"par-plain-pkce-rejected":                                 pushes("invalid_request", "code_challenge_method", "plain"),
+	"ensure-registered-redirect-uri":                          pushes("invalid_request", "redirect_uri", "https://evil.example.com/callback"),
+	"ensure-response-type-code-idtoken-fails":                 pushes("unsupported_response_type", "response_type", "code id_token"),
 	"ensure-response-type-token-fails": func(k, _ *bank) {
 		k.refused("par", k.push("response_type", "token"), "unsupported_response_type", "unauthorized_client", "invalid_request")
 	},
-	"ensure-redirect-uri-in-authorization-request": pushes("invalid_request", "redirect_uri", ""),
+	"ensure-redirect-uri-in-authorization-request": func(k, _ *bank) {
+		k.refused("par", k.push("redirect_uri", ""), "invalid_request", "invalid_request_object")
+	},
 	"par-authorization-request-containing-request_uri-form-param": func(k, _ *bank) {
 		k.refused("par", k.push("request_uri", "urn:ietf:params:oauth:request_uri:x"), "invalid_request")
 	},
@@ -219,7 +292,7 @@ var fapiPlan = map[string]func(k, other *bank){
 		s := newBank(k.t, k.signer.client.ID)
 		s.client.JWKS.Keys = append(s.client.JWKS.Keys, rsa.set().Keys...) // a key of the client all the same
 		h := authztest.New(k.t, authztest.WithClients(s.client))
-		k = &bank{h, k.t, s, k.proofs, h.Browser(authztest.Demo)}
+		k = &bank{h, k.t, s, k.proofs, h.Browser(authztest.Demo), k.signed}
 		f := k.form(k.code())
 		f.Set("client_assertion_type", assertionType)
 		f.Set("client_assertion", rsa.sign(k.t, rsa.claims(k.Harness), "JWT"))
@@ -242,6 +315,100 @@ var fapiPlan = map[string]func(k, other *bank){
 	"ensure-dpop-auth-code-binding-success": func(k, _ *bank) { k.happy("dpop_jkt", k.proofs.JKT) },
 	"ensure-token-endpoint-fails-with-mismatched-dpop-jkt": func(k, other *bank) {
 		k.refused("token", k.redeem(k.code("dpop_jkt", other.proofs.JKT)), "invalid_grant", "invalid_dpop_proof")
+	},
+	"ensure-mismatched-dpop-jkt-fails": func(k, other *bank) {
+		k.refused("par", k.pushProved("dpop_jkt", other.proofs.JKT), "invalid_dpop_proof", "invalid_request")
+	},
+	"ensure-token-endpoint-fails-with-mismatched-dpop-proof-jkt": func(k, other *bank) {
+		code := k.open(k.pushProved())
+		k.proofs = other.proofs
+		k.refused("token", k.redeem(code), "invalid_grant", "invalid_dpop_proof")
+	},
+	"ensure-dpopproof-at-par-endpoint-binding-success": func(k, _ *bank) {
+		wantStatus(k.t, "token", k.redeem(k.open(k.pushProved())), http.StatusOK)
+	},
+	"check-dpop-proof-nbf-exp": func(k, _ *bank) {
+		now := k.Clock.Now().Unix()
+		times := dpoptest.Claims{"nbf": now - 10, "exp": now + 60}
+		res := k.Post("/oauth/token", k.assert(k.form(k.code())), k.proof(times)...)
+		wantStatus(k.t, "token", res, http.StatusOK)
+		access := res.Text("access_token")
+		if got := k.resource("Authorization", "DPoP "+access, "DPoP", k.proofs.Proof("GET", k.Issuer+"/oauth/userinfo", access, k.Clock.Now(), times)); got != http.StatusOK {
+			k.t.Errorf("userinfo = %d, want 200", got)
+		}
+	},
+	"access-token-type-header-case-sensitivity": func(k, _ *bank) {
+		access := k.happy().Text("access_token")
+		for _, scheme := range []string{"DPoP", "dpop", "DPOP", "dPoP"} {
+			if got := k.resource("Authorization", scheme+" "+access, "DPoP", k.proofs.Proof("GET", k.Issuer+"/oauth/userinfo", access, k.Clock.Now())); got != http.StatusOK {
+				k.t.Errorf("userinfo with the scheme %s = %d, want 200", scheme, got)
+			}
+		}
+	},
+	"dpop-negative-tests": func(k, _ *bank) { dpopNegative(k) },
+	"user-rejects-authentication": func(k, _ *bank) {
+		k.b.Decision = "deny"
+		pushed := k.push("prompt", "consent")
+		wantStatus(k.t, "par", pushed, http.StatusCreated)
+		target, params := k.authorize(pushed)
+		if target != k.signer.client.RedirectURIs[0] || params.Get("error") != "access_denied" || params.Get("iss") != k.Issuer || params.Get("state") != "the state" || params.Has("code") {
+			k.t.Errorf("after a refusal: %s %v, want access_denied with iss and state", target, params)
+		}
+	},
+	"ensure-authorization-request-with-long-nonce": func(k, _ *bank) {
+		nonce := strings.Repeat("0123456789abcdef", 24)
+		res := k.happy("nonce", nonce)
+		if claims := idClaimsFor(k.t, k.Harness, res.Text("id_token"), k.signer.client.ID); claims["nonce"] != nonce {
+			k.t.Errorf("nonce = %v, want all 384 characters", claims["nonce"])
+		}
+	},
+	"ensure-authorization-request-with-long-state": func(k, _ *bank) {
+		state := strings.Repeat("0123456789abcdef", 24)
+		pushed := k.push("state", state)
+		wantStatus(k.t, "par", pushed, http.StatusCreated)
+		if _, params := k.authorize(pushed); params.Get("state") != state || params.Get("code") == "" {
+			k.t.Errorf("state = %q, want all 384 characters", params.Get("state"))
+		}
+	},
+	"ensure-different-nonce-inside-and-outside-request-object": func(k, _ *bank) {
+		code := k.beside("nonce", "outside").Get("code")
+		if claims := idClaimsFor(k.t, k.Harness, k.redeem(code).Text("id_token"), k.signer.client.ID); claims["nonce"] != "the nonce" {
+			k.t.Errorf("nonce = %v, want the pushed one", claims["nonce"])
+		}
+	},
+	"ensure-different-state-inside-and-outside-request-object": func(k, _ *bank) {
+		if answer := k.beside("state", "outside"); answer.Get("state") != "the state" || answer.Get("code") == "" {
+			k.t.Errorf("answer = %v, want the pushed state", answer)
+		}
+	},
+	"state-only-outside-request-object-not-used": func(k, _ *bank) {
+		if answer := k.beside("state", "outside", "state", ""); answer.Has("state") || answer.Get("code") == "" {
+			k.t.Errorf("answer = %v, want a code and no state", answer)
+		}
+	},
+	"ensure-request-object-without-redirect-uri-fails": func(k, _ *bank) {
+		k.refused("par", k.push("redirect_uri", ""), "invalid_request", "invalid_request_object")
+	},
+	"par-without-duplicate-parameters": func(k, _ *bank) {
+		pushed := k.push()
+		if at, err := url.Parse(k.address(pushed)); err != nil || len(at.Query()) != 2 {
+			k.t.Fatalf("authorization with %v, want client_id and request_uri alone", at)
+		}
+		wantStatus(k.t, "token", k.redeem(k.open(pushed)), http.StatusOK)
+	},
+	"plain-fapi-tolerate-unregistered-redirect-uri": func(k, _ *bank) { // or refuse it, as here
+		k.refused("par", k.push("redirect_uri", "https://"+k.signer.client.ID+".example.com/callback/unregistered"), "invalid_request")
+	},
+	"test-claims-parameter-identity-claims": func(k, _ *bank) {
+		asked := `{"id_token":{"name":null,"email":{"essential":true},"no_such_claim":null},"userinfo":{"name":{"essential":true},"email":null,"email_verified":{"value":true},"x":{"values":["y"]}}}`
+		res := k.happy("scope", "openid profile email", "claims", asked)
+		claims, access := idClaimsFor(k.t, k.Harness, res.Text("id_token"), k.signer.client.ID), res.Text("access_token")
+		info := k.Get("/oauth/userinfo", "Authorization", "DPoP "+access, "DPoP", k.proofs.Proof("GET", k.Issuer+"/oauth/userinfo", access, k.Clock.Now())).JSON()
+		for _, name := range []string{"name", "email"} {
+			if claims[name] == nil || claims[name] != info[name] {
+				k.t.Errorf("%s = %v in the ID token and %v in userinfo, want it in both", name, claims[name], info[name])
+			}
+		}
 	},
 	"refresh-token": func(k, other *bank) {
 		token := k.happy().Text("refresh_token")
@@ -266,30 +433,78 @@ var fapiPlan = map[string]func(k, other *bank){
 	},
 }
 
-// Two modules need the clock, which the others share.
-func TestConformanceFAPI2Clock(t *testing.T) {
-	t.Parallel()
-	for module, run := range map[string]func(k *bank){
-		"ensure-token-endpoint-fails-with-expired-auth-code": func(k *bank) {
-			code := k.code()
-			k.Clock.Advance(time.Minute)
-			k.refused("token", k.redeem(code), "invalid_grant")
-		},
-		"par-attempt-to-use-expired-request_uri": func(k *bank) {
-			pushed := k.push()
-			k.Clock.Advance(time.Minute)
-			if _, params := k.authorize(pushed); params.Get("code") != "" {
-				k.t.Error("an expired request_uri gave a code")
-			}
-		},
-	} {
-		t.Run(module, func(t *testing.T) {
-			t.Parallel()
-			s := newBank(t, "bank")
-			h := authztest.New(t, authztest.WithClients(s.client))
-			run(&bank{h, t, s, dpoptest.NewKey(t), h.Browser(authztest.Demo)})
-		})
+// dpopNegative asks a resource with proofs that must not open it, and with some that must.
+func dpopNegative(k *bank) {
+	access := k.happy().Text("access_token")
+	at, now := k.Issuer+"/oauth/userinfo", k.Clock.Now()
+	claims := func(changes ...dpoptest.Claims) dpoptest.Claims {
+		return k.proofs.Claims("GET", at, access, now, changes...)
 	}
+	proof := func(changes ...dpoptest.Claims) string { return k.proofs.Sign("dpop+jwt", claims(changes...)) }
+	raw := func(changes dpoptest.Claims) string {
+		header := dpoptest.Claims{"typ": "dpop+jwt", "alg": "ES256", "jwk": k.proofs.JWK(false)}
+		maps.Copy(header, changes)
+		maps.DeleteFunc(header, func(_ string, v any) bool { return v == nil })
+		return k.proofs.Raw(header, claims())
+	}
+	ask := func(proofs ...string) int {
+		headers := []string{"Authorization", "DPoP " + access}
+		for _, p := range proofs {
+			headers = append(headers, "DPoP", p)
+		}
+		return k.resource(headers...)
+	}
+	scheme, rest, _ := strings.Cut(at, "://")
+	host, path, _ := strings.Cut(rest, "/")
+	for name, good := range map[string]string{
+		"htu with a query and a fragment": proof(dpoptest.Claims{"htu": at + "?foo=bar#frag"}), "more claims": proof(dpoptest.Claims{"extra": "x", "more": 1}),
+		"more in the header": raw(dpoptest.Claims{"extra": "x"}), "htu in upper case": proof(dpoptest.Claims{"htu": strings.ToUpper(scheme+"://"+host) + "/" + path}),
+	} {
+		if got := ask(good); got != http.StatusOK {
+			k.t.Errorf("%s: %d, want 200", name, got)
+		}
+	}
+	once := proof()
+	if got := ask(once); got != http.StatusOK {
+		k.t.Errorf("a first use of a jti: %d, want 200", got)
+	}
+	plain := strings.Split(proof(), ".")
+	for name, bad := range map[string][]string{
+		"a second use of a jti": {once}, "two proofs": {proof(), proof()}, "no proof": nil, "no JWT": {"nonsense"}, "a bad signature": {plain[0] + "." + plain[1] + "." + strings.Repeat("A", 86)},
+		"no typ": {raw(dpoptest.Claims{"typ": nil})}, "another typ": {raw(dpoptest.Claims{"typ": "JWT"})}, "no alg": {raw(dpoptest.Claims{"alg": nil})},
+		"alg none": {raw(dpoptest.Claims{"alg": "none"})}, "alg HS256": {raw(dpoptest.Claims{"alg": "HS256"})}, "no jwk": {raw(dpoptest.Claims{"jwk": nil})},
+		"the private key in jwk": {raw(dpoptest.Claims{"jwk": k.proofs.JWK(true)})}, "no jti": {proof(dpoptest.Claims{"jti": nil})}, "no htm": {proof(dpoptest.Claims{"htm": nil})},
+		"no htu": {proof(dpoptest.Claims{"htu": nil})}, "no iat": {proof(dpoptest.Claims{"iat": nil})}, "no ath": {proof(dpoptest.Claims{"ath": nil})}, "another ath": {proof(dpoptest.Claims{"ath": "x"})},
+		"another htm": {proof(dpoptest.Claims{"htm": "PUT"})}, "another htu": {proof(dpoptest.Claims{"htu": "https://else.example.com/oauth/userinfo"})},
+		"an hour in the future": {proof(dpoptest.Claims{"iat": now.Add(time.Hour).Unix()})}, "an hour in the past": {proof(dpoptest.Claims{"iat": now.Add(-time.Hour).Unix()})},
+		"another key": {dpoptest.NewKey(k.t).Proof("GET", at, access, now)},
+	} {
+		if got := ask(bad...); got != http.StatusUnauthorized && got != http.StatusBadRequest {
+			k.t.Errorf("%s: %d, want 401 or 400", name, got)
+		}
+	}
+	if got := k.resource("Authorization", "Bearer "+access); got != http.StatusUnauthorized {
+		k.t.Errorf("under the scheme Bearer: %d, want 401", got)
+	}
+	if got := ask(proof()); got != http.StatusOK {
+		k.t.Errorf("a good proof at the end: %d, want 200", got)
+	}
+}
+
+// fapiClockPlan are the modules that wait.
+var fapiClockPlan = map[string]func(k *bank){
+	"ensure-token-endpoint-fails-with-expired-auth-code": func(k *bank) {
+		code := k.code()
+		k.Clock.Advance(time.Minute)
+		k.refused("token", k.redeem(code), "invalid_grant")
+	},
+	"par-attempt-to-use-expired-request_uri": func(k *bank) {
+		pushed := k.push()
+		k.Clock.Advance(time.Minute)
+		if _, params := k.authorize(pushed); params.Get("code") != "" {
+			k.t.Error("an expired request_uri gave a code")
+		}
+	},
 }
 
 // TestFAPI2RefusesRS256: a key of the client can sign by PS256, and nothing that it signs by RS256 counts. (FAPI 2.0
@@ -299,7 +514,7 @@ func TestFAPI2RefusesRS256(t *testing.T) {
 	s, weak := newBank(t, "bank"), newSigner(t, "bank", jose.RS256)
 	s.client.JWKS.Keys = append(s.client.JWKS.Keys, weak.set().Keys...)
 	h := authztest.New(t, authztest.WithClients(s.client))
-	k := &bank{h, t, s, dpoptest.NewKey(t), h.Browser(authztest.Demo)}
+	k := &bank{h, t, s, dpoptest.NewKey(t), h.Browser(authztest.Demo), false}
 	push := func(object string) *authztest.Response {
 		return h.Post("/oauth/par", k.assert(url.Values{"client_id": {"bank"}, "request": {object}}))
 	}

@@ -3,8 +3,10 @@ package authz_test
 import (
 	"encoding/base64"
 	"encoding/json"
+	"html"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -19,22 +21,36 @@ type suite struct {
 	t     *testing.T
 	b     *authztest.Browser
 	party *party
+	mode  string // response_mode. "": none is sent
 }
 
-// TestConformance runs the checks of the OpenID Foundation's conformance suite for providers: the plans Basic OP,
-// Config OP, RP-initiated logout and back-channel logout. Each module is a subtest of its name; `make conformance`
-// prints them.
+// TestConformance runs the checks of the OpenID Foundation's conformance suite for providers: the plans Basic, Form
+// Post, Config, RP-initiated logout, back-channel and front-channel logout. Each module is a subtest of its name below
+// that of its plan; `make conformance` prints them.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for _, plan := range []map[string]func(*suite){basicPlan, parameterPlan, configPlan, logoutPlan} {
-		for module, run := range plan {
-			t.Run(module, func(t *testing.T) {
-				t.Parallel()
-				p := newParty(t)
-				h := authztest.New(t, authztest.WithClients(p.hears("listener")))
-				run(&suite{h, t, h.Browser(authztest.Demo), p})
-				h.Invariants(t)
-			})
+	for plan, modules := range map[string][]map[string]func(*suite){
+		"oidcc-basic-certification-test-plan": {basicPlan, parameterPlan}, "oidcc-formpost-basic-certification-test-plan": {basicPlan, parameterPlan},
+		"oidcc-config-certification-test-plan": {configPlan}, "oidcc-rp-initiated-logout-certification-test-plan": {logoutPlan},
+		"oidcc-backchannel-rp-initiated-logout-certification-test-plan":  {backchannelPlan},
+		"oidcc-frontchannel-rp-initiated-logout-certification-test-plan": {frontchannelPlan},
+	} {
+		mode := ""
+		if strings.Contains(plan, "formpost") {
+			mode = "form_post"
+		}
+		for _, some := range modules {
+			for module, run := range some {
+				t.Run(plan+"/"+module, func(t *testing.T) {
+					t.Parallel()
+					p := newParty(t)
+					framed := pairwiseClient("framed", "framed.example.com")
+					framed.SubjectType, framed.FrontchannelLogoutURI = "", "https://framed.example.com/frontchannel_logout"
+					h := authztest.New(t, authztest.WithClients(p.hears("listener"), framed))
+					run(&suite{h, t, h.Browser(authztest.Demo), p, mode})
+					h.Invariants(t)
+				})
+			}
 		}
 	}
 }
@@ -47,9 +63,31 @@ func (s *suite) flow(client string, with ...string) authztest.Tokens {
 
 var withoutPKCE = []string{"code_challenge", "", "code_challenge_method", ""}
 
+// authorize runs an authorization request to its answer.
+func (s *suite) authorize(client string, with ...string) (target string, params url.Values) {
+	s.t.Helper()
+	return s.answer(s.b.Authorize(client, append([]string{"response_mode", s.mode}, with...)...))
+}
+
+// answer reads an authorization response, which must come in the way that was asked for.
+func (s *suite) answer(res *authztest.Response) (target string, params url.Values) {
+	s.t.Helper()
+	if s.mode != "form_post" {
+		return res.Redirect()
+	}
+	if res.Status != http.StatusOK || res.Location() != "" || !strings.Contains(res.Body, ` method="post"`) {
+		s.t.Fatalf("authorize = %d %q %s, want a form that posts the answer", res.Status, res.Location(), res.Body)
+	}
+	return authztest.Form(res.Body)
+}
+
 func (s *suite) code(client string, with ...string) string {
 	s.t.Helper()
-	return s.b.Code(client, append(slices.Clone(withoutPKCE), with...)...)
+	target, params := s.authorize(client, append(slices.Clone(withoutPKCE), with...)...)
+	if params.Get("code") == "" || params.Get("state") != "the state" || !strings.HasSuffix(target, "/callback") {
+		s.t.Fatalf("authorize(%q) = %s %v, want a code and the state at the redirect URI; log: %s", client, target, params, s.Log())
+	}
+	return params.Get("code")
 }
 
 func (s *suite) exchange(client, code string) authztest.Tokens {
@@ -87,7 +125,7 @@ func (s *suite) userinfo(token string) map[string]any {
 // refused runs an authorization request that must fail by redirect with one of these errors.
 func (s *suite) refused(with []string, codes ...string) {
 	s.t.Helper()
-	target, params := s.b.Authorize("shop", with...).Redirect()
+	target, params := s.authorize("shop", with...)
 	if target != "https://shop.example.com/callback" || !slices.Contains(codes, params.Get("error")) || params.Get("state") != "the state" {
 		s.t.Errorf("Authorize(%q) = %s %v, want one of %v", with, target, params, codes)
 	}
@@ -160,12 +198,15 @@ var basicPlan = map[string]func(*suite){
 	"oidcc-scope-phone":   scope("openid phone", "phone_number", "phone_number_verified"),
 	"oidcc-scope-all":     scope("openid profile email address phone", "name", "email", "address", "phone_number"),
 	"oidcc-alternate-happy-flow": func(s *suite) {
-		params := s.Params("shop", append(slices.Clone(withoutPKCE), "scope", "phone address email profile openid")...)
+		params := s.Params("shop", append(slices.Clone(withoutPKCE), "response_mode", s.mode, "scope", "phone address email profile openid")...)
 		var pairs []string
-		for _, name := range []string{"state", "scope", "response_type", "redirect_uri", "nonce", "client_id"} {
+		for _, name := range []string{"state", "scope", "response_type", "response_mode", "redirect_uri", "nonce", "client_id"} {
+			if !params.Has(name) {
+				continue
+			}
 			pairs = append(pairs, name+"="+strings.ReplaceAll(url.QueryEscape(params.Get(name)), "+", "%20"))
 		}
-		_, answer := s.b.Follow("/oauth/authorize?" + strings.Join(pairs, "&")).Redirect()
+		_, answer := s.answer(s.b.Follow("/oauth/authorize?" + strings.Join(pairs, "&")))
 		s.id("shop", s.exchange("shop", answer.Get("code")))
 	},
 	"oidcc-codereuse": func(s *suite) {
@@ -209,7 +250,12 @@ var basicPlan = map[string]func(*suite){
 		s.userinfo(res.Text("access_token"))
 		wantStatus(s.t, "rotated", s.Refresh("shop", res.Text("refresh_token")), http.StatusOK)
 	},
-	"oidcc-ensure-request-with-valid-pkce-succeeds": func(s *suite) { s.id("shop", s.b.Tokens("shop")) },
+	"oidcc-ensure-request-with-valid-pkce-succeeds": func(s *suite) {
+		_, answer := s.authorize("shop")
+		res := s.Redeem("shop", answer.Get("code"))
+		wantStatus(s.t, "token", res, http.StatusOK)
+		s.id("shop", authztest.Tokens{ID: res.Text("id_token")})
+	},
 }
 
 func jwtHeader(t *testing.T, raw string) (header map[string]string) {
@@ -288,8 +334,8 @@ var parameterPlan = map[string]func(*suite){
 		}
 	},
 	"oidcc-ensure-post-request-succeeds": func(s *suite) {
-		res := s.b.Post("/oauth/authorize", s.Params("shop", withoutPKCE...))
-		_, answer := s.b.Follow(res.Location()).Redirect()
+		res := s.b.Post("/oauth/authorize", s.Params("shop", append(slices.Clone(withoutPKCE), "response_mode", s.mode)...))
+		_, answer := s.answer(s.b.Follow(res.Location()))
 		s.id("shop", s.exchange("shop", answer.Get("code")))
 	},
 	"oidcc-request-uri-unsigned-supported-correctly-or-rejected-as-unsupported": func(s *suite) {
@@ -399,7 +445,7 @@ func (s *suite) stays(res *authztest.Response) {
 	}
 }
 
-// logoutPlan are the modules of oidcc-rp-initiated-logout- and oidcc-backchannel-logout-certification-test-plan.
+// logoutPlan is oidcc-rp-initiated-logout-certification-test-plan.
 var logoutPlan = map[string]func(*suite){
 	"oidcc-rp-initiated-logout-discovery-endpoint-verification": func(s *suite) {
 		if s.discovery()["end_session_endpoint"] != s.Issuer+"/oauth/logout" {
@@ -458,6 +504,10 @@ var logoutPlan = map[string]func(*suite){
 		}
 		s.gone(true)
 	},
+}
+
+// backchannelPlan is oidcc-backchannel-rp-initiated-logout-certification-test-plan.
+var backchannelPlan = map[string]func(*suite){
 	"oidcc-backchannel-logout-discovery-endpoint-verification": func(s *suite) {
 		doc := s.discovery()
 		if doc["backchannel_logout_supported"] != true || doc["backchannel_logout_session_supported"] != true || doc["end_session_endpoint"] == nil {
@@ -482,6 +532,35 @@ var logoutPlan = map[string]func(*suite){
 		if events, ok := claims["events"].(map[string]any); !ok || events["http://schemas.openid.net/event/backchannel-logout"] == nil || claims["nonce"] != nil ||
 			claims["iat"] == nil || claims["jti"] == nil || claims["aud"] != "listener" {
 			s.t.Errorf("logout token = %v", claims)
+		}
+		s.gone(true)
+	},
+}
+
+// frontchannelPlan is oidcc-frontchannel-rp-initiated-logout-certification-test-plan.
+var frontchannelPlan = map[string]func(*suite){
+	"oidcc-frontchannel-logout-discovery-endpoint-verification": func(s *suite) {
+		doc := s.discovery()
+		if doc["frontchannel_logout_supported"] != true || doc["frontchannel_logout_session_supported"] != true || doc["end_session_endpoint"] == nil {
+			s.t.Errorf("discovery = %v", doc)
+		}
+	},
+	"oidcc-frontchannel-rp-initiated-logout": func(s *suite) {
+		tokens := s.flow("framed")
+		sid, _ := s.id("framed", tokens)["sid"].(string)
+		res := s.leave("id_token_hint", tokens.ID, "post_logout_redirect_uri", "https://framed.example.com/", "state", "s t")
+		frame := regexp.MustCompile(`<iframe src="([^"]*)"`).FindStringSubmatch(res.Body)
+		if frame == nil {
+			s.t.Fatalf("logout = %d %s, want a page with a frame", res.Status, res.Body)
+		}
+		at, params := (&authztest.Response{Header: http.Header{"Location": {html.UnescapeString(frame[1])}}}).Redirect()
+		if at != "https://framed.example.com/frontchannel_logout" || len(params) != 2 || params.Get("iss") != s.Issuer || params.Get("sid") != sid || sid == "" {
+			s.t.Errorf("the frame loads %s %v, want iss and the sid of the ID token: %s", at, params, sid)
+		}
+		_, next, _ := strings.Cut(res.Header.Get("Refresh"), "url=")
+		target, params := (&authztest.Response{Header: http.Header{"Location": {next}}}).Redirect()
+		if target != "https://framed.example.com/" || len(params) != 1 || params.Get("state") != "s t" {
+			s.t.Errorf("after the frame the page goes to %s %v, want the registered address with the state", target, params)
 		}
 		s.gone(true)
 	},

@@ -185,6 +185,7 @@ func TestRegistrationRefusesMetadata(t *testing.T) {
 			"responses without a code":   {with(`,"response_types":["token"]`), "invalid_client_metadata"},
 			"a kind of its own":          {with(`,"application_type":"console"`), "invalid_client_metadata"},
 			"no signature":               {with(`,"id_token_signed_response_alg":"none"`), "invalid_client_metadata"},
+			"userinfo without one":       {with(`,"userinfo_signed_response_alg":"none"`), "invalid_client_metadata"},
 			"a subject of its own":       {with(`,"subject_type":"secret"`), "invalid_client_metadata"},
 			"a scope with a control":     {with(`,"scope":"a\nb"`), "invalid_client_metadata"},
 			"two kinds of keys":          {with(`,"jwks":{"keys":[]},"jwks_uri":"https://claude.ai/jwks"`), "invalid_client_metadata"},

@@ -148,7 +148,8 @@ type Deps struct {
 	// Admit counts the requests that strangers have stored, and is false when the sender has too many. Default: always
 	// true.
 	Admit func(*http.Request) bool
-	// HTTP fetches the metadata documents of clients. Default: public addresses alone, and those of OutboundAllow.
+	// HTTP makes requests to addresses that the operator has not written. Default: to public ones alone, and those of
+	// OutboundAllow.
 	HTTP *http.Client
 	// Refusals keeps why somebody was refused. nil: they are logged alone.
 	Refusals *refusal.Recorder

@@ -73,27 +73,12 @@ func signalStream(t *testing.T) {
 	r.want(http.StatusNotFound, "POST", "/ssf/status", object{"stream_id": id, "status": "enabled"})
 }
 
-// TestConformanceSSF runs the modules of the plan SSF Transmitter.
-func TestConformanceSSF(t *testing.T) {
-	t.Parallel()
-	for module, run := range map[string]func(*testing.T){
-		"metadata": signalMetadata, "stream-control-happy-path": signalStream, "subject-control": signalSubjects, "verification-poll": signalPoll, "caep-interop": signalPoll,
-		"verification-push": signalPush,
-	} {
-		t.Run("openid-ssf-transmitter-"+module, func(t *testing.T) {
-			t.Parallel()
-			run(t)
-		})
-	}
-	t.Run("errors", signalErrors)
-}
-
 // signalErrors are the modules about requests that are refused.
 func signalErrors(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t, false)
 	long := strings.Repeat("x", 300)
-	t.Run("openid-ssf-transmitter-create-stream-with-broken-input", func(t *testing.T) {
+	t.Run(ssfErrors+"create-stream-with-broken-input", func(t *testing.T) {
 		for name, body := range map[string]any{
 			"no JSON": "{", "an array": "[]", "null": "null", "a member twice": `{"description":"a","description":"b"}`, "another type": `{"events_requested":"x"}`,
 			"method": object{"delivery": object{"method": "smoke"}}, "no address": object{"delivery": object{"method": pushMethod}},
@@ -108,7 +93,7 @@ func signalErrors(t *testing.T) {
 		}
 	})
 	id := r.create(pollMethod)
-	t.Run("openid-ssf-transmitter-create-stream-with-duplicate-configuration", func(t *testing.T) {
+	t.Run(ssfErrors+"create-stream-with-duplicate-config", func(t *testing.T) {
 		if res := r.ask(r.token, "POST", "/ssf/stream", object{}); res.Status != http.StatusConflict {
 			t.Errorf("a second stream: %d", res.Status)
 		}
@@ -131,7 +116,7 @@ func signalErrors(t *testing.T) {
 		{"delete-stream", "DELETE", "/ssf/stream?stream_id=" + id, nil},
 	}
 	for _, c := range calls {
-		t.Run("openid-ssf-transmitter-"+c.module+"-with-invalid-token", func(t *testing.T) {
+		t.Run(ssfErrors+c.module+"-with-invalid-token", func(t *testing.T) {
 			for name, try := range map[string]struct {
 				token  string
 				status int
@@ -147,13 +132,26 @@ func signalErrors(t *testing.T) {
 		if c.module == "create-stream" {
 			continue
 		}
-		t.Run("openid-ssf-transmitter-"+c.module+"-with-unknown-stream", func(t *testing.T) {
+		verb, what, _ := strings.Cut(c.module, "-")
+		t.Run(ssfErrors+verb+"-unknown-"+what, func(t *testing.T) {
 			body, _ := c.body.(object)
 			if body = maps.Clone(body); body != nil {
 				body["stream_id"] = "unknown"
 			}
 			if res := r.ask(r.token, c.method, strings.Replace(c.path, id, "unknown", 1), body); res.Status != http.StatusNotFound {
 				t.Errorf("%d %s", res.Status, res.Body)
+			}
+		})
+	}
+	for _, method := range []string{"PATCH", "PUT"} {
+		t.Run(ssfErrors+map[string]string{"PATCH": "update", "PUT": "replace"}[method]+"-stream-with-invalid-body", func(t *testing.T) {
+			for name, body := range map[string]any{
+				"no JSON": "{", "an array": "[]", "null": "null", "nothing": "", "another type": object{"stream_id": id, "events_requested": "x"}, "a number": object{"stream_id": 7},
+				"method": object{"stream_id": id, "delivery": object{"method": "smoke"}}, "no address": object{"stream_id": id, "delivery": object{"method": pushMethod}},
+			} {
+				if res := r.ask(r.token, method, "/ssf/stream", body); res.Status != http.StatusBadRequest || res.Text("error") != "invalid_request" {
+					t.Errorf("%s: %d %s", name, res.Status, res.Body)
+				}
 			}
 		})
 	}

@@ -194,25 +194,25 @@ func TestAuthZEN(t *testing.T) {
 			"reject-empty-body":                want(http.StatusBadRequest, http.MethodPost, "pep", ""),
 			"missing-credentials-returns-401":  want(http.StatusUnauthorized, http.MethodPost, "", string(good)),
 			"invalid-credentials-returns-401":  want(http.StatusUnauthorized, http.MethodPost, "nobody", string(good)),
-			"another-api-returns-403":          want(http.StatusForbidden, http.MethodPost, "other", string(good)),
+			"of-ours-another-api-returns-403":  want(http.StatusForbidden, http.MethodPost, "other", string(good)),
 		}
 	}
 	for plan, modules := range map[string]map[string]func(*testing.T){
 		"authzen-pdp-evaluation-": {
 			"fixture-request-permit-decision": decides(true), "fixture-request-deny-decision": decides(false, "action.name", "POST"),
-			"request-with-optional-context":                       decides(true, "context.time", "1985-10-26T01:22-07:00", "context.ip", "203.0.113.7"),
-			"request-with-additional-properties":                  decides(true, "subject.properties.department", "Sales", "resource.properties.owner", "x", "action.properties.method", "GET"),
-			"request-with-unknown-fields":                         decides(true, "subject.age", 7, "resource.x", "y", "action.z", true, "more", items{1}),
-			"fixture-request-deny-based-on-properties":            decides(false, "action.name", "DELETE", "subject.properties.level", 2),
-			"fixture-request-permit-based-on-subject-properties":  decides(true, "action.name", "DELETE", "subject.properties.level", 3),
-			"fixture-request-permit-based-on-resource-properties": decides(true, "resource.id", "/records/1", "resource.properties.hostname", "nowhere.example.com", "resource.properties.policy", "records"),
-			"missing-subject":                                     refuses("subject", nil), "missing-action": refuses("action", nil), "missing-resource": refuses("resource", nil),
+			"request-with-optional-context":                      decides(true, "context.time", "1985-10-26T01:22-07:00", "context.ip", "203.0.113.7"),
+			"request-with-additional-properties":                 decides(true, "subject.properties.department", "Sales", "resource.properties.owner", "x", "action.properties.method", "GET"),
+			"of-ours-unknown-fields":                             decides(true, "subject.age", 7, "resource.x", "y", "action.z", true, "more", items{1}),
+			"fixture-request-deny-based-on-properties":           decides(false, "action.name", "DELETE", "subject.properties.level", 2),
+			"fixture-request-permit-based-on-subject-properties": decides(true, "action.name", "DELETE", "subject.properties.level", 3),
+			"of-ours-permit-based-on-resource-properties":        decides(true, "resource.id", "/records/1", "resource.properties.hostname", "nowhere.example.com", "resource.properties.policy", "records"),
+			"missing-subject":                                    refuses("subject", nil), "missing-action": refuses("action", nil), "missing-resource": refuses("resource", nil),
 			"subject-missing-type": refuses("subject.type", nil), "subject-missing-id": refuses("subject.id", nil), "subject-is-string": refuses("subject", "demo@example.com"),
 			"resource-missing-type": refuses("resource.type", nil), "resource-missing-id": refuses("resource.id", nil),
 			"action-missing-name": refuses("action.name", nil), "action-name-is-number": refuses("action.name", 7),
-			"unknown-subject-fields": decides(true, "subject.foo", "bar"), "unknown-resource-fields": decides(true, "resource.foo", 1),
-			"unknown-action-fields": decides(true, "action.foo", nil, "action.bar", items{}), "unknown-top-level-fields": decides(true, "foo", map[string]any{}),
-			"members-in-another-case": refuses("subject", nil, "Subject", map[string]any{"type": "user", "id": "demo@example.com"}),
+			"unknown-subject-fields-ignored": decides(true, "subject.foo", "bar"), "unknown-resource-fields-ignored": decides(true, "resource.foo", 1),
+			"unknown-action-fields-ignored": decides(true, "action.foo", nil, "action.bar", items{}), "unknown-top-level-fields-ignored": decides(true, "foo", map[string]any{}),
+			"of-ours-members-in-another-case": refuses("subject", nil, "Subject", map[string]any{"type": "user", "id": "demo@example.com"}),
 		},
 		"authzen-pdp-evaluations-": {
 			"batch-request-with-evaluations-array":    several([]bool{true, false}, of(p.question(), "", read, write)),
@@ -229,7 +229,7 @@ func TestAuthZEN(t *testing.T) {
 			"batch-with-properties-validated":         several([]bool{false, true}, of(p.question("action.name", "DELETE"), "", map[string]any{"subject": map[string]any{"properties": map[string]any{"level": 1}}}, map[string]any{"subject": map[string]any{"properties": map[string]any{"level": 4}}})),
 			"batch-with-subject-properties-validated": several([]bool{true}, of(p.question("subject.properties.level", 3), "", map[string]any{"action": map[string]any{"name": "can_delete"}})),
 			"batch-with-default-value-merging":        several([]bool{true, false}, of(p.question("resource.id", nil), "", map[string]any{"resource": map[string]any{"id": p.site + "/records/1"}}, locked)),
-			"unknown-top-level-fields":                several([]bool{true}, of(p.question("foo", "bar"), "", read)),
+			"unknown-top-level-fields-ignored":        several([]bool{true}, of(p.question("foo", "bar"), "", read)),
 			"missing-evaluations-array-backward-compat": func(t *testing.T) {
 				if status, answer := p.ask(t, evaluations, p.question()); status != http.StatusOK || answer["decision"] != true {
 					t.Errorf("%d %v", status, answer)
@@ -255,7 +255,7 @@ func TestAuthZEN(t *testing.T) {
 			modules[module] = run
 		}
 		for module, run := range modules {
-			t.Run(plan+module, run)
+			t.Run(plan+"test-plan/"+plan+module, run)
 		}
 	}
 }

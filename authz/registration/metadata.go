@@ -42,6 +42,7 @@ type metadata struct {
 	FrontchannelLogout string          `json:"frontchannel_logout_uri,omitempty"`
 	SubjectType        string          `json:"subject_type,omitempty"`
 	IDTokenAlg         string          `json:"id_token_signed_response_alg,omitempty"`
+	UserinfoAlg        string          `json:"userinfo_signed_response_alg,omitempty"`
 	Pushed             bool            `json:"require_pushed_authorization_requests,omitempty"`
 }
 
@@ -74,7 +75,8 @@ func readMetadata(r *http.Request) (m metadata, err error) {
 		Method: in.text("token_endpoint_auth_method"), Grants: in.list("grant_types"), Responses: in.list("response_types"), Scope: in.text("scope"),
 		KeysURI: in.text("jwks_uri"), PostLogout: in.list("post_logout_redirect_uris"), BackchannelLogout: in.text("backchannel_logout_uri"),
 		FrontchannelLogout: in.text("frontchannel_logout_uri"), SubjectType: in.text("subject_type"), IDTokenAlg: in.text("id_token_signed_response_alg"),
-		Pushed: in.flag("require_pushed_authorization_requests"),
+		UserinfoAlg: in.text("userinfo_signed_response_alg"),
+		Pushed:      in.flag("require_pushed_authorization_requests"),
 	}
 	if keys := members["jwks"]; keys != nil {
 		if m.Keys, err = json.Marshal(keys); err != nil {
@@ -177,7 +179,7 @@ func (s *Service) apply(c *client.Client, m *metadata) error {
 	}
 	m.Scope = strings.Join(c.DefaultScopes, " ")
 	c.PostLogoutRedirectURIs, c.BackchannelLogoutURI, c.FrontchannelLogoutURI = m.PostLogout, m.BackchannelLogout, m.FrontchannelLogout
-	c.SubjectType, c.IDTokenAlg, c.PARRequired = m.SubjectType, m.IDTokenAlg, m.Pushed
+	c.SubjectType, c.IDTokenAlg, c.UserinfoAlg, c.PARRequired = m.SubjectType, m.IDTokenAlg, m.UserinfoAlg, m.Pushed
 	return nil
 }
 

@@ -79,7 +79,8 @@ type Deps struct {
 	Origin    func(*http.Request) event.Origin
 	// Certificate returns the certificate of the sender of a request, or nil. An error is a verdict. nil: nobody has one.
 	Certificate func(*http.Request) (*certificate.Presented, error)
-	// HTTP fetches the metadata documents of clients. Default: public addresses alone, and those of OutboundAllow.
+	// HTTP makes requests to addresses that the operator has not written. Default: to public ones alone, and those of
+	// OutboundAllow.
 	HTTP   *http.Client
 	Log    *zap.Logger
 	Now    func() time.Time
@@ -115,10 +116,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Registry, error) {
 		deps: deps, issuer: cfg.Issuer, fixed: map[string]*entry[client.Client]{}, apis: map[string]*entry[client.APIClient]{},
 		scopes: map[string]client.Scope{}, checks: newSecretChecks(deps.Keyring, deps.Hasher),
 		declared: map[string]Provider{client.DefaultProvider: {ID: client.DefaultProvider}},
-		trusted:  outbound.New(true), untrusted: outbound.New(false, cfg.OutboundAllow...),
+		trusted:  outbound.New(true), untrusted: cmp.Or(deps.HTTP, outbound.New(false, cfg.OutboundAllow...)),
 		failures: rate.NewLimiter(failureEventsPerSecond, failureEventsBurst),
 	}
-	r.docs = metadoc.New(cfg.Documents, cmp.Or(deps.HTTP, r.untrusted), deps.Now)
+	r.docs = metadoc.New(cfg.Documents, r.untrusted, deps.Now)
 	r.asked = slices.Clone(documentScopes)
 	for _, resource := range cfg.Resources {
 		r.sites, r.asked = append(r.sites, resource.URI), append(r.asked, resource.Scopes...)
