@@ -4,7 +4,7 @@ import "github.com/gatehouse-id/gatehouse/internal/event"
 
 // The kinds of events of the package.
 var (
-	eventIDTokenIssued    = event.Type{Type: "token.IDTokenIssuedEvent", Name: "ID Token Issued"}
+	eventIDTokenIssued    = event.Type{Type: "token.IDTokenIssuedEvent", Name: "ID Token Issued", Counts: event.CountActive}
 	eventSessionEnded     = event.Type{Type: "session.SessionEndedEvent", Name: "Session Ended"}
 	eventKeysRotated      = event.Type{Type: "token.SigningKeysRotatedEvent", Name: "Signing Keys Rotated"}
 	eventConsentGiven     = event.Type{Type: "consent.ConsentGivenEvent", Name: "Consent Given"}

@@ -28,6 +28,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/tally"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/transfer"
 )
@@ -65,9 +66,10 @@ type reopener interface {
 
 // What one node of a store does for all of them. (docs/cluster.md#workers)
 const (
-	roleEvents = "events" // seals and collects events
-	roleKeys   = "keys"   // makes successors of signing keys
-	roleReseal = "reseal" // seals with the first encryption key what an older one has sealed
+	roleEvents = "events"     // seals and collects events
+	roleKeys   = "keys"       // makes successors of signing keys
+	roleReseal = "reseal"     // seals with the first encryption key what an older one has sealed
+	roleCounts = "statistics" // moves what has happened into the counters
 )
 
 func newOpenStore(store storage.Store, node *cluster.Node, options string, log *zap.Logger) *openStore {
@@ -81,6 +83,7 @@ func newOpenStore(store storage.Store, node *cluster.Node, options string, log *
 	o.refused = refusal.NewRecorder(store, o.metrics, nil, nil, log.Named("refusals"))
 	o.decided = decision.NewRecorder(store, nil, log.Named("decisions"))
 	o.metrics.Unkept = o.refused.Lost
+	o.metrics.Sites = tally.NewBuffer(store, nil, rand.Reader, log.Named("statistics"))
 	work, stop := context.WithCancel(context.Background())
 	o.stop = stop
 	go func() {
@@ -91,6 +94,8 @@ func newOpenStore(store storage.Store, node *cluster.Node, options string, log *
 		workers.Go(func() { o.node.Lead(work, roleEvents, o.keeper.Run) })
 		workers.Go(func() { o.refused.Run(work) })
 		workers.Go(func() { o.decided.Run(work) })
+		workers.Go(func() { o.metrics.Sites.Run(work) })
+		workers.Go(func() { o.node.Lead(work, roleCounts, tally.New(store, nil, log.Named("statistics")).Run) })
 		workers.Wait()
 		leave()
 		node.Wait()

@@ -21,6 +21,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/tally"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -175,7 +176,7 @@ func (a *App) newEvents(c *core) (*event.Recorder, *teller, error) {
 		}
 		t.webhooks = append(t.webhooks, w)
 	}
-	rec := &event.Recorder{Now: time.Now, Random: rand.Reader}
+	rec := &event.Recorder{Now: time.Now, Random: rand.Reader, Count: a.count}
 	if len(t.webhooks) > 0 || a.authz.Signals.On {
 		rec.Also = t.post
 	}
@@ -184,6 +185,14 @@ func (a *App) newEvents(c *core) (*event.Recorder, *teller, error) {
 	}
 	t.release = c.keeper.Use(event.Settings{Retention: a.events, Tell: t.tell})
 	return rec, t, nil
+}
+
+// count counts an event for statistics. While persons are kept in partitions, each is counted on its own too.
+func (a *App) count(tx storage.Tx, e event.Event) error {
+	if !a.persons.Partitions.On {
+		return tally.Event(tx, e, "")
+	}
+	return tally.Event(tx, e, e.Partition)
 }
 
 // reopened records that the store was opened again after a failure. Webhooks of the newest configuration hear of it.

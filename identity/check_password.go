@@ -171,7 +171,7 @@ func (s *Service) signInByPassword(ctx context.Context, clientID string, v verdi
 			e = ev[1]
 			e.Reason, e.Ref = "the password alone is not enough", refusal.RefOf(ctx)
 		}
-		e.PersonID, e.Actor, e.AgentUser, e.ClientID = v.account.ID, v.account.ID, p.Username, clientID
+		e.PersonID, e.Actor, e.AgentUser, e.ClientID, e.Provider = v.account.ID, v.account.ID, p.Username, clientID, session.LocalProvider
 		return s.events.Append(tx, e)
 	})
 	switch {

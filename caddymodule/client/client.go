@@ -161,7 +161,8 @@ type APIClient struct {
 	Secrets []options.Sensitive `json:"secrets,omitempty"`
 	// Secrets as Argon2id or bcrypt PHC strings. Default: none.
 	SecretHashes []options.Sensitive `json:"secret_hashes,omitempty"`
-	// The APIs it may use: introspection, configuration, credentials, events, persons, policies, access, access_decisions.
+	// The APIs it may use: introspection, configuration, credentials, events, persons, policies, access, access_decisions,
+	// statistics.
 	// Default: none.
 	APIs []string `json:"apis,omitempty"`
 	// It introspects only tokens for these resources (RFC 8707). Default: all.

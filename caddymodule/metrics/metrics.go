@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/tally"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 	"github.com/gatehouse-id/gatehouse/storage/pgstore"
@@ -42,6 +44,8 @@ type Metrics struct {
 	shadows        *prometheus.CounterVec // requests at sites with shadow rules
 	sites          *prometheus.CounterVec // requests at protect, by site, result and reason
 
+	// Sites keeps what sites decide in storage too. nil: it is not kept.
+	Sites *tally.Buffer
 	// Unkept counts refusals whose references are not kept.
 	Unkept func() int64
 
@@ -389,7 +393,13 @@ func (m *Metrics) CountCode(f *refusal.Refusal) {
 // CountSite counts a request that a site has not let pass. The site is named in the configuration.
 func (m *Metrics) CountSite(site, result, reason string) {
 	m.sites.WithLabelValues(site, result, reason).Inc()
+	if result == "refused" {
+		m.Sites.Denied(site)
+	}
 }
+
+// Judged counts a request that a site has judged, by how long that took.
+func (m *Metrics) Judged(took time.Duration) { m.Sites.Judged(took) }
 
 // CountShadow counts a request at a site with shadow rules. Site and rule are named in the configuration.
 func (m *Metrics) CountShadow(site, rule, live, shadow string) {

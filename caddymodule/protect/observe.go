@@ -1,6 +1,8 @@
 package protect
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -30,6 +32,13 @@ func (p *Protect) countPass(c counter) {
 func (p *Protect) countKept(c counter, result string, reason refusals.Reason) {
 	if c != nil {
 		c.CountSite(p.name, result, string(reason))
+	}
+}
+
+// countJudged counts a request that was judged. One that is rehearsed has no counter.
+func (p *Protect) countJudged(c counter, began time.Time) {
+	if c != nil {
+		c.Judged(p.now().Sub(began))
 	}
 }
 

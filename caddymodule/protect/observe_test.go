@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -113,6 +114,7 @@ type sites struct{ vec *prometheus.CounterVec }
 
 func (sites) CountIntrospection(string)                    {}
 func (sites) CountPanic()                                  {}
+func (sites) Judged(time.Duration)                         {}
 func (s sites) CountShadow(string, string, string, string) {}
 
 func (s sites) CountSite(site, result, reason string) {

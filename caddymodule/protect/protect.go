@@ -186,6 +186,8 @@ type Entrance struct {
 type counter interface {
 	CountIntrospection(by string)
 	CountPanic()
+	// Judged counts a request that a site has judged, by how long that took.
+	Judged(took time.Duration)
 	// CountSite counts a request that a site has not let pass: result is refused or sign_in.
 	CountSite(site, result, reason string)
 	// CountShadow counts a request at a site with shadow rules, by the one that would decide and both verdicts.
@@ -495,6 +497,8 @@ func (p *Protect) admit(g *passage) (ok bool) {
 
 // judge looks the credential of a request up and decides whether it may pass.
 func (p *Protect) judge(g *passage, rec *arrival) (passed bool) {
+	began := p.now()
+	defer func() { p.countJudged(g.entrance.Counter, began) }()
 	if span := p.check(g); span != nil {
 		defer func() { checked(span, g, passed) }()
 	}

@@ -125,6 +125,10 @@ func eventsOff() *rest.Error {
 	return &rest.Error{Status: http.StatusServiceUnavailable, Code: 1001, Message: "events API not available"}
 }
 
+func statisticsOff() *rest.Error {
+	return &rest.Error{Status: http.StatusServiceUnavailable, Code: 1001, Message: "statistics API not available"}
+}
+
 func noIDs() *rest.Error {
 	return &rest.Error{Status: http.StatusBadRequest, Code: 4004, Message: "both user ID and actor ID are missing"}
 }

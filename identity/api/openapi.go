@@ -133,5 +133,21 @@ func Operations() []openapi.Operation {
 			Header:  []openapi.Param{{Name: rest.PartitionHeader, Text: "Only events of this partition"}},
 			Answers: []openapi.Answer{{Status: http.StatusOK, Body: resultSet{}}, {Status: http.StatusBadRequest, Text: "4002 limit, 4003 offset, 4004 neither id"}},
 		},
+		{
+			Method: http.MethodGet, Path: "/api/v1/statistics", ID: "listMeasures", Tag: statisticsAPI, Summary: "Lists what is counted",
+			Answers: []openapi.Answer{{Status: http.StatusOK, Body: measuresAnswer{}}},
+		},
+		{
+			Method: http.MethodGet, Path: "/api/v1/statistics/{measure}", ID: "readStatistics", Tag: statisticsAPI, Summary: "Tells how often something happened, per minute, hour or day",
+			Query: []openapi.Param{
+				{Name: "by", Text: "Split by provider or application; denials by site, decisions by latency"},
+				{Name: "unit", Text: "minute (kept for three hours), hour (32 days) or day (two years). Default: day"},
+				{Name: "since", Text: "From the unit of this time on: RFC 3339, or milliseconds since 1970. Default: an hour, a day or thirty days before until"},
+				{Name: "until", Text: "Before this time. Default: now"},
+				{Name: "format", Text: "json or csv. Default: json"},
+			},
+			Header:  []openapi.Param{{Name: rest.PartitionHeader, Text: "Only what happened in this partition"}},
+			Answers: []openapi.Answer{{Status: http.StatusOK, Body: statisticsAnswer{}}, {Status: http.StatusBadRequest, Text: "No such measure, unit or time"}},
+		},
 	}
 }

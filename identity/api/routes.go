@@ -12,21 +12,27 @@ const (
 	eventsAPI      = "events"
 	credentialsAPI = "credentials"
 	personsAPI     = "persons"
+	statisticsAPI  = "statistics"
 )
 
 // Paths returns the paths that ServeHTTP answers, and those below each that ends with a slash.
-func (a *API) Paths() []string { return []string{"/api/events", "/api/credentials/", "/api/persons/"} }
+func (a *API) Paths() []string {
+	return []string{"/api/events", "/api/v1/statistics", "/api/v1/statistics/", "/api/credentials/", "/api/persons/"}
+}
 
 // routes: every path of the package.
 func (a *API) routes() http.Handler {
 	events := a.on(func(f *config.Features) bool { return f.EventsAPIEnabled }, eventsOff)
 	credentials := able(a.deps.Identity != nil, a.on(func(f *config.Features) bool { return f.CredentialsAPIEnabled }, credentialsOff))
 	persons := a.on(func(f *config.Features) bool { return f.PersonAPIEnabled }, personsOff)
+	statistics := a.on(func(f *config.Features) bool { return f.StatisticsAPIEnabled }, statisticsOff)
 	if a.deps.Identity == nil {
 		persons = func(*http.Request) error { return personsOff() }
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/api/events", a.deps.Gate.Methods(eventsAPI, events, map[string]rest.Handler{http.MethodGet: a.handleEvents}))
+	mux.Handle("/api/v1/statistics", a.deps.Gate.Methods(statisticsAPI, statistics, map[string]rest.Handler{http.MethodGet: a.handleMeasures}))
+	mux.Handle("/api/v1/statistics/{measure}", a.deps.Gate.Methods(statisticsAPI, statistics, map[string]rest.Handler{http.MethodGet: a.handleStatistics}))
 	mux.Handle("/api/credentials/validate", a.deps.Gate.Methods(credentialsAPI, able(a.opener != nil, credentials), map[string]rest.Handler{http.MethodPost: a.handleValidate}))
 	mux.Handle("/api/credentials/token", a.deps.Gate.Methods(credentialsAPI, credentials, map[string]rest.Handler{http.MethodPost: a.handleToken}))
 	mux.Handle("/api/credentials/tokens/validate", a.deps.Gate.Methods(credentialsAPI, credentials, map[string]rest.Handler{http.MethodPost: a.handleCheckToken}))

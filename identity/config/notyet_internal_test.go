@@ -242,14 +242,14 @@ func TestInvalidTextStoredBefore(t *testing.T) {
 func TestAPIsThatThereAreNot(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
-	const old = `{"features":{"session_api_enabled":true,"statistics_api_enabled":true,"storage_api_enabled":true,"sign_up_enabled":true}}`
+	const old = `{"features":{"session_api_enabled":true,"storage_api_enabled":true,"sign_up_enabled":true}}`
 	off := func(when string) {
 		t.Helper()
 		u, err := s.Current(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if f := u.Features; f.SessionAPIEnabled || f.StatisticsAPIEnabled || f.StorageAPIEnabled {
+		if f := u.Features; f.SessionAPIEnabled || f.StorageAPIEnabled {
 			t.Errorf("%s: on", when)
 		}
 	}

@@ -86,10 +86,10 @@ type ActivationExternallyDeliveredCode struct {
 	ForceActivationAfterAcceptingInvitation bool `json:"force_activation_after_accepting_invitation"`
 }
 
-// withoutAPIs says that there are no APIs for sessions, statistics and storage, whatever an earlier version has stored
-// or exported: there they were on.
+// withoutAPIs says that there are no APIs for sessions and storage, whatever an earlier version has stored or exported:
+// there they were on.
 func (f *Features) withoutAPIs() {
-	f.SessionAPIEnabled, f.StatisticsAPIEnabled, f.StorageAPIEnabled = false, false, false
+	f.SessionAPIEnabled, f.StorageAPIEnabled = false, false
 }
 
 // CustomEmailValidation is about additional demands on e-mail addresses: each expression must match the whole of its

@@ -10,6 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
+	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -31,7 +32,7 @@ func (s *Service) LeadToActivation(q *front.Request, flow string, who *person.In
 		return err
 	}
 	e, now := ev[0], s.now()
-	e.PersonID, e.Reason = who.Account.ID, "the person is inactive"
+	e.PersonID, e.Provider, e.Reason = who.Account.ID, session.LocalProvider, "the person is inactive"
 	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
 		err := front.ChangeFlowIn(tx, flow, func(f *front.FlowRecord) {
 			f.Activating = &front.ActivatingRecord{PersonID: who.Account.ID, Epoch: who.Account.Person.Epoch, At: now}

@@ -175,7 +175,7 @@ func (s *Service) takeInvited(q *front.Request, a *federation.Answer) error {
 	case err == nil:
 		return s.leaveInvitation(q, x)
 	case errors.Is(err, person.ErrCoupled), errors.Is(err, person.ErrCoupledOther):
-		s.federation.RecordFailure(q.Request, "", a.Flow.Invited, a.Provider.Name+": coupled already")
+		s.federation.RecordFailure(q.Request, "", a.Provider.ID, a.Flow.Invited, a.Provider.Name+": coupled already")
 		return &front.Answer{Status: http.StatusConflict, Key: "error.coupled", Again: invitationPath}
 	case errors.Is(err, federation.ErrUsed):
 		return answerUsed(invitationPath)

@@ -99,7 +99,7 @@ func (s *Service) failRegister(q *front.Request, x *registration, err error) err
 		return q.Redirect(federation.ConnectURL(x.Name))
 	case errors.Is(err, federation.ErrBlocked):
 		reason := x.Provider.Name + ": the person is not active"
-		s.federation.RecordFailure(q.Request, x.Flow.Demand.Client.ID, "", reason)
+		s.federation.RecordFailure(q.Request, x.Flow.Demand.Client.ID, x.Provider.ID, "", reason)
 		return &front.Answer{Status: http.StatusForbidden, Key: "error.denied"}
 	case errors.Is(err, person.ErrMismatch):
 		return q.Redirect(registerCodeURL(x.Name))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -86,6 +87,7 @@ func (c *newAccount) create(tx storage.Tx, now time.Time) (person.Record, error)
 		return c.rec, err
 	}
 	for _, e := range c.happened {
+		e.Provider = session.LocalProvider
 		if err := c.events.Append(tx, c.by.Fill(e, c.id, "")); err != nil {
 			return c.rec, err
 		}

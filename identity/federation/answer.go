@@ -96,7 +96,7 @@ func (s *Service) AnswerIn(q *front.Request) (*Answer, error) {
 	}
 	if misfit := a.misfit(); misfit != nil {
 		s.refuseAnswer(q, a, refusal.LevelTooLow, misfit)
-		s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, "", a.Provider.Name+": "+misfit.Reason)
+		s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, a.Provider.ID, "", a.Provider.Name+": "+misfit.Reason)
 		return nil, cmp.Or(s.refuse(q, a.Flow, misfit), front.ErrAnswered)
 	}
 	return a, nil

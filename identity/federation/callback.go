@@ -82,10 +82,10 @@ func (s *Service) callback(q *front.Request, p *Member) error {
 	a, err := s.takeFlow(q, p, name)
 	switch {
 	case errors.Is(err, errOtherBrowser):
-		s.RecordFailure(q.Request, "", "", "an answer of "+p.Name+" came to another browser")
+		s.RecordFailure(q.Request, "", p.ID, "", "an answer of "+p.Name+" came to another browser")
 		return forbidden("error.forbidden")
 	case errors.Is(err, idp.ErrNoFlow):
-		s.RecordFailure(q.Request, "", "", "an answer of "+p.Name+" came to no sign-in")
+		s.RecordFailure(q.Request, "", p.ID, "", "an answer of "+p.Name+" came to no sign-in")
 		return expired()
 	case err != nil:
 		return err
@@ -224,7 +224,7 @@ func (s *Service) acceptable(id *idp.Identity) (*idp.Identity, error) {
 // "Authorization error extension fields")
 func (s *Service) rejected(q *front.Request, a *Answer, why *idp.Rejection) error {
 	s.refuseAnswer(q, a, refusal.ProviderRefused, why)
-	s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, "", "refused by "+a.Provider.Name+": "+why.Reason)
+	s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, a.Provider.ID, "", "refused by "+a.Provider.Name+": "+why.Reason)
 	told := &login.Refusal{Code: "access_denied", Reason: "the identity provider has signed nobody in", SAMLStatus: why.SAMLStatus, Cause: why.Cause}
 	if why.Passive || a.Flow.Demand.Passive {
 		told.Code = "login_required"
@@ -242,7 +242,7 @@ func (s *Service) refuseAnswer(q *front.Request, a *Answer, reason refusal.Reaso
 // invalid answers, with one page for all causes, an answer that must not be believed.
 func (s *Service) invalid(q *front.Request, a *Answer, err error) error {
 	s.refuseAnswer(q, a, refusal.ProviderAnswer, err)
-	s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, "", "an answer of "+a.Provider.Name+" was refused")
+	s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, a.Provider.ID, "", "an answer of "+a.Provider.Name+" was refused")
 	if a.Flow.Demand.Passive && a.Flow.Demand.Client.ID != "" {
 		return s.refuse(q, a.Flow, &login.Refusal{Code: "login_required", Reason: "the answer of the identity provider was refused"})
 	}

@@ -157,7 +157,7 @@ func (s *Service) connected(q *front.Request, x *connecting, in page.Connect, er
 		return s.refuseConnect(q, x, in, "problem.mismatch")
 	case errors.Is(err, person.ErrCoupled), errors.Is(err, person.ErrCoupledOther):
 		s.refuseAnswer(q, x.Answer, refusal.IdentityRefused, err)
-		s.RecordFailure(q.Request, x.Flow.Demand.Client.ID, "", x.Provider.Name+": coupled already")
+		s.RecordFailure(q.Request, x.Flow.Demand.Client.ID, x.Provider.ID, "", x.Provider.Name+": coupled already")
 		return s.refuseConnect(q, x, in, "problem.coupled")
 	case errors.Is(err, ErrUsed):
 		return expired()

@@ -56,7 +56,7 @@ func (s *Service) showDone(q *front.Request) error {
 		return s.ask(q, a, s.registration.URL(a.Name))
 	case errors.Is(err, ErrBlocked):
 		s.refuseAnswer(q, a, refusal.PersonBlocked, err)
-		s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, "", a.Provider.Name+": the person is not active")
+		s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, a.Provider.ID, "", a.Provider.Name+": the person is not active")
 		if a.Flow.Demand.Passive {
 			return s.refuse(q, a.Flow, &login.Refusal{Code: "login_required", Reason: "nobody is signed in"})
 		}
@@ -72,7 +72,7 @@ func (s *Service) showDone(q *front.Request) error {
 // provider. No password would change that, so none is asked for.
 func (s *Service) refuseLinked(q *front.Request, a *Answer, err error) error {
 	s.refuseAnswer(q, a, refusal.IdentityRefused, err)
-	s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, "", a.Provider.Name+": the account is linked to another name there")
+	s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, a.Provider.ID, "", a.Provider.Name+": the account is linked to another name there")
 	if a.Flow.Demand.Passive {
 		return s.refuse(q, a.Flow, &login.Refusal{Code: "interaction_required", Reason: "the account is linked to another name at the identity provider"})
 	}

@@ -127,6 +127,7 @@ func (s *Service) handlePassword(q *front.Request) error {
 		return s.passwordPage(q, x, ways, http.StatusTooManyRequests, t.username, page.Form{Problem: "problem.wait", Wait: wait})
 	case errors.Is(err, idp.ErrCredentials):
 		s.refuseTyped(q, t, refusal.WrongPassword, err)
+		t.attempt.Provider = x.Provider.ID
 		if err := s.proof.Failed(q.Context(), x.Flow.Demand.Client.ID, t.holder, t.attempt, t.origin); err != nil {
 			return err
 		}
@@ -134,7 +135,7 @@ func (s *Service) handlePassword(q *front.Request) error {
 	case errors.As(err, &rejection):
 		s.notTried(q.Context(), t)
 		s.refuseTyped(q, t, refusal.ProviderRefused, err)
-		s.RecordFailure(q.Request, x.Flow.Demand.Client.ID, t.holder.ID, "refused by "+x.Provider.Name+": "+rejection.Reason)
+		s.RecordFailure(q.Request, x.Flow.Demand.Client.ID, x.Provider.ID, t.holder.ID, "refused by "+x.Provider.Name+": "+rejection.Reason)
 		if rejection.Password {
 			return problem(http.StatusForbidden, "problem.directory_password")
 		}

@@ -99,7 +99,7 @@ func (s *Service) providerFailed(q *front.Request, x *exchange, err error) error
 	s.front.Refuse(q, refusal.Refusal{
 		Where: refusal.SignIn, Reason: refusal.ProviderFailed, By: "provider", Provider: x.Provider.ID, ClientID: x.Flow.Demand.Client.ID, Status: status,
 	}, err)
-	s.RecordFailure(q.Request, x.Flow.Demand.Client.ID, "", "provider "+x.Provider.Name+" failed")
+	s.RecordFailure(q.Request, x.Flow.Demand.Client.ID, x.Provider.ID, "", "provider "+x.Provider.Name+" failed")
 	if x.Flow.Demand.Passive {
 		return s.refuse(q, x.Flow, &login.Refusal{Code: "temporarily_unavailable", Reason: "the identity provider does not answer"})
 	}
@@ -114,14 +114,14 @@ func (s *Service) providerFailed(q *front.Request, x *exchange, err error) error
 }
 
 // RecordFailure writes the event of a failed sign-in, unless there are too many of them.
-func (s *Service) RecordFailure(r *http.Request, client, person, reason string) {
+func (s *Service) RecordFailure(r *http.Request, client, provider, person, reason string) {
 	if !s.refused.AllowN(s.now(), 1) {
 		return
 	}
 	ev, err := s.person.NewEvents(s.origin(r), proof.LoginFailed)
 	if err == nil {
 		e := ev[0]
-		e.PersonID, e.ClientID, e.Reason, e.Ref = person, client, reason, refusal.RefOf(r.Context())
+		e.PersonID, e.ClientID, e.Provider, e.Reason, e.Ref = person, client, provider, reason, refusal.RefOf(r.Context())
 		err = s.store.Update(context.WithoutCancel(r.Context()), func(tx storage.Tx) error { return s.events.Append(tx, e) })
 	}
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 // Events of sign-ins under way.
 var (
 	// LoginSucceeded says that a person has signed in.
-	LoginSucceeded = event.Type{Type: "login.LoginSucceededEvent", Name: "Login Succeeded"}
+	LoginSucceeded = event.Type{Type: "login.LoginSucceededEvent", Name: "Login Succeeded", Counts: event.CountSignIn}
 	// SignedOut says that a session has ended.
 	SignedOut = event.Type{Type: "session.SignedOutEvent", Name: "Signed Out"}
 )

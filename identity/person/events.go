@@ -6,7 +6,7 @@ import (
 
 // Events of persons.
 var (
-	EventCreated    = event.Type{Type: "person.PersonCreatedEvent", Name: "Person Created"}
+	EventCreated    = event.Type{Type: "person.PersonCreatedEvent", Name: "Person Created", Counts: event.CountNew}
 	EventActivated  = event.Type{Type: "person.PersonActivatedEvent", Name: "Person Activated"}
 	personInactive  = event.Type{Type: "person.PersonDeactivatedEvent", Name: "Person Deactivated"}
 	personBlocked   = event.Type{Type: "person.PersonBlockedEvent", Name: "Person Blocked"}

@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"net/netip"
@@ -30,7 +31,11 @@ type Attempt struct {
 	Wait time.Duration
 	// Exhausted says that the next attempt has to wait if this one fails.
 	Exhausted bool
+	// Provider is the id of the provider whose password is tried. Empty: this service.
+	Provider string
 }
+
+func (a Attempt) provider() string { return cmp.Or(a.Provider, session.LocalProvider) }
 
 // Source is where an attempt comes from.
 type Source struct {

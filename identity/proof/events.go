@@ -6,7 +6,7 @@ import (
 
 // Events of proofs.
 var (
-	LoginFailed       = event.Type{Type: "login.LoginFailedEvent", Name: "Login Failed"}
+	LoginFailed       = event.Type{Type: "login.LoginFailedEvent", Name: "Login Failed", Counts: event.CountFailed}
 	LoginThrottled    = event.Type{Type: "login.LoginThrottledEvent", Name: "Login Throttled"}
 	failuresForgotten = event.Type{Type: "login.FailuresForgottenEvent", Name: "Failed Sign-ins Forgotten"}
 	deliveredCodeMade = event.Type{Type: "person.DeliveredCodeMadeEvent", Name: "Delivered Code Made"}

@@ -119,7 +119,7 @@ func (s *Service) refused(ctx context.Context, clientID string, a person.Holder,
 			return err
 		}
 		e := ev[0]
-		e.PersonID, e.ClientID, e.Reason, e.Ref = a.ID, clientID, why, refusal.RefOf(ctx)
+		e.PersonID, e.ClientID, e.Provider, e.Reason, e.Ref = a.ID, clientID, at.provider(), why, refusal.RefOf(ctx)
 		return s.events.Append(tx, e)
 	})
 }
@@ -141,7 +141,7 @@ func (s *Service) Failed(ctx context.Context, clientID string, a person.Holder, 
 			}
 		}
 		for _, e := range ev {
-			e.PersonID, e.ClientID, e.Ref = a.ID, clientID, refusal.RefOf(ctx)
+			e.PersonID, e.ClientID, e.Provider, e.Ref = a.ID, clientID, at.provider(), refusal.RefOf(ctx)
 			if err := s.events.Append(tx, e); err != nil {
 				return err
 			}

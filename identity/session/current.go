@@ -33,6 +33,9 @@ func (c *Current) Result() *login.Result {
 // OwnEvent completes an event that the person of the session has caused.
 func (c *Current) OwnEvent(e event.Event, reason string) event.Event {
 	by := event.Actor{ID: c.Session.PersonID, Name: c.Person.Username, Session: c.ID}
+	if e.Counts() != "" {
+		e.Provider = c.Session.Provider
+	}
 	return by.Fill(e, c.Session.PersonID, reason)
 }
 

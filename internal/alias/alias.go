@@ -162,4 +162,9 @@ var Words = []Word{
 		[]string{"features.person_api_enabled"},
 		"SCIM and `/api/persons` are open to API clients that have them.", "`on`",
 	},
+	{
+		"statistics_api",
+		[]string{"features.statistics_api_enabled"},
+		"The statistics API is open to API clients that have it.", "`on`",
+	},
 }

@@ -25,7 +25,17 @@ type Type struct {
 	// Brief marks events that are kept only as long as tokens when they concern no person. They are not found by actor
 	// and not passed on to others.
 	Brief bool
+	// Counts is what statistics count events of this kind as: one of the constants. Empty: they are not counted.
+	Counts string
 }
+
+// What statistics count events as.
+const (
+	CountSignIn = "sign_ins"
+	CountFailed = "failed_sign_ins"
+	CountNew    = "new_accounts"
+	CountActive = "activity" // of the person
+)
 
 // Event is one small operation. (identity service document, "Events API records")
 type Event struct {
@@ -42,10 +52,15 @@ type Event struct {
 	UserAgent string    `cbor:"ua,omitempty"`
 	Partition string    `cbor:"pt,omitempty"` // "": DefaultPartition
 	Reason    string    `cbor:"r,omitempty"`
-	Ref       string    `cbor:"f,omitempty"` // of the refusal that it tells of
+	Ref       string    `cbor:"f,omitempty"`  // of the refusal that it tells of
+	Provider  string    `cbor:"pv,omitempty"` // id of the identity provider of a sign-in
 
-	brief bool // of its Type
+	brief  bool   // of its Type
+	counts string // of its Type
 }
+
+// Counts returns what statistics count an event as that New has made. Empty: it is not counted.
+func (e *Event) Counts() string { return e.counts }
 
 // Origin says from where a request came. The caller has already decided which proxies to believe.
 type Origin struct{ ClientIP, UserAgent string }
@@ -92,6 +107,8 @@ type Recorder struct {
 	Also func(tx storage.Tx, at Ref, e Event) error
 	// PartitionOf returns the partition of a person, for events that do not name one. nil: DefaultPartition
 	PartitionOf func(tx storage.Tx, person string) (string, error)
+	// Count is called in the transaction of each event that statistics count. nil: none is counted.
+	Count func(tx storage.Tx, e Event) error
 }
 
 // New returns an event of this kind that occurs now, with a new identifier (UUIDv7, RFC 9562). Call it before the
@@ -105,7 +122,7 @@ func (r *Recorder) New(kind Type, from Origin) (Event, error) {
 		from = Self
 	}
 	return Event{
-		ID: id.String(), Type: kind.Type, Name: kind.Name, Occurred: r.Now(), Partition: DefaultPartition, brief: kind.Brief,
+		ID: id.String(), Type: kind.Type, Name: kind.Name, Occurred: r.Now(), Partition: DefaultPartition, brief: kind.Brief, counts: kind.Counts,
 		ClientIP: from.ClientIP, UserAgent: Clean(from.UserAgent),
 	}, nil
 }
@@ -120,6 +137,11 @@ func (r *Recorder) Append(tx storage.Tx, e Event) error {
 	if e.PersonID != "" && e.Partition == DefaultPartition && r.PartitionOf != nil {
 		var err error
 		if e.Partition, err = r.PartitionOf(tx, e.PersonID); err != nil {
+			return err
+		}
+	}
+	if e.counts != "" && r.Count != nil {
+		if err := r.Count(tx, e); err != nil {
 			return err
 		}
 	}

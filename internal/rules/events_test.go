@@ -54,6 +54,10 @@ func eventKinds(t *testing.T) []kind {
 					}
 				case *ast.Ident:
 					k.brief = v.Name == "true"
+				case *ast.SelectorExpr:
+					if kv.Key.(*ast.Ident).Name != "Counts" {
+						t.Errorf("%s: an event.Type is made of plain words", f.at(e))
+					}
 				default:
 					t.Errorf("%s: an event.Type is made of plain words", f.at(e))
 				}

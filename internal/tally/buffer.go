@@ -1,0 +1,132 @@
+package tally
+
+import (
+	"context"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	flushEvery = 5 * time.Second
+	mostSites  = 1000 // that are denied at, between two writes
+)
+
+// Bounds are the upper bounds of how long decisions take, and the names of what they are counted as: milliseconds.
+var (
+	bounds = []time.Duration{
+		100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond, time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond,
+		25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second,
+	}
+	boundNames = []string{"0.1", "0.25", "0.5", "1", "2.5", "5", "10", "25", "50", "100", "250", "500", "1000", "+Inf"}
+)
+
+// Buffer counts what happens in each request, in memory, and writes it every few seconds. What is not written when the
+// process dies is lost. A nil Buffer counts nothing.
+type Buffer struct {
+	store  storage.Store
+	now    func() time.Time
+	random io.Reader
+	log    *zap.Logger
+
+	took [14]atomic.Int64 // by bound
+
+	mu     sync.Mutex // guards denied
+	denied map[string]int64
+
+	writing sync.Mutex // one write at a time
+}
+
+// NewBuffer returns a buffer that writes while Run runs.
+func NewBuffer(store storage.Store, now func() time.Time, random io.Reader, log *zap.Logger) *Buffer {
+	if now == nil {
+		now = time.Now
+	}
+	return &Buffer{store: store, now: now, random: random, log: log, denied: map[string]int64{}}
+}
+
+// Denied counts a request that a site has refused.
+func (b *Buffer) Denied(site string) {
+	if b != nil {
+		b.deny(site, 1)
+	}
+}
+
+func (b *Buffer) deny(site string, n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, known := b.denied[site]; !known && len(b.denied) >= mostSites {
+		site = Other
+	}
+	b.denied[site] += n
+}
+
+// Judged counts a request that a site has judged, by how long that took.
+func (b *Buffer) Judged(d time.Duration) {
+	if b != nil {
+		i, _ := slices.BinarySearch(bounds, d)
+		b.took[i].Add(1)
+	}
+}
+
+// Run writes until ctx ends, and then once more.
+func (b *Buffer) Run(ctx context.Context) {
+	tick := time.NewTicker(flushEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			defer cancel()
+			b.Flush(last)
+			return
+		case <-tick.C:
+			b.Flush(ctx)
+		}
+	}
+}
+
+// Flush writes what has been counted. If that fails, it is kept for the next time.
+func (b *Buffer) Flush(ctx context.Context) {
+	b.writing.Lock()
+	defer b.writing.Unlock()
+	b.mu.Lock()
+	denied := b.denied
+	b.denied = map[string]int64{}
+	b.mu.Unlock()
+	var sums []sum
+	for site, n := range denied {
+		sums = append(sums, sum{Denials, Site, site, n})
+	}
+	for i := range b.took {
+		if n := b.took[i].Swap(0); n > 0 {
+			sums = append(sums, sum{Decisions, Latency, boundNames[i], n})
+		}
+	}
+	if len(sums) == 0 {
+		return
+	}
+	id, err := uuid.NewRandomFromReader(b.random)
+	if err == nil {
+		now := b.now()
+		err = b.store.Update(ctx, func(tx storage.Tx) error { return add(tx, now, id.String(), sums) })
+	}
+	if err == nil {
+		return
+	}
+	b.log.Warn("statistics of sites not written; retrying", zap.Error(err))
+	for _, s := range sums {
+		if s.Measure == Denials {
+			b.deny(s.Value, s.Count)
+		} else {
+			b.took[slices.Index(boundNames, s.Value)].Add(s.Count)
+		}
+	}
+}
