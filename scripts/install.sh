@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what the tests need and this machine lacks: a C compiler (the race detector needs one), Chromium, Node.js
 # with npm, Python's requests-oauthlib, Django, Authlib and PyJWT, nginx with set_misc, HAProxy, OpenLDAP, PostgreSQL,
-# PgBouncer, PHP with SimpleSAMLphp, and the npm packages of e2e/node. It installs on Debian and Ubuntu; on other
-# systems it names the missing packages. It needs root or sudo only to install.
+# PgBouncer, PHP with SimpleSAMLphp, and the npm packages of e2e/node and e2e/mcp. It installs on Debian and Ubuntu; on
+# other systems it names the missing packages. It needs root or sudo only to install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -55,7 +55,9 @@ if [[ ! -d .bin/simplesamlphp && ! -d /usr/share/simplesamlphp/www ]]; then
 fi
 
 # npm writes this file last, so it is as old as the installed packages
-if [[ ! e2e/node/node_modules/.package-lock.json -nt e2e/node/package-lock.json ]]; then
-	(cd e2e/node && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error)
-	touch e2e/node/node_modules/.package-lock.json
-fi
+for dir in e2e/node e2e/mcp; do
+	if [[ ! $dir/node_modules/.package-lock.json -nt $dir/package-lock.json ]]; then
+		(cd "$dir" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error)
+		touch "$dir/node_modules/.package-lock.json"
+	fi
+done

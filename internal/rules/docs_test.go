@@ -230,27 +230,29 @@ func TestArchitectureListsRoutes(t *testing.T) {
 	}
 }
 
-// TestLockFile keeps addresses of downloads out of the npm lock file: the registry is the machine's business, the
-// hash is ours.
+// TestLockFile keeps addresses of downloads out of the npm lock files: the registry is the machine's business, the
+// hashes are ours.
 func TestLockFile(t *testing.T) {
 	t.Parallel()
-	var lock struct {
-		Packages map[string]struct {
-			Resolved, Integrity string
+	for _, file := range []string{"e2e/node/package-lock.json", "e2e/mcp/package-lock.json"} {
+		var lock struct {
+			Packages map[string]struct {
+				Resolved, Integrity string
+			}
 		}
-	}
-	if err := json.Unmarshal([]byte(text(t, "e2e/node/package-lock.json")), &lock); err != nil {
-		t.Fatal(err)
-	}
-	for name, p := range lock.Packages {
-		if p.Resolved != "" {
-			t.Errorf("package-lock.json says where %s was downloaded: remove \"resolved\"", name)
+		if err := json.Unmarshal([]byte(text(t, file)), &lock); err != nil {
+			t.Fatal(err)
 		}
-		if name != "" && p.Integrity == "" {
-			t.Errorf("package-lock.json has no hash of %s", name)
+		for name, p := range lock.Packages {
+			if p.Resolved != "" {
+				t.Errorf("%s says where %s was downloaded: remove \"resolved\"", file, name)
+			}
+			if name != "" && p.Integrity == "" {
+				t.Errorf("%s has no hash of %s", file, name)
+			}
 		}
-	}
-	if len(lock.Packages) < 2 {
-		t.Error("package-lock.json names no package")
+		if len(lock.Packages) < 2 {
+			t.Errorf("%s names no package", file)
+		}
 	}
 }
