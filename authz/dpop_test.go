@@ -342,18 +342,24 @@ func TestDPoPAttacks(t *testing.T) {
 		critical["crit"] = []string{"x"}
 		good := key.Proof("POST", at, "", now)
 		unsigned := good[:strings.LastIndexByte(good, '.')+1]
-		for name, proof := range map[string]string{
+		all := map[string]string{
 			"empty": "", "no JWT": "x", "three dots": "...", "another typ": key.Sign("JWT", claims()), "no typ": key.Raw(dpoptest.Claims{"alg": "ES256", "jwk": key.JWK(false)}, claims()),
 			"alg none": key.Raw(header("alg", "none"), claims()), "alg HS256": key.Raw(symmetric, claims()), "alg HS256 with a public key": key.Raw(header("alg", "HS256"), claims()),
 			"alg of another kind of key": key.Raw(header("alg", "RS256"), claims()), "alg EdDSA": key.Raw(header("alg", "EdDSA"), claims()),
 			"ES384": dpoptest.KeyFor(t, p384, jose.ES384).Sign("dpop+jwt", claims()), "a private key": key.Raw(private, claims()), "another key": key.Raw(other, claims()),
 			"no key": key.Raw(without, claims()), "crit": key.Raw(critical, claims()), "no signature": unsigned, "cut": good[:len(good)-2], "another signature": unsigned + "AAAA",
 			"claims that are no object": key.Raw(header(), nil), "two in one": good + ", " + good, "long": strings.Repeat("x", 20_000),
-		} {
-			wantError(t, name, h.Token("reports", credentials(), "DPoP", proof), 400, "invalid_dpop_proof")
+			"a signature of another key": unsigned + strings.SplitN(dpoptest.NewKey(t).Proof("POST", at, "", now), ".", 3)[2],
+			"other claims":               strings.Replace(good, ".", ".e30", 1), "no claims": unsigned[:strings.IndexByte(good, '.')+1] + good[len(unsigned)-1:],
 		}
-		wantError(t, "two proofs", h.Token("reports", credentials(), "DPoP", good, "DPoP", key.Proof("POST", at, "", now)), 400, "invalid_dpop_proof")
-		wantStatus(t, "the good one", h.Token("reports", credentials(), "DPoP", good), http.StatusOK)
+		for _, when := range []string{"", ", when the key is known"} {
+			for name, proof := range all {
+				wantError(t, name+when, h.Token("reports", credentials(), "DPoP", proof), 400, "invalid_dpop_proof")
+			}
+			wantError(t, "two proofs"+when, h.Token("reports", credentials(), "DPoP", good, "DPoP", key.Proof("POST", at, "", now)), 400, "invalid_dpop_proof")
+			wantStatus(t, "the good one"+when, h.Token("reports", credentials(), "DPoP", good), http.StatusOK)
+			good = key.Proof("POST", at, "", now)
+		}
 	})
 	attack(t, "attack 403: proofs of something else", func(t *testing.T, h *authztest.Harness) {
 		key := newKeyHolder(t, h)

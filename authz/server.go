@@ -148,6 +148,8 @@ type Deps struct {
 	// Admit counts the requests that strangers have stored, and is false when the sender has too many. Default: always
 	// true.
 	Admit func(*http.Request) bool
+	// UsedProofs knows which DPoP proofs were used at resources. nil: each use is written before the answer.
+	UsedProofs *dpop.Memory
 	// HTTP makes requests to addresses that the operator has not written. Default: to public ones alone, and those of
 	// OutboundAllow.
 	HTTP *http.Client
@@ -242,7 +244,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 		Log: deps.Log, Now: deps.Now, Random: deps.Random,
 	})
 	s.envelopes = envelope.New(cfg.Issuer, deps.Keys, deps.Now)
-	s.proofs = dpop.New(dpop.Deps{Store: deps.Store, Keyring: deps.Keyring, Now: deps.Now})
+	s.proofs = dpop.New(dpop.Deps{Store: deps.Store, Keyring: deps.Keyring, Memory: deps.UsedProofs, Now: deps.Now})
 	s.grants = grant.New(cfg.Issuer, grant.Deps{
 		Prove: s.prove,
 		Store: deps.Store, Clients: s.clients, Tokens: s.tokens, Visits: s.visits, Personal: s.personal, Subjects: deps.Subjects,

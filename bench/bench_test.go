@@ -143,12 +143,14 @@ func TestEveryRowIsMeasured(t *testing.T) {
 	set(t, "seconds", "0.05")
 	set(t, "tokens", "300")
 	set(t, "websockets", "50")
+	set(t, "devices", "300")
 	text, err := run(t.Context())
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	for _, row := range []string{
 		rowFloor, rowOpen, rowClient, rowPerson, rowCookie, rowJWT, rowProxy, rowForward, rowRespond, rowIntrospect, rowIntrospecting,
+		rowBearer, rowProof, rowProofs, "verifying a signature by ES256, alone", rowPoll, rowPollRespond,
 		rowSelect, rowInsert, rowPgRead, rowPgIssue, rowPgFlow, rowBadgerFlow, rowOneNode, rowTwoNodes,
 		rowNginx, rowNginxRespond, rowForwardAuth, rowCheck, rowCheckNothing, rowElsewhere,
 		"oauth2-proxy, session cookie", "load generator alone, 64 connections", "client_credentials, durable, 64 connections",
@@ -165,6 +167,8 @@ func TestEveryRowIsMeasured(t *testing.T) {
 	for _, goal := range []string{
 		"protect / the same site without: client token", "… person's token", "… session cookie", "… JWT access token", "protect / plain Caddy's reverse_proxy",
 		"introspection / plain Caddy's respond, processor: client", "introspection / plain Caddy's respond, processor: person",
+		"protect with DPoP, µs of processor above a bearer token, one request at a time", "protect with DPoP, µs of processor above a bearer token",
+		"300 devices that wait, % of a processor", "300 devices that wait, % of a processor above plain Caddy's respond",
 		"client_credentials / our group commit", "client_credentials, p99 in ms", "code flow with an ID token / dex in memory: RS256",
 		"code flow with an ID token / dex in memory: ES256", "JWT by client_credentials / node-oidc-provider: ES256",
 		"nginx auth_request to Gatehouse / to plain Caddy's respond", "forward-auth, µs of processor above plain Caddy's respond",

@@ -63,6 +63,8 @@ type target struct {
 	request []byte
 	want    int // status of a good answer
 	pid     int // of the server
+	// next makes each request. nil: all are request.
+	next func() ([]byte, error)
 }
 
 // load keeps the connections busy for d, after a warm-up, or until limit requests if limit is not 0.

@@ -115,9 +115,16 @@ func (l *loop) run(end time.Time, limit int) error {
 }
 
 func (l *loop) ask(c *loopConn) error {
+	request := l.t.request
+	if l.t.next != nil {
+		var err error
+		if request, err = l.t.next(); err != nil {
+			return err
+		}
+	}
 	c.began, c.buf = time.Now(), c.buf[:0]
-	n, err := syscall.Write(c.fd, l.t.request)
-	if err == nil && n < len(l.t.request) {
+	n, err := syscall.Write(c.fd, request)
+	if err == nil && n < len(request) {
 		err = errors.New("the request does not fit in the socket's buffer")
 	}
 	return err

@@ -29,7 +29,8 @@ var (
 	seconds    = flag.Float64("seconds", 2, "length of one measurement")
 	websockets = flag.Int("websockets", 10_000, "quiet WebSockets, as far as the limit of open files allows")
 	tokens     = flag.Int("tokens", 1_000_000, "live tokens of the memory figures")
-	only       = flag.String("only", "", "parts to run: speed, gates, durable, half, beside, flood, flows, jwts, again, postgres, sockets, memory. Default: all")
+	devices    = flag.Int("devices", 10_000, "devices that wait for a person")
+	only       = flag.String("only", "", "parts to run: speed, proofs, gates, devices, durable, half, beside, flood, flows, jwts, again, postgres, sockets, memory. Default: all")
 	profiled   = flag.String("profile", "", "write a processor profile of the server during this measurement to bin/")
 	guide      = flag.String("pgo", "", "write the profiles of all measurements of the server, as one, to this file: the build is guided by it")
 	role       = flag.String("role", "", "of a child process")
@@ -180,7 +181,9 @@ func run(ctx context.Context) (string, error) {
 		run  func() error
 	}{
 		{"speed", b.speed},
+		{"proofs", b.proving},
 		{"gates", b.gates},
+		{"devices", b.polling},
 		{"durable", b.durable},
 		{"half", b.half},
 		{"beside", b.beside},
@@ -292,6 +295,7 @@ func ourSettings(gateway int) string {
 		s += fmt.Sprintf("\tclient jwt-%s {\n\t\tsecret MACHINE\n\t\tgrants client_credentials\n\t\tscopes %s\n\t\ttoken_format jwt\n\t\tid_token_alg %s\n\t}\n",
 			strings.ToLower(alg), lab.Scope, alg)
 	}
+	s += fmt.Sprintf("\tclient %s {\n\t\tpublic\n\t\tgrants device_code\n\t\tscopes openid\n\t}\n", tv)
 	s += fmt.Sprintf("\tclient jwt {\n\t\tsecret MACHINE\n\t\tgrants client_credentials\n\t\tscopes %s\n\t\ttoken_format jwt\n\t\tlifetimes {\n\t\t\taccess_token 24h\n\t\t}\n\t}\n", lab.Scope)
 	return s + fmt.Sprintf("\tclient gateway {\n\t\tsecret WEB\n\t\tredirect_uris http://localhost:%d/oauth2/callback\n\t\tgrants authorization_code\n\t\tscopes openid\n\t\tconsent off\n\t\tidps edge\n\t}\n", gateway)
 }

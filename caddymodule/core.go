@@ -21,6 +21,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/authz/dpop"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/caddymodule/metrics"
 	"github.com/gatehouse-id/gatehouse/internal/cluster"
@@ -51,6 +52,7 @@ type openStore struct {
 	keeper  *event.Keeper // of the store's events
 	refused *refusal.Recorder
 	decided *decision.Recorder
+	proofs  *dpop.Memory
 	log     *zap.Logger
 
 	recorder atomic.Pointer[event.Recorder] // of the newest configuration; nil: none has started yet
@@ -82,6 +84,7 @@ func newOpenStore(store storage.Store, node *cluster.Node, options string, log *
 	}
 	o.refused = refusal.NewRecorder(store, o.metrics, nil, nil, log.Named("refusals"))
 	o.decided = decision.NewRecorder(store, nil, log.Named("decisions"))
+	o.proofs = dpop.NewMemory(store, time.Now, log.Named("proofs"))
 	o.metrics.Unkept = o.refused.Lost
 	o.metrics.Sites = tally.NewBuffer(store, nil, rand.Reader, log.Named("statistics"))
 	work, stop := context.WithCancel(context.Background())
@@ -94,6 +97,7 @@ func newOpenStore(store storage.Store, node *cluster.Node, options string, log *
 		workers.Go(func() { o.node.Lead(work, roleEvents, o.keeper.Run) })
 		workers.Go(func() { o.refused.Run(work) })
 		workers.Go(func() { o.decided.Run(work) })
+		workers.Go(func() { o.proofs.Run(work) })
 		workers.Go(func() { o.metrics.Sites.Run(work) })
 		workers.Go(func() { o.node.Lead(work, roleCounts, tally.New(store, nil, log.Named("statistics")).Run) })
 		workers.Wait()

@@ -45,6 +45,7 @@ var faults = []fault{
 	{"F18", "identity providers down", false, providersDown},
 	{"F20", "mail server down", false, mailDown},
 	{"F21", "breach service down", false, breachDown},
+	{"F22", "proofs of a key after kill -9", false, proofsAfterKill},
 	{"F40", "malformed input, broken handlers", false, malformed},
 	{"N", "two nodes, each harm a few times", false, nodesInShort},
 	{"N1", "two nodes, one killed", true, nodesOf(kill)},

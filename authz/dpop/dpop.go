@@ -51,17 +51,20 @@ func Challenge(params string) string {
 	return Scheme + ` algs="` + strings.Join(Algorithms(), " ") + `"` + params
 }
 
-// Deps is what proofs are checked with. All are required.
+// Deps is what proofs are checked with. All but Memory are required.
 type Deps struct {
 	Store   storage.Store
 	Keyring *secret.Keyring
-	Now     func() time.Time
+	// Memory knows what was used at resources. nil: each use is written before the answer.
+	Memory *Memory
+	Now    func() time.Time
 }
 
 // Proofs checks proofs. It is safe for concurrent use.
 type Proofs struct {
-	deps   Deps
-	nonces []*secret.MACKey // that make them, the newest first
+	deps    Deps
+	nonces  []*secret.MACKey // that make them, the newest first
+	signers signers
 }
 
 // New returns the checks of a store. Those of another process with the same store and encryption key accept the same
@@ -89,9 +92,10 @@ type Proof struct {
 	// Algorithm has signed it.
 	Algorithm jose.SignatureAlgorithm
 
-	key   string // in the table of used proofs
-	until time.Time
-	renew bool // its nonce will expire soon
+	key   string    // in the table of used proofs
+	since time.Time // it cannot have been used before
+	until time.Time // it is of no use from then on
+	renew bool      // its nonce will expire soon
 }
 
 // Check checks the proof of a request, which is in its headers. The refusal of a request without a good one has the
@@ -107,14 +111,14 @@ func (p *Proofs) Check(h http.Header, about Request) (*Proof, error) {
 		return nil, Invalid(nil, "the DPoP proof is too long")
 	}
 	now := p.deps.Now().UTC()
-	claims, jkt, alg, err := verify(sent[0])
+	claims, by, err := p.verify(sent[0])
 	if err != nil {
 		return nil, err
 	}
 	if err := claims.check(about); err != nil {
 		return nil, err
 	}
-	out := &Proof{JKT: jkt, Algorithm: alg, key: secret.Hash(jkt + " " + claims.ID)}
+	out := &Proof{JKT: by.jkt, Algorithm: by.alg, key: secret.Hash(by.jkt + " " + claims.ID)}
 	made := time.Unix(int64(*claims.IssuedAt), 0)
 	// RFC 9449 4.3, 10 and 11: the moment is that of iat, or that of our nonce: then the client's clock does not matter.
 	switch {
@@ -123,11 +127,11 @@ func (p *Proofs) Check(h http.Header, about Request) (*Proof, error) {
 		if !ok {
 			return nil, oauth.UseNonce(errNonce)
 		}
-		out.until, out.renew = ends, ends.Sub(now) < nonceLife/2
+		out.since, out.until, out.renew = ends.Add(-nonceLife), ends, ends.Sub(now) < nonceLife/2
 	case made.Before(now.Add(-window)) || made.After(now.Add(window)):
 		return nil, oauth.UseNonce(errClock) // so that a client whose clock is wrong can go on
 	default:
-		out.until = made.Add(window)
+		out.since, out.until = made.Add(-window), made.Add(window)
 	}
 	return out, nil
 }
@@ -136,13 +140,18 @@ func (p *Proofs) Check(h http.Header, about Request) (*Proof, error) {
 func (f *Proof) Spend(tx storage.Tx) error {
 	err := used.Create(tx, f.key, struct{}{}, f.until.Add(margin))
 	if errors.Is(err, storage.ErrExists) {
-		return Invalid(errReplayed, "the DPoP proof was used before")
+		return replayed()
 	}
 	return err
 }
 
-// use is Spend in a transaction of its own.
+func replayed() error { return Invalid(errReplayed, "the DPoP proof was used before") }
+
+// use is Spend at a resource, where each request has a proof.
 func (p *Proofs) use(ctx context.Context, f *Proof) error {
+	if p.deps.Memory != nil {
+		return oauth.StorageError(p.deps.Memory.use(ctx, f))
+	}
 	return oauth.StorageError(p.deps.Store.Update(ctx, f.Spend))
 }
 

@@ -20,7 +20,8 @@ const (
 func (p *Proofs) nonce(now time.Time) string {
 	var b [nonceTime + nonceSum]byte
 	at := now.Unix()
-	binary.BigEndian.PutUint64(b[:], uint64(at-at%nonceStep)) //nolint:gosec // after 1970
+	at = max(at-at%nonceStep, p.deps.Memory.afterFence())
+	binary.BigEndian.PutUint64(b[:], uint64(at)) //nolint:gosec // after 1970
 	sum := p.nonces[0].MAC(string(b[:nonceTime]))
 	copy(b[nonceTime:], sum[:])
 	return base64.RawURLEncoding.EncodeToString(b[:])

@@ -32,35 +32,53 @@ type proofClaims struct {
 	Nonce    string   `json:"nonce"`
 }
 
-// verify returns what a proof says, and the thumbprint and algorithm of the key in it that has signed it. (RFC 9449
-// 4.3, 2 to 7)
-func verify(raw string) (claims proofClaims, jkt string, alg jose.SignatureAlgorithm, err error) {
-	parsed, err := jose.ParseSignedCompact(raw, algorithms)
-	if err != nil {
-		return claims, "", "", Invalid(nil, "the DPoP proof is no JWT with a public key and one of the algorithms "+strings.Join(Algorithms(), ", "))
-	}
-	header := parsed.Signatures[0].Protected
-	alg = jose.SignatureAlgorithm(header.Algorithm)
-	switch typ, _ := header.ExtraHeaders[jose.HeaderType].(string); {
-	case typ != proofType:
-		return claims, "", "", Invalid(nil, "the typ of the DPoP proof is not "+proofType)
-	case header.JSONWebKey == nil || !header.JSONWebKey.IsPublic():
-		return claims, "", "", Invalid(nil, "the DPoP proof has no public key (jwk)")
-	case !fits(header.JSONWebKey.Key, alg):
-		return claims, "", "", Invalid(nil, "the key of the DPoP proof is not one for its algorithm, or is too small or too large")
-	}
-	payload, err := parsed.Verify(header.JSONWebKey.Key)
-	if err != nil {
-		return claims, "", "", Invalid(nil, "the signature of the DPoP proof is wrong")
+// verify returns what a proof says, and the key in it that has signed it. (RFC 9449 4.3, 2 to 7) Clients write the same
+// header each time, so the key of one that was good before is not read again.
+func (p *Proofs) verify(raw string) (claims proofClaims, by *signer, err error) {
+	head, _, _ := strings.Cut(raw, ".")
+	by = p.signers.find(head)
+	payload, split := by.open(raw, len(head))
+	switch {
+	case split && payload == nil:
+		return claims, nil, badSignature()
+	case !split:
+		if payload, by, err = parse(raw); err != nil {
+			return claims, nil, err
+		}
+		p.signers.keep(head, by)
 	}
 	if json.Unmarshal(payload, &claims) != nil {
-		return claims, "", "", Invalid(nil, "the claims of the DPoP proof cannot be read")
+		return claims, nil, Invalid(nil, "the claims of the DPoP proof cannot be read")
+	}
+	return claims, by, nil
+}
+
+func badSignature() error { return Invalid(nil, "the signature of the DPoP proof is wrong") }
+
+// parse reads a proof and checks its signature.
+func parse(raw string) (payload []byte, by *signer, err error) {
+	parsed, err := jose.ParseSignedCompact(raw, algorithms)
+	if err != nil {
+		return nil, nil, Invalid(nil, "the DPoP proof is no JWT with a public key and one of the algorithms "+strings.Join(Algorithms(), ", "))
+	}
+	header := parsed.Signatures[0].Protected
+	alg := jose.SignatureAlgorithm(header.Algorithm)
+	switch typ, _ := header.ExtraHeaders[jose.HeaderType].(string); {
+	case typ != proofType:
+		return nil, nil, Invalid(nil, "the typ of the DPoP proof is not "+proofType)
+	case header.JSONWebKey == nil || !header.JSONWebKey.IsPublic():
+		return nil, nil, Invalid(nil, "the DPoP proof has no public key (jwk)")
+	case !fits(header.JSONWebKey.Key, alg):
+		return nil, nil, Invalid(nil, "the key of the DPoP proof is not one for its algorithm, or is too small or too large")
+	}
+	if payload, err = parsed.Verify(header.JSONWebKey.Key); err != nil {
+		return nil, nil, badSignature()
 	}
 	sum, err := header.JSONWebKey.Thumbprint(crypto.SHA256)
 	if err != nil {
-		return claims, "", "", Invalid(nil, "the DPoP proof has no public key (jwk)")
+		return nil, nil, Invalid(nil, "the DPoP proof has no public key (jwk)")
 	}
-	return claims, base64.RawURLEncoding.EncodeToString(sum), alg, nil
+	return payload, &signer{header.JSONWebKey.Key, alg, base64.RawURLEncoding.EncodeToString(sum)}, nil
 }
 
 // fits tells whether a key is one for an algorithm, and neither weak nor costly.

@@ -316,6 +316,7 @@ var catalogue = []section{
 		{404, "a token that is bound to a key: as a bearer token, without a proof, with that of another key or token; a free token with a proof", "401; nothing reaches the upstream"},
 		{405, "a refresh token that is bound to a key, without a proof or with that of another key, also one that was spent", "400; the grant of its owner goes on"},
 		{406, "headers of a proxy, from a peer that is not a proxy, that make a proof fit another address", "401"},
+		{407, "a proof that was used before the server was killed, and could note that no more", "401 `use_dpop_nonce`; a new proof with the nonce passes"},
 	}},
 	{"Signed requests and answers", []attackCase{
 		{431, "a request object signed by `none`, by the public key as a secret, by another key or algorithm, or changed", "400 `invalid_request_object`, on a page or to the client that pushed it; no redirect"},
