@@ -55,6 +55,11 @@ func (s *Server) Applications(tx storage.Tx, person string, now time.Time) ([]lo
 				a.Scopes = append(a.Scopes, login.Scope{Name: name, Description: s.clients.Scope(name).Description})
 			}
 		}
+		for _, d := range s.clients.DescribeDetails(string(h.AuthorizationDetails)) {
+			if !slices.ContainsFunc(a.Scopes, func(sc login.Scope) bool { return sc.Name == d.Type }) {
+				a.Scopes = append(a.Scopes, login.Scope{Name: d.Type, Description: d.Title[""]})
+			}
+		}
 	}
 	out := make([]login.Application, 0, len(found))
 	for _, a := range found {

@@ -48,6 +48,7 @@ var authorizeChecks = []func(*Server, context.Context, *authorizeRequest) error{
 	(*Server).checkKey,          // RFC 9449 10
 	(*Server).checkScope,        // RFC 6749 3.3
 	(*Server).checkResources,    // RFC 8707 2
+	(*Server).checkDetails,      // RFC 9396 5
 	(*Server).checkPrompt,       // OpenID Connect Core 3.1.2.1
 	(*Server).checkMaxAge,       // OpenID Connect Core 3.1.2.1
 	(*Server).checkNonce,        // OpenID Connect Core 3.1.2.1

@@ -240,6 +240,18 @@ func (s *Server) checkResources(_ context.Context, a *authorizeRequest) error {
 	return s.clients.May(a.client, registry.Permission{Resources: a.rec.Resources})
 }
 
+// checkDetails reads the authorization details. They are for codes: the others would carry them through the browser.
+func (s *Server) checkDetails(_ context.Context, a *authorizeRequest) (err error) {
+	if a.rec.AuthorizationDetails, err = s.clients.DetailsFor(a.form); err != nil || a.rec.AuthorizationDetails == "" {
+		return err
+	}
+	if a.rec.ResponseType != responseCode {
+		return oauth.InvalidDetails(nil, "authorization_details needs the response type code")
+	}
+	a.rec.Level = max(a.rec.Level, s.clients.DetailsLevel(a.rec.AuthorizationDetails))
+	return s.clients.May(a.client, registry.Permission{Details: a.rec.AuthorizationDetails})
+}
+
 func (s *Server) checkPrompt(_ context.Context, a *authorizeRequest) error {
 	for _, p := range a.rec.Prompt {
 		switch p {

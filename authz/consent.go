@@ -30,23 +30,19 @@ var errSignedOut = &login.Refusal{Code: "login_required", Reason: "the sign-in h
 // mustConsent tells whether the person must be asked, and returns the account name for the page. With prompt=none that
 // is consent_required.
 func (s *Server) mustConsent(ctx context.Context, p *pendingRequest, result *login.Result) (ask bool, account string, err error) {
-	covered, use := false, p.use()
+	covered := false
 	err = s.view(ctx, func(tx storage.Tx) (err error) {
 		if account, err = s.username(tx, result.Subject); err != nil {
 			return err
 		}
-		if use != "" {
-			covered, err = consent.Allows(tx, result.Subject, p.client.ID, use, p.agreed())
-		} else {
-			covered, err = consent.Covers(tx, result.Subject, p.client.ID, p.agreed())
-		}
+		covered, err = consent.Allows(tx, result.Subject, p.client.ID, p.wish())
 		return err
 	})
 	if err != nil {
 		return false, "", err
 	}
 	switch {
-	case p.rec.has("consent"): // OpenID Connect Core 3.1.2.1
+	case p.rec.has("consent"), s.clients.AsksAlways(p.rec.AuthorizationDetails): // OpenID Connect Core 3.1.2.1
 		ask = true
 	case p.client.Consent == "off":
 	case p.client.Consent == "always":
@@ -83,7 +79,7 @@ func (s *Server) askConsent(w http.ResponseWriter, r *http.Request, p *pendingRe
 		Data: page.Consent{
 			Action: consentPath + "?flow=" + url.QueryEscape(p.id), CSRF: s.deps.Pages.CSRF(browser, consentForm(p.id, result.Subject)),
 			RequestID: p.id, Account: account, Another: page.AnotherAccount(resumePath + "?flow=" + url.QueryEscape(p.id)), Owner: client.RedirectOwner(p.rec.RedirectURI), Scopes: scopes,
-			Unregistered: s.unregistered(p),
+			Unregistered: s.unregistered(p), Details: s.clients.DescribeDetails(p.rec.AuthorizationDetails),
 		},
 	})
 	return nil
@@ -179,13 +175,12 @@ type agreement struct {
 	given   event.Event // of that
 	from    event.Origin
 	now     time.Time
-	scope   []string // to remember
-	use     string   // to remember of a client that is not registered
+	wish    consent.Wish // to remember
 }
 
 // issueAnswer makes what a request asked for: a code, or with the implicit grant a token.
 func (s *Server) issueAnswer(r *http.Request, p *pendingRequest, result *login.Result, consent bool) (url.Values, error) {
-	a := &agreement{pendingRequest: p, result: result, consent: consent, from: s.deps.Origin(r), now: s.now(), scope: p.agreed(), use: p.use()}
+	a := &agreement{pendingRequest: p, result: result, consent: consent, from: s.deps.Origin(r), now: s.now(), wish: p.wish()}
 	var err error
 	if a.given, err = s.deps.Events.New(eventConsentGiven, a.from); err != nil {
 		return nil, err
@@ -213,7 +208,7 @@ func (s *Server) settle(tx storage.Tx, a *agreement) (token.Standing, error) {
 	if err != nil || !a.consent {
 		return st, err
 	}
-	if err := consent.Remember(tx, a.result.Subject, a.client.ID, a.use, a.scope, a.now); err != nil {
+	if err := consent.Remember(tx, a.result.Subject, a.client.ID, a.wish, a.now); err != nil {
 		return st, err
 	}
 	e := a.given
@@ -237,6 +232,7 @@ func (s *Server) issueCode(ctx context.Context, a *agreement) (url.Values, error
 			SignIn: token.NewSignIn(a.result), Epochs: st.Epochs, ClientID: p.client.ID, RedirectURI: p.rec.RedirectURI, RedirectSent: p.rec.RedirectSent,
 			Scope: p.rec.Scope, Nonce: p.rec.Nonce, Challenge: p.rec.Challenge, Resources: p.rec.Resources, CreatedAt: now,
 			ExpiresAt: now.Add(p.client.Lifetimes.Code), Claims: claims, Confirmation: token.Confirmation{JKT: p.rec.Key},
+			AuthorizationDetails: p.rec.AuthorizationDetails,
 		}
 		return grant.StoreCode(tx, code, &rec)
 	})

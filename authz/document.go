@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/consent"
 	"github.com/gatehouse-id/gatehouse/authz/metadoc"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
@@ -41,6 +42,11 @@ func (p *pendingRequest) use() string {
 	resources := slices.Clone(p.rec.Resources)
 	slices.Sort(resources)
 	return secret.Hash(strings.Join(append([]string{p.client.Document.Print, targetOf(p.rec.RedirectURI)}, resources...), "\n"))
+}
+
+// wish is what the person is asked to allow.
+func (p *pendingRequest) wish() consent.Wish {
+	return consent.Wish{Use: p.use(), Scope: p.agreed(), Details: p.rec.AuthorizationDetails}
 }
 
 // targetOf is where a redirect URI leads, without the port of a loopback host, which is another one each time.

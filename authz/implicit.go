@@ -39,7 +39,7 @@ func (s *Server) issueImplicit(ctx context.Context, a *agreement) (url.Values, e
 		SignIn: token.NewSignIn(a.result), ClientID: a.client.ID, Scope: scope, Resources: a.rec.Resources, CreatedAt: a.now,
 		ExpiresAt: a.now.Add(a.client.Lifetimes.AccessToken), Claims: a.claims(),
 	}
-	access, err := s.tokens.DraftGrantAccess(a.client, id, &g, scope, g.Resources, token.Confirmation{}, grant.EventAccessIssued, a.from, a.now)
+	access, err := s.tokens.DraftGrantAccess(a.client, id, &g, scope, g.Resources, "", token.Confirmation{}, grant.EventAccessIssued, a.from, a.now)
 	if err != nil {
 		return nil, err
 	}

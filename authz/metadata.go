@@ -62,7 +62,8 @@ type metadata struct {
 	MutualEndpoints       *mutual  `json:"mtls_endpoint_aliases,omitempty"`            // RFC 8705 5
 	BoundTokens           bool     `json:"tls_client_certificate_bound_access_tokens"` // RFC 8705 3.3
 	ClientDocuments       bool     `json:"client_id_metadata_document_supported,omitempty"`
-	IssParameter          bool     `json:"authorization_response_iss_parameter_supported"` // RFC 9207 3
+	IssParameter          bool     `json:"authorization_response_iss_parameter_supported"`  // RFC 9207 3
+	DetailTypes           []string `json:"authorization_details_types_supported,omitempty"` // RFC 9396 10
 }
 
 func (s *Server) metadata() metadata {
@@ -87,7 +88,7 @@ func (s *Server) metadata() metadata {
 		registers = at(registration.Path)
 	}
 	return metadata{
-		Registration: registers, MutualEndpoints: s.mutualEndpoints(), BoundTokens: true,
+		Registration: registers, DetailTypes: s.clients.DetailTypes(), MutualEndpoints: s.mutualEndpoints(), BoundTokens: true,
 		Issuer: s.cfg.Issuer, Authorization: at("/oauth/authorize"), Token: at("/oauth/token"), Userinfo: at("/oauth/userinfo"),
 		JWKS: at("/oauth/jwks"), Revocation: at("/oauth/revoke"), Introspection: at("/oauth/api/v2/token/introspect"), EndSession: at(logoutPath),
 		PushedRequest: at("/oauth/par"), PushedRequired: s.cfg.PARRequired, DPoPAlgs: dpop.Algorithms(), DeviceAuthorization: at("/oauth/device_authorization"),

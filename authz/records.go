@@ -57,6 +57,8 @@ type requestRecord struct {
 	Key string `cbor:"29,keyasint,omitempty"`
 	// Signed says that the client has signed it.
 	Signed bool `cbor:"34,keyasint,omitempty"`
+	// AuthorizationDetails are in JSON. (RFC 9396)
+	AuthorizationDetails string `cbor:"35,keyasint,omitempty"`
 }
 
 // postedLogoutRecord is a sign-out with what its hint said.

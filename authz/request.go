@@ -181,6 +181,7 @@ func (q *requestRecord) parameters() url.Values {
 	set("app_view", q.View)
 	set("idp", q.IDP)
 	set("claims", q.Claims)
+	set("authorization_details", q.AuthorizationDetails)
 	if len(q.Resources) > 0 {
 		v["resource"] = q.Resources
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/certificate"
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/details"
 	"github.com/gatehouse-id/gatehouse/authz/device"
 	"github.com/gatehouse-id/gatehouse/authz/dpop"
 	"github.com/gatehouse-id/gatehouse/authz/envelope"
@@ -92,6 +93,8 @@ type Config struct {
 	Clients    []*client.Client
 	APIClients []*client.APIClient
 	Scopes     []client.Scope
+	// Details are the types of authorization details (RFC 9396).
+	Details []details.Type
 	// Resources are the sites that tokens can be meant for, for clients without audiences.
 	Resources []client.Resource
 	// Documents says which metadata documents of clients are fetched.
@@ -218,7 +221,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 		return nil, fmt.Errorf("authz: %w", err)
 	}
 	s.clients, err = registry.New(ctx, registry.Config{
-		Issuer: cfg.Issuer, Clients: cfg.Clients, APIClients: cfg.APIClients, Scopes: cfg.Scopes, Resources: cfg.Resources, Documents: cfg.Documents, Trusted: cfg.Trusted, Providers: cfg.Providers,
+		Issuer: cfg.Issuer, Clients: cfg.Clients, APIClients: cfg.APIClients, Scopes: cfg.Scopes, Details: cfg.Details, Resources: cfg.Resources, Documents: cfg.Documents, Trusted: cfg.Trusted, Providers: cfg.Providers,
 		OutboundAllow: cfg.OutboundAllow, Used: used,
 	}, registry.Deps{
 		Store: deps.Store, Keyring: deps.Keyring, Hasher: deps.Hasher, Events: deps.Events, Passwords: deps.Passwords != nil,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/consent"
+	"github.com/gatehouse-id/gatehouse/authz/details"
 	"github.com/gatehouse-id/gatehouse/authz/grant"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/personal"
@@ -36,6 +37,8 @@ type Item struct {
 	Scope     string    `json:"scope,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"` // absent: it does not expire
+	// AuthorizationDetails are those that the person has allowed. (RFC 9396)
+	AuthorizationDetails reply.Written `json:"authorization_details,omitempty"`
 
 	// Of app passwords: the name that the person gave, the sites, and when, where and from which address it was last used.
 	Name        string    `json:"name,omitempty"`
@@ -208,6 +211,7 @@ func (s *Server) grantItems(tx storage.Tx, p login.Subject, now time.Time) (item
 	for _, g := range live {
 		items = append(items, Item{
 			ID: g.ID, ClientID: g.ClientID, Scope: strings.Join(g.Scope, " "), CreatedAt: toSeconds(g.CreatedAt), ExpiresAt: toSeconds(g.ExpiresAt),
+			AuthorizationDetails: reply.Written(g.AuthorizationDetails),
 		})
 	}
 	return items, err
@@ -227,7 +231,10 @@ func (s *Server) consentItems(tx storage.Tx, p login.Subject, _ time.Time) (item
 		if err != nil {
 			return nil, err
 		}
-		items = append(items, Item{ID: g.ClientID, ClientID: g.ClientID, Scope: strings.Join(g.Scope, " "), CreatedAt: toSeconds(g.CreatedAt)})
+		items = append(items, Item{
+			ID: g.ClientID, ClientID: g.ClientID, Scope: strings.Join(g.Scope, " "), CreatedAt: toSeconds(g.CreatedAt),
+			AuthorizationDetails: reply.Written(details.Join(g.Details)),
+		})
 	}
 	return items, nil
 }

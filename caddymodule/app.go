@@ -69,6 +69,8 @@ type App struct {
 	EncryptionKeys []options.Sensitive `json:"encryption_keys,omitempty"`
 	// Scopes with a description, a level or a limit. Default: none.
 	Scopes []Scope `json:"scopes,omitempty"`
+	// The types of authorization details (RFC 9396) that clients can ask for. Default: none.
+	AuthorizationDetails []client.DetailType `json:"authorization_details,omitempty"`
 	// The OAuth clients. Those added by command are kept in storage. Default: none.
 	Clients []client.Client `json:"clients,omitempty"`
 	// Basic credentials of the APIs. Default: none.

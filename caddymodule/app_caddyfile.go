@@ -48,6 +48,7 @@ func parseGlobal(d *caddyfile.Dispenser, existing any) (any, error) {
 //		storage        <module> ...
 //		encryption_key <key> [<older key>...]
 //		scope <name> { ... }
+//		authorization_details <type> { ... }
 //		client <id> { ... }
 //		api_client <id> { ... }
 //		policy <name> { ... }
@@ -89,6 +90,7 @@ func (a *App) readGlobal(d *caddyfile.Dispenser) error {
 		"storage":                   a.readStorage,
 		"encryption_key":            options.Values(&a.EncryptionKeys, checkKey),
 		"scope":                     a.readScope,
+		"authorization_details":     a.readDetailType,
 		"client":                    a.readClient,
 		"api_client":                a.readAPIClient,
 		"policy":                    a.readPolicy,
@@ -121,6 +123,12 @@ func (a *App) readGlobal(d *caddyfile.Dispenser) error {
 func (a *App) readClient(d *caddyfile.Dispenser) error {
 	c, err := client.Read(d, a.Clients)
 	a.Clients = append(a.Clients, c)
+	return err
+}
+
+func (a *App) readDetailType(d *caddyfile.Dispenser) error {
+	t, err := client.ReadDetailType(d, a.AuthorizationDetails)
+	a.AuthorizationDetails = append(a.AuthorizationDetails, t)
 	return err
 }
 

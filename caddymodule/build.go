@@ -37,6 +37,9 @@ func (a *App) buildAuthz(r *options.Resolver) authz.Config {
 			Level: r.Count(of+"level", s.Level, options.CheckLevel), UsageLimit: r.Count(of+"usage_limit", s.UsageLimit, checkUsageLimit),
 		})
 	}
+	for i := range a.AuthorizationDetails {
+		cfg.Details = append(cfg.Details, a.AuthorizationDetails[i].Build(r))
+	}
 	cfg.PARRequired = a.PARRequired
 	of := r.Plain("shared_signals", a.SharedSignals, checkSignals)
 	cfg.Signals = signal.Config{On: of != "", All: of == signalsAll}

@@ -78,6 +78,8 @@ type Client struct {
 	PasswordOnly bool `json:"password_only,omitempty"`
 	// Audiences are the resources that it can ask tokens for (RFC 8707). Default: Sites
 	Audiences []string `json:"audiences,omitempty"`
+	// DetailTypes are the types of authorization details that it can ask for (RFC 9396).
+	DetailTypes []string `json:"authorization_details_types,omitempty"`
 	// Exchange says which tokens it can exchange for others (RFC 8693).
 	Exchange *Exchange `json:"exchange,omitempty"`
 	// Document is set for a client that a metadata document describes. The registry knows it.

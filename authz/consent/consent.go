@@ -8,28 +8,41 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/details"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Covers tells whether a person has allowed a client all of the scopes. It is false for no scopes too when nothing is
-// remembered.
-func Covers(tx storage.Tx, person, clientID string, scope []string) (bool, error) {
+// Wish is what a client asks for.
+type Wish struct {
+	// Use is empty for a client that somebody has registered.
+	Use     string
+	Scope   []string
+	Details string // authorization details in JSON
+}
+
+// Covers tells whether a person has allowed a client all of a wish, by any use. It is false for no scopes too when
+// nothing is remembered.
+func Covers(tx storage.Tx, person, clientID string, w Wish) (bool, error) {
 	given, found, err := consents.Find(tx, storage.Key(person, clientID))
-	return found && client.IsSubset(scope, given.Scope), err
+	return found && client.IsSubset(w.Scope, given.Scope) && details.Covers(given.Details, w.Details), err
 }
 
 // maxUses are the uses that are remembered of a person and a client.
 const maxUses = 50
 
-// Allows tells whether a person has allowed a client this use before: the same, with at least these scopes.
-func Allows(tx storage.Tx, person, clientID, use string, scope []string) (bool, error) {
+// Allows tells whether a person has allowed a client a wish before, by the same use.
+func Allows(tx storage.Tx, person, clientID string, w Wish) (bool, error) {
+	if w.Use == "" {
+		return Covers(tx, person, clientID, w)
+	}
 	given, _, err := consents.Find(tx, storage.Key(person, clientID))
-	return slices.ContainsFunc(given.Uses, func(u Use) bool { return u.For == use && client.IsSubset(scope, u.Scope) }), err
+	return slices.ContainsFunc(given.Uses, func(u Use) bool {
+		return u.For == w.Use && client.IsSubset(w.Scope, u.Scope) && details.Covers(details.Split(u.Details), w.Details)
+	}), err
 }
 
-// Remember adds the scopes to those that the person has allowed the client. use is empty for a client that somebody has
-// registered.
-func Remember(tx storage.Tx, person, clientID, use string, scope []string, now time.Time) error {
+// Remember adds a wish to what the person has allowed the client.
+func Remember(tx storage.Tx, person, clientID string, w Wish, now time.Time) error {
 	key := storage.Key(person, clientID)
 	rec, found, err := consents.Find(tx, key)
 	if err != nil {
@@ -40,13 +53,14 @@ func Remember(tx storage.Tx, person, clientID, use string, scope []string, now t
 	}
 	rec.UpdatedAt = now
 	rec.Scope = slices.Clone(rec.Scope)
-	for _, name := range scope {
+	for _, name := range w.Scope {
 		if !slices.Contains(rec.Scope, name) {
 			rec.Scope = append(rec.Scope, name)
 		}
 	}
-	if use != "" {
-		rec.Uses = append(slices.Clone(rec.Uses[max(0, len(rec.Uses)-maxUses+1):]), Use{use, scope})
+	rec.Details = details.Remember(rec.Details, w.Details)
+	if w.Use != "" {
+		rec.Uses = append(slices.Clone(rec.Uses[max(0, len(rec.Uses)-maxUses+1):]), Use{w.Use, w.Scope, w.Details})
 	}
 	return consents.Put(tx, key, rec, time.Time{})
 }

@@ -16,6 +16,8 @@ type Record struct {
 	UpdatedAt time.Time `cbor:"3,keyasint"`
 	// Uses are what was allowed to a client that nobody has registered, the newest last.
 	Uses []Use `cbor:"4,keyasint,omitempty"`
+	// Details are authorization details in JSON, the newest last.
+	Details []string `cbor:"5,keyasint,omitempty"`
 }
 
 // Use is what such a client was allowed: the scopes together, and For, the hash of who it said it is, where it is sent,
@@ -23,4 +25,6 @@ type Record struct {
 type Use struct {
 	For   string   `cbor:"1,keyasint"`
 	Scope []string `cbor:"2,keyasint,omitempty"`
+	// Details are the authorization details together, in JSON.
+	Details string `cbor:"3,keyasint,omitempty"`
 }

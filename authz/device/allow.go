@@ -64,6 +64,7 @@ func (s *Service) HandleAllow(w http.ResponseWriter, r *http.Request) error {
 	for _, name := range q.rec.Scope {
 		data.Scopes = append(data.Scopes, page.ScopeLine{Name: name, Description: s.deps.Clients.Scope(name).Description})
 	}
+	data.Details = s.deps.Clients.DescribeDetails(q.rec.AuthorizationDetails)
 	s.deps.Pages.Render(w, r, page.View{Template: "device", Client: clientOf(q.client), Data: data})
 	return nil
 }
@@ -111,14 +112,24 @@ func (s *Service) ask(r *http.Request, id string) (*question, error) {
 
 // may asks whether the client is still allowed what its device has asked for.
 func (s *Service) may(c *client.Client, rec *requestRecord, provider string) error {
-	return s.deps.Clients.May(c, registry.Permission{Grant: grantName, Scope: rec.Scope, Provider: provider, Resources: rec.Resources})
+	return s.deps.Clients.May(c, registry.Permission{Grant: grantName, Scope: rec.Scope, Provider: provider, Resources: rec.Resources, Details: rec.AuthorizationDetails})
+}
+
+// level is the authentication level that the request takes.
+func (s *Service) level(rec *requestRecord) int {
+	return max(s.deps.Clients.ScopeLevel(rec.Scope), s.deps.Clients.DetailsLevel(rec.AuthorizationDetails))
+}
+
+// wish is what the person allows the device.
+func (rec *requestRecord) wish() consent.Wish {
+	return consent.Wish{Scope: rec.Scope, Details: rec.AuthorizationDetails}
 }
 
 // demand is the sign-in that can approve a request: of the level of its scopes, by a provider of the client, and
 // recent.
 func (s *Service) demand(q *question) login.Demand {
 	d := login.Demand{
-		Level: s.deps.Clients.ScopeLevel(q.rec.Scope), MaxAge: freshness, Providers: s.deps.Clients.Usable(q.client), Client: clientOf(q.client),
+		Level: s.level(&q.rec), MaxAge: freshness, Providers: s.deps.Clients.Usable(q.client), Client: clientOf(q.client),
 		Return: allowAt(q.id),
 	}
 	if limit := q.client.Lifetimes.Session; limit > 0 {
@@ -215,7 +226,7 @@ func (s *Service) settle(ctx context.Context, a *answer, from event.Origin) erro
 			if err := s.may(st.Client, &rec, a.result.Provider); err != nil {
 				return err
 			}
-			if err := consent.Remember(tx, a.result.Subject, a.client.ID, "", rec.Scope, now); err != nil {
+			if err := consent.Remember(tx, a.result.Subject, a.client.ID, rec.wish(), now); err != nil {
 				return err
 			}
 			rec.Decision, rec.SignIn, rec.Epochs = approved, token.NewSignIn(a.result), st.Epochs

@@ -49,7 +49,7 @@ func (s *Service) HandleApprove(w http.ResponseWriter, r *http.Request) error {
 	if err := s.may(c, &rec, result.Provider); err != nil {
 		return err
 	}
-	if need := s.deps.Clients.ScopeLevel(rec.Scope); result.Level < need {
+	if need := s.level(&rec); result.Level < need {
 		return &oauth.Error{
 			Status: http.StatusForbidden, Code: "insufficient_user_authentication", Description: "a scope needs a higher authentication level",
 			Challenge: realm + `, error="insufficient_user_authentication", acr_values="` + token.ACR(need) + `"`, // RFC 9470 3

@@ -47,8 +47,12 @@ func (s *Service) HandleBegin(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	details, err := s.deps.Clients.DetailsFor(f)
+	if err != nil {
+		return err
+	}
 	resources := c.OwnResources(f.All("resource"))
-	if err := s.deps.Clients.May(c, registry.Permission{Grant: grantName, Scope: scope, Resources: resources}); err != nil {
+	if err := s.deps.Clients.May(c, registry.Permission{Grant: grantName, Scope: scope, Resources: resources, Details: details}); err != nil {
 		return err
 	}
 	if !s.deps.Admit(r) {
@@ -68,7 +72,7 @@ func (s *Service) HandleBegin(w http.ResponseWriter, r *http.Request) error {
 	now, key := s.now(), hashOf(code)
 	rec := requestRecord{
 		ClientID: c.ID, Scope: scope, Resources: resources, Address: s.deps.Origin(r).ClientIP, CreatedAt: now, ExpiresAt: now.Add(lifetime),
-		Interval: firstInterval,
+		Interval: firstInterval, AuthorizationDetails: details,
 	}
 	var wait time.Duration
 	shown := ""

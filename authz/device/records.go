@@ -32,6 +32,9 @@ type requestRecord struct {
 	// Of an approval.
 	SignIn token.SignIn `cbor:"10,keyasint,omitzero"`
 	Epochs token.Epochs `cbor:"11,keyasint,omitzero"`
+
+	// AuthorizationDetails are in JSON. (RFC 9396)
+	AuthorizationDetails string `cbor:"12,keyasint,omitempty"`
 }
 
 // decision is what has become of a request.

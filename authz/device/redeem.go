@@ -101,8 +101,17 @@ func (s *Service) wait(ctx context.Context, q *grant.Request, key string, rec *r
 // give issues the tokens of an approved request.
 func (s *Service) give(ctx context.Context, q *grant.Request, key string, rec *requestRecord) (reply.Body, error) {
 	scope := q.Client.StillAllowed(rec.Scope)
-	if len(scope) == 0 {
+	granted := s.deps.Clients.StillDetailed(q.Client, rec.AuthorizationDetails)
+	if len(scope) == 0 && granted == "" {
 		return nil, oauth.InvalidScope(nil, "the client may have none of the scopes any more")
+	}
+	narrower, err := s.deps.Clients.DetailsFor(q.Form)
+	if err != nil {
+		return nil, err
+	}
+	details, err := s.deps.Clients.NarrowDetails(narrower, granted)
+	if err != nil {
+		return nil, err
 	}
 	asked := q.Client.OwnResources(q.Form.All("resource"))
 	resources, err := grant.NarrowAudience(asked, rec.Resources)
@@ -110,14 +119,14 @@ func (s *Service) give(ctx context.Context, q *grant.Request, key string, rec *r
 		return nil, err
 	}
 	for _, wanted := range [][]string{asked, resources} {
-		err := s.deps.Clients.May(q.Client, registry.Permission{Grant: grantName, Scope: scope, Provider: rec.SignIn.Provider, Resources: wanted})
+		err := s.deps.Clients.May(q.Client, registry.Permission{Grant: grantName, Scope: scope, Provider: rec.SignIn.Provider, Resources: wanted, Details: details})
 		if err != nil {
 			return nil, err
 		}
 	}
 	return s.deps.Grants.IssueGrant(ctx, q, &grant.Issuance{
-		Grant:     token.Grant{SignIn: rec.SignIn, Scope: scope, Resources: rec.Resources},
-		Resources: resources, Epoch: rec.Epochs.Person,
+		Grant:     token.Grant{SignIn: rec.SignIn, Scope: scope, Resources: rec.Resources, AuthorizationDetails: granted},
+		Resources: resources, Details: details, Epoch: rec.Epochs.Person,
 		Spend: func(tx storage.Tx) error { return s.spend(tx, q, key) },
 	})
 }
@@ -144,7 +153,7 @@ func (s *Service) spend(tx storage.Tx, q *grant.Request, key string) error {
 	} else if !live {
 		return refuse(errEnded)
 	}
-	if given, err := consent.Covers(tx, rec.SignIn.Subject, rec.ClientID, rec.Scope); err != nil {
+	if given, err := consent.Covers(tx, rec.SignIn.Subject, rec.ClientID, rec.wish()); err != nil {
 		return err
 	} else if !given {
 		return refuse(errEnded)

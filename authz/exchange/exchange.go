@@ -71,6 +71,7 @@ type request struct {
 	actor    string             // key of the actor's access token. Empty: the client itself acts
 	scope    []string           // asked; empty: all that can be given
 	targets  []string           // audiences of the new token
+	details  string             // asked; empty: all that can be given
 }
 
 // exchange gives a token for another one. (RFC 8693 2) There is no refresh token: the client can exchange again as long
@@ -92,8 +93,12 @@ func (s *service) exchange(ctx context.Context, q *grant.Request) (reply.Body, e
 	if err != nil {
 		return nil, err
 	}
+	details, err := s.deps.Clients.NarrowDetails(x.details, s.deps.Clients.StillDetailed(q.Client, sub.details))
+	if err != nil {
+		return nil, err
+	}
 	err = s.deps.Clients.May(q.Client, registry.Permission{
-		Grant: client.GrantTokenExchange, Scope: scope, Provider: sub.access.Provider, From: sub.from, To: x.targets,
+		Grant: client.GrantTokenExchange, Scope: scope, Details: details, Provider: sub.access.Provider, From: sub.from, To: x.targets,
 	})
 	if err != nil {
 		return nil, err
@@ -103,9 +108,10 @@ func (s *service) exchange(ctx context.Context, q *grant.Request) (reply.Body, e
 		if rec.GrantID, err = s.deps.Tokens.NewGrantID(q.Now); err != nil {
 			return nil, err
 		}
-		sub.grant.Scope, sub.grant.Resources = scope, x.targets
+		sub.grant.Scope, sub.grant.Resources, sub.grant.AuthorizationDetails = scope, x.targets, details
 	}
 	rec.ClientID, rec.Scope, rec.Audience, rec.CreatedAt, rec.ExpiresAt, rec.Confirmation = q.Client.ID, scope, x.targets, q.Now, q.Now.Add(q.Client.Lifetimes.AccessToken), q.Proved
+	rec.AuthorizationDetails = details
 	if sub.ends.Before(rec.ExpiresAt) {
 		rec.ExpiresAt = sub.ends
 	}
@@ -137,7 +143,7 @@ func (s *service) exchange(ctx context.Context, q *grant.Request) (reply.Body, e
 	}
 	return &reply.Token{
 		TokenType: rec.Confirmation.TokenType(), AccessToken: draft.Token, IssuedType: typeAccess,
-		ExpiresIn: reply.Seconds(rec.ExpiresAt.Sub(q.Now)), Scope: strings.Join(scope, " "),
+		ExpiresIn: reply.Seconds(rec.ExpiresAt.Sub(q.Now)), Scope: strings.Join(scope, " "), AuthorizationDetails: reply.Written(details),
 	}, nil
 }
 
@@ -177,6 +183,9 @@ func (s *service) read(ctx context.Context, q *grant.Request) (*request, error) 
 	var err error
 	if x.scope, err = client.ParseScope(f.Get("scope")); err != nil {
 		return nil, oauth.InvalidScope(err, "scope is malformed")
+	}
+	if x.details, err = s.deps.Clients.DetailsFor(f); err != nil {
+		return nil, err
 	}
 	if err := s.readActor(x); err != nil {
 		return nil, err
@@ -231,6 +240,8 @@ func (s *service) narrow(x *request, sub *subject) ([]string, error) {
 		scope = slices.DeleteFunc(slices.Clone(sub.scope), func(name string) bool { return name == client.ScopeOffline || !x.Client.HasScope(name) })
 	}
 	switch {
+	case len(scope) == 0 && sub.details != "":
+		return nil, nil
 	case len(scope) == 0:
 		return nil, oauth.InvalidScope(nil, "the client may have none of the scopes of the token")
 	case !client.IsSubset(scope, sub.scope):

@@ -30,11 +30,13 @@ func refuse(cause error) error {
 
 // subject is what a token says that is exchanged.
 type subject struct {
-	from   string // the client that it was issued to
-	scope  []string
-	ends   time.Time
-	access token.Access // what the new token takes over
-	grant  *token.Grant // that is made for it. nil: it has one, or needs none
+	from  string // the client that it was issued to
+	scope []string
+	// details are the authorization details of the token.
+	details string
+	ends    time.Time
+	access  token.Access // what the new token takes over
+	grant   *token.Grant // that is made for it. nil: it has one, or needs none
 }
 
 // judge reads the tokens of a request and says what comes of them. It writes nothing.
@@ -84,7 +86,7 @@ func (s *service) ofAccess(tx storage.Tx, x *request) (*subject, error) {
 		return nil, refuse(errUnproved)
 	}
 	source := token.Source{Key: x.key, ClientID: rec.ClientID, Epoch: rec.Epochs.Client}
-	return &subject{from: rec.ClientID, scope: in.Scope, ends: rec.ExpiresAt, access: token.Access{
+	return &subject{from: rec.ClientID, scope: in.Scope, details: in.AuthorizationDetails, ends: rec.ExpiresAt, access: token.Access{
 		GrantID: rec.GrantID, Subject: rec.Subject, Level: rec.Level, AMR: rec.AMR, AuthTime: rec.AuthTime, SessionID: rec.SessionID,
 		Provider: rec.Provider, References: rec.References, Actors: rec.Actors, Sources: append([]token.Source{source}, rec.Sources...),
 	}}, nil
@@ -99,7 +101,7 @@ func (s *service) ofRefresh(tx storage.Tx, x *request) (*subject, error) {
 	if !usable {
 		return nil, refuse(errInactive)
 	}
-	return &subject{from: x.Client.ID, scope: scope, ends: g.ExpiresAt, access: token.Access{
+	return &subject{from: x.Client.ID, scope: scope, details: s.deps.Clients.StillDetailed(x.Client, g.AuthorizationDetails), ends: g.ExpiresAt, access: token.Access{
 		GrantID: id, Subject: g.Subject, Level: g.Level, AMR: g.AMR, AuthTime: g.AuthTime, SessionID: g.SessionID, Provider: g.Provider, References: g.References,
 	}}, nil
 }

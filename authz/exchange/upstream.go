@@ -129,6 +129,7 @@ func (u *Upstream) draft(ctx context.Context, key, audience, site string, from e
 	}
 	rec := sub.access
 	rec.ClientID, rec.Scope, rec.Audience, rec.CreatedAt, rec.ExpiresAt = sub.from, sub.scope, []string{audience}, now, now.Add(upstreamLifetime)
+	rec.AuthorizationDetails = sub.details
 	if renewable = sub.ends.After(rec.ExpiresAt); !renewable {
 		rec.ExpiresAt = sub.ends
 	}

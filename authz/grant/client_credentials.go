@@ -20,8 +20,12 @@ func (s *Grants) grantClientCredentials(ctx context.Context, q *Request) (*reply
 	if err != nil {
 		return nil, err
 	}
+	asked, err := s.clients.DetailsFor(q.Form)
+	if err != nil {
+		return nil, err
+	}
 	i, err := s.issueOwn(ctx, q, ownToken{
-		grant: client.GrantClientCredentials, scope: scope, resources: q.Client.OwnResources(q.Form.All("resource")), lifetime: q.Client.Lifetimes.AccessToken,
+		grant: client.GrantClientCredentials, scope: scope, details: asked, resources: q.Client.OwnResources(q.Form.All("resource")), lifetime: q.Client.Lifetimes.AccessToken,
 	})
 	if err != nil {
 		return nil, err
@@ -38,17 +42,19 @@ func (s *Grants) IssueOwn(ctx context.Context, q *Request, scope, resources []st
 type ownToken struct {
 	grant            string
 	scope, resources []string
+	details          string
 	lifetime         time.Duration
 	reason           string // for its event
 }
 
 func (s *Grants) issueOwn(ctx context.Context, q *Request, t ownToken) (*token.Draft, error) {
 	c := q.Client
-	if err := s.clients.May(c, registry.Permission{Grant: t.grant, Scope: t.scope, Resources: t.resources}); err != nil {
+	if err := s.clients.May(c, registry.Permission{Grant: t.grant, Scope: t.scope, Resources: t.resources, Details: t.details}); err != nil {
 		return nil, err
 	}
 	i, err := s.tokens.DraftAccess(c, token.Access{
 		ClientID: c.ID, Scope: t.scope, Audience: t.resources, CreatedAt: q.Now, ExpiresAt: q.Now.Add(t.lifetime), Confirmation: q.Proved,
+		AuthorizationDetails: t.details,
 	}, EventAccessIssued, q.From)
 	if err != nil {
 		return nil, err

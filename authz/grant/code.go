@@ -62,6 +62,7 @@ type codeGrant struct {
 	key       string // of the code
 	challenge string // S256 of the code_verifier; empty: none was sent
 	resources []string
+	details   string // asked; empty: those of the code
 
 	// What redeeming would give, made before the transaction.
 	grantID string
@@ -81,13 +82,17 @@ func (s *Grants) grantAuthorizationCode(ctx context.Context, q *Request) (*reply
 		return nil, refuseCode(codeUnknown)
 	}
 	g := &codeGrant{Request: q, key: secret.Hash(code), challenge: challengeOf(q.Form.Get("code_verifier")), resources: q.Client.OwnResources(q.Form.All("resource"))}
-	if err := s.clients.May(q.Client, registry.Permission{Resources: g.resources}); err != nil {
+	var err error
+	if g.details, err = s.clients.DetailsFor(q.Form); err != nil {
+		return nil, err
+	}
+	if err := s.clients.May(q.Client, registry.Permission{Resources: g.resources, Details: g.details}); err != nil {
 		return nil, err
 	}
 	var rec Code
 	var st token.Standing
 	var v codeVerdict
-	err := s.view(ctx, func(tx storage.Tx) (err error) {
+	err = s.view(ctx, func(tx storage.Tx) (err error) {
 		rec, st, v, err = s.judgeCode(tx, g)
 		return err
 	})
@@ -181,7 +186,7 @@ func stillAllowed(tx storage.Tx, c *client.Client, rec *Code) (bool, error) {
 	if c.Consent == "off" {
 		return true, nil
 	}
-	return consent.Covers(tx, rec.Subject, rec.ClientID, rec.Scope)
+	return consent.Covers(tx, rec.Subject, rec.ClientID, consent.Wish{Scope: rec.Scope, Details: rec.AuthorizationDetails})
 }
 
 // redirectMatches: RFC 6749 4.1.3: identical where the authorization request had one; where it had none, the token
@@ -218,14 +223,19 @@ func challengeOf(verifier string) string {
 // prepareCode makes the tokens that the code gives.
 func (s *Grants) prepareCode(g *codeGrant, rec *Code) error {
 	scope := g.Client.StillAllowed(rec.Scope)
-	if len(scope) == 0 {
+	granted := s.clients.StillDetailed(g.Client, rec.AuthorizationDetails)
+	if len(scope) == 0 && granted == "" {
 		return oauth.InvalidScope(nil, "the client may have none of the scopes any more")
+	}
+	details, err := s.clients.NarrowDetails(g.details, granted)
+	if err != nil {
+		return err
 	}
 	resources, err := NarrowAudience(g.resources, rec.Resources)
 	if err != nil {
 		return err
 	}
-	if err := s.clients.May(g.Client, registry.Permission{Grant: client.GrantCode, Scope: scope, Provider: rec.Provider, Resources: resources}); err != nil {
+	if err := s.clients.May(g.Client, registry.Permission{Grant: client.GrantCode, Scope: scope, Provider: rec.Provider, Resources: resources, Details: details}); err != nil {
 		return err
 	}
 	l := g.Client.Lifetimes
@@ -241,9 +251,9 @@ func (s *Grants) prepareCode(g *codeGrant, rec *Code) error {
 	g.grant = token.Grant{
 		SignIn: rec.SignIn, Epochs: rec.Epochs, ClientID: rec.ClientID, Scope: scope, Resources: rec.Resources,
 		CreatedAt: g.Now, ExpiresAt: ends, Nonce: rec.Nonce, Claims: rec.Claims,
-		Confirmation: g.heldBy(),
+		Confirmation: g.heldBy(), AuthorizationDetails: granted,
 	}
-	if g.access, err = s.tokens.DraftGrantAccess(g.Client, g.grantID, &g.grant, scope, resources, g.Proved, EventAccessIssued, g.From, g.Now); err != nil {
+	if g.access, err = s.tokens.DraftGrantAccess(g.Client, g.grantID, &g.grant, scope, resources, details, g.Proved, EventAccessIssued, g.From, g.Now); err != nil {
 		return err
 	}
 	if refreshes {

@@ -167,6 +167,7 @@ func (s *Grants) authenticate(r *http.Request, f oauth.Form) (*client.Client, *r
 func (s *Grants) respond(c *client.Client, i *token.Draft, now time.Time) *reply.Token {
 	t := &reply.Token{
 		TokenType: i.Rec.Confirmation.TokenType(), AccessToken: i.Token, ExpiresIn: reply.Seconds(i.Rec.ExpiresAt.Sub(now)), Scope: strings.Join(i.Rec.Scope, " "),
+		AuthorizationDetails: reply.Written(i.Rec.AuthorizationDetails),
 	}
 	if i.Rec.Subject != "" {
 		t.ProfileID = s.tokens.ProfileID(c, i.Rec.Subject)

@@ -138,6 +138,7 @@ func (s *Grants) introspectRefresh(ctx context.Context, text string) (*token.Int
 			TokenType: token.TypeRefresh, IssuedAt: ch.rec.CreatedAt, ExpiresAt: ch.rec.ExpiresAt, AuthTime: ch.grant.AuthTime,
 			Audience: ch.grant.Resources, Level: ch.grant.Level, AMR: ch.grant.AMR, SessionID: ch.grant.SessionID, Person: &person,
 			Provider: ch.grant.Provider, Confirmation: ch.grant.Confirmation, Sector: ch.standing.Client.Sector(), App: ch.standing.Client.App,
+			AuthorizationDetails: s.clients.StillDetailed(ch.standing.Client, ch.grant.AuthorizationDetails),
 		}
 		out.Permissions, err = s.deps.Subjects.Permissions(tx, person.Partition, person.Groups)
 		return err
@@ -162,7 +163,7 @@ func (s *Grants) introspectionBody(i *token.Introspection) *reply.Introspection 
 		Active: true, Scope: strings.Join(i.Scope, " "), ClientID: i.ClientID, TokenType: i.TokenType, Expires: i.ExpiresAt.Unix(),
 		IssuedAt: i.IssuedAt.Unix(), NotBefore: i.IssuedAt.Unix(), Subject: s.tokens.SubjectOf(i), Audience: i.Audience, Issuer: s.issuer,
 		AMR: i.AMR, ACR: token.ACR(i.Level), UsageLimit: i.UsageLimit, UsageCount: i.UsageCount,
-		Confirmation: reply.Confirmation(i.Confirmation), Actor: s.actorBody(i),
+		Confirmation: reply.Confirmation(i.Confirmation), Actor: s.actorBody(i), AuthorizationDetails: reply.Written(i.AuthorizationDetails),
 	}
 	if !i.AuthTime.IsZero() {
 		b.AuthTime = i.AuthTime.Unix()

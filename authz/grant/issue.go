@@ -16,6 +16,7 @@ import (
 type Issuance struct {
 	Grant     token.Grant // its sign-in, scopes and resources
 	Resources []string    // of the access token
+	Details   string      // its authorization details
 	Epoch     int64       // of the person, when the sign-in was checked
 	// Spend runs first in the transaction that stores the tokens, and undoes it by an error. nil: nothing is spent.
 	Spend func(tx storage.Tx) error
@@ -42,7 +43,7 @@ func (s *Grants) IssueGrant(ctx context.Context, q *Request, i *Issuance) (*repl
 	if refreshes {
 		g.ExpiresAt = q.Now.Add(l.RefreshChain)
 	}
-	access, err := s.tokens.DraftGrantAccess(q.Client, id, g, g.Scope, i.Resources, q.Proved, EventAccessIssued, q.From, q.Now)
+	access, err := s.tokens.DraftGrantAccess(q.Client, id, g, g.Scope, i.Resources, i.Details, q.Proved, EventAccessIssued, q.From, q.Now)
 	if err != nil {
 		return nil, err
 	}

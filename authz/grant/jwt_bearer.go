@@ -21,8 +21,12 @@ func (s *Grants) grantJWTBearer(ctx context.Context, q *Request) (*reply.Token, 
 	if err != nil {
 		return nil, err
 	}
+	asked, err := s.clients.DetailsFor(q.Form)
+	if err != nil {
+		return nil, err
+	}
 	i, err := s.issueOwn(ctx, q, ownToken{
-		grant: client.GrantJWTBearer, scope: scope, resources: q.Client.OwnResources(q.Form.All("resource")), lifetime: q.Client.Lifetimes.AccessToken,
+		grant: client.GrantJWTBearer, scope: scope, details: asked, resources: q.Client.OwnResources(q.Form.All("resource")), lifetime: q.Client.Lifetimes.AccessToken,
 		reason: q.Workload.String(),
 	})
 	if err != nil {

@@ -35,6 +35,8 @@ type Code struct {
 	Claims token.ClaimsRequest `cbor:"14,keyasint,omitzero"`
 	// Confirmation is what the sender must prove to redeem it.
 	Confirmation token.Confirmation `cbor:"15,keyasint,omitzero"`
+	// AuthorizationDetails are those that the person has seen, in JSON. (RFC 9396)
+	AuthorizationDetails string `cbor:"16,keyasint,omitempty"`
 }
 
 // refreshRecord is one refresh token of a rotation chain. It stays after it was spent, so that a reuse is detected.

@@ -117,6 +117,7 @@ type rotation struct {
 	token, key string
 	asked      []string // scope parameter; empty: as before
 	resources  []string
+	details    string // authorization details asked for; empty: as before
 
 	// What the rotation gives, made before the transaction.
 	access *token.Draft
@@ -132,6 +133,7 @@ type outcome struct {
 	sealed  []byte // the answer of the earlier rotation, within its grace
 	spentAt time.Time
 	scope   []string // of the refresh token
+	details string   // of its grant
 }
 
 // grantRefresh rotates a refresh token. (RFC 6749 6; RFC 9700 4.14.2; docs/decisions.md#refresh) A lost answer or a
@@ -145,7 +147,10 @@ func (s *Grants) grantRefresh(ctx context.Context, q *Request) (*reply.Token, er
 	if g.asked, err = client.ParseScope(q.Form.Get("scope")); err != nil {
 		return nil, oauth.InvalidScope(err, "scope is malformed")
 	}
-	if err := s.clients.May(q.Client, registry.Permission{Resources: g.resources}); err != nil {
+	if g.details, err = s.clients.DetailsFor(q.Form); err != nil {
+		return nil, err
+	}
+	if err := s.clients.May(q.Client, registry.Permission{Resources: g.resources, Details: g.details}); err != nil {
 		return nil, err
 	}
 	if !secret.IsToken(secret.RefreshToken, g.token) {
@@ -193,6 +198,9 @@ func (s *Grants) repeat(ctx context.Context, g *rotation, out outcome) (*reply.T
 			return nil, err
 		}
 	}
+	if _, err := s.clients.NarrowDetails(g.details, out.details); err != nil {
+		return nil, err
+	}
 	return g.open(out)
 }
 
@@ -225,7 +233,7 @@ func (s *Grants) judgeRefresh(tx storage.Tx, g *rotation) (chain, outcome, error
 	if err != nil {
 		return ch, out, err
 	}
-	out.sealed, out.spentAt, out.scope = again.Sealed, ch.rec.SpentAt, ch.rec.Scope
+	out.sealed, out.spentAt, out.scope, out.details = again.Sealed, ch.rec.SpentAt, ch.rec.Scope, ch.grant.AuthorizationDetails
 	return ch, out, nil
 }
 
@@ -246,7 +254,11 @@ func (s *Grants) prepareRotation(ctx context.Context, g *rotation, ch *chain) (*
 		}
 		scope = g.asked
 	}
-	if len(scope) == 0 {
+	details, err := s.clients.NarrowDetails(g.details, s.clients.StillDetailed(ch.standing.Client, ch.grant.AuthorizationDetails))
+	if err != nil {
+		return nil, err
+	}
+	if len(scope) == 0 && details == "" {
 		return nil, oauth.InvalidScope(nil, "the client may have none of the scopes any more")
 	}
 	if s.clients.UsageLimit(scope) > 0 { // a limit that was set since
@@ -256,10 +268,10 @@ func (s *Grants) prepareRotation(ctx context.Context, g *rotation, ch *chain) (*
 	if err != nil {
 		return nil, err
 	}
-	if err := s.clients.May(g.Client, registry.Permission{Grant: client.GrantRefreshToken, Scope: scope, Provider: ch.grant.Provider, Resources: resources}); err != nil {
+	if err := s.clients.May(g.Client, registry.Permission{Grant: client.GrantRefreshToken, Scope: scope, Provider: ch.grant.Provider, Resources: resources, Details: details}); err != nil {
 		return nil, err
 	}
-	if g.access, err = s.tokens.DraftGrantAccess(g.Client, ch.rec.GrantID, &ch.grant, scope, resources, g.Proved, eventAccessRefreshed, g.From, g.Now); err != nil {
+	if g.access, err = s.tokens.DraftGrantAccess(g.Client, ch.rec.GrantID, &ch.grant, scope, resources, details, g.Proved, eventAccessRefreshed, g.From, g.Now); err != nil {
 		return nil, err
 	}
 	// RFC 6749 6: the new refresh token has the scope of the old one, not the narrower one asked for this access token.

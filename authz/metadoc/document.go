@@ -87,7 +87,8 @@ type content struct {
 	KeysURI   string          `json:"jwks_uri"`
 	Secret    json.RawMessage `json:"client_secret"`
 	SecretEnd json.RawMessage `json:"client_secret_expires_at"`
-	Bound     bool            `json:"dpop_bound_access_tokens"` // RFC 9449 5.2
+	Bound     bool            `json:"dpop_bound_access_tokens"`    // RFC 9449 5.2
+	Details   []string        `json:"authorization_details_types"` // RFC 9396 10
 }
 
 // read checks a document and returns its client.
@@ -110,6 +111,7 @@ func (d *Documents) read(id string, body []byte) (*Document, error) {
 	if len(in.Grants) == 0 || slices.Contains(in.Grants, client.GrantRefreshToken) {
 		c.Grants = append(c.Grants, client.GrantRefreshToken)
 	}
+	c.DetailTypes = in.Details[:min(len(in.Details), maxRedirects)]
 	if err := readKeys(&c, &in); err != nil {
 		return nil, err
 	}

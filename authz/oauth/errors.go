@@ -81,6 +81,11 @@ func InvalidScope(cause error, description string) error {
 	return &Error{Status: http.StatusBadRequest, Code: "invalid_scope", Description: description, Cause: cause}
 }
 
+// InvalidDetails refuses authorization details. (RFC 9396 5)
+func InvalidDetails(cause error, description string) error {
+	return &Error{Status: http.StatusBadRequest, Code: "invalid_authorization_details", Description: Printable(description), Cause: cause}
+}
+
 // InvalidTarget refuses a resource. (RFC 8707 2)
 func InvalidTarget(cause error) error {
 	return &Error{Status: http.StatusBadRequest, Code: "invalid_target", Description: "the resource is unknown or not allowed", Cause: cause}

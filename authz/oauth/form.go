@@ -57,7 +57,7 @@ func (f Form) Encode() string { return url.Values(f.Values).Encode() }
 var bodyOnly = []string{
 	"grant_type", "assertion", "code", "code_verifier", "redirect_uri", "client_id", "client_secret", "client_assertion", "client_assertion_type",
 	"refresh_token", "scope", "resource", "username", "password", "token", "token_type_hint", "access_token", "refresh_user_details",
-	"subject_token", "actor_token",
+	"subject_token", "actor_token", "authorization_details",
 }
 
 // ParseForm reads the form of an endpoint that machines call. A body that could be read in two ways is invalid_request.
@@ -83,7 +83,8 @@ func ParseForm(r *http.Request) (Form, error) {
 			return Form{}, InvalidRequest(nil, "a parameter is repeated")
 		}
 		for _, v := range values {
-			if HasControl(v) && name != "token" { // text that is no token is an unknown token (RFC 7009 2.2, RFC 7662 2.2)
+			// Text that is no token is an unknown token (RFC 7009 2.2, RFC 7662 2.2). JSON can have line breaks (RFC 9396 2).
+			if HasControl(v) && name != "token" && name != "authorization_details" {
 				return Form{}, InvalidRequest(nil, "a parameter has control characters")
 			}
 		}

@@ -33,6 +33,7 @@ var reasons = map[string]refusal.Reason{
 	"invalid_client_metadata":           refusal.ClientMetadata,
 	"invalid_scope":                     refusal.ScopeNotAllowed,
 	"invalid_target":                    refusal.ResourceNotAllowed,
+	"invalid_authorization_details":     refusal.DetailsRefused,
 	"access_denied":                     refusal.NotAllowed,
 	"not_found":                         refusal.NotFound,
 	"temporarily_unavailable":           refusal.Unavailable,

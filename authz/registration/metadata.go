@@ -44,6 +44,8 @@ type metadata struct {
 	IDTokenAlg         string          `json:"id_token_signed_response_alg,omitempty"`
 	UserinfoAlg        string          `json:"userinfo_signed_response_alg,omitempty"`
 	Pushed             bool            `json:"require_pushed_authorization_requests,omitempty"`
+	Bound              bool            `json:"dpop_bound_access_tokens,omitempty"`    // RFC 9449 5.2
+	Details            []string        `json:"authorization_details_types,omitempty"` // RFC 9396 10
 }
 
 // readMetadata reads the body of a request. What can be read in two ways is refused: a member twice, another type.
@@ -76,7 +78,7 @@ func readMetadata(r *http.Request) (m metadata, err error) {
 		KeysURI: in.text("jwks_uri"), PostLogout: in.list("post_logout_redirect_uris"), BackchannelLogout: in.text("backchannel_logout_uri"),
 		FrontchannelLogout: in.text("frontchannel_logout_uri"), SubjectType: in.text("subject_type"), IDTokenAlg: in.text("id_token_signed_response_alg"),
 		UserinfoAlg: in.text("userinfo_signed_response_alg"),
-		Pushed:      in.flag("require_pushed_authorization_requests"),
+		Pushed:      in.flag("require_pushed_authorization_requests"), Bound: in.flag("dpop_bound_access_tokens"), Details: in.list("authorization_details_types"),
 	}
 	if keys := members["jwks"]; keys != nil {
 		if m.Keys, err = json.Marshal(keys); err != nil {
@@ -179,7 +181,11 @@ func (s *Service) apply(c *client.Client, m *metadata) error {
 	}
 	m.Scope = strings.Join(c.DefaultScopes, " ")
 	c.PostLogoutRedirectURIs, c.BackchannelLogoutURI, c.FrontchannelLogoutURI = m.PostLogout, m.BackchannelLogout, m.FrontchannelLogout
-	c.SubjectType, c.IDTokenAlg, c.UserinfoAlg, c.PARRequired = m.SubjectType, m.IDTokenAlg, m.UserinfoAlg, m.Pushed
+	c.SubjectType, c.IDTokenAlg, c.UserinfoAlg, c.PARRequired, c.DPoPRequired = m.SubjectType, m.IDTokenAlg, m.UserinfoAlg, m.Pushed, m.Bound
+	if m.Details = s.deps.Clients.StrangerDetails(m.Details); len(m.Details) == 0 {
+		m.Details = nil
+	}
+	c.DetailTypes = m.Details
 	return nil
 }
 

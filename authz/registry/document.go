@@ -62,7 +62,7 @@ func (r *Registry) fromDocument(ctx context.Context, id string, reg *entry[clien
 // described returns the client of a document as this registry has it. raw is what is stored of it.
 func (r *Registry) described(doc *metadoc.Document, raw []byte) *entry[client.Client] {
 	c := r.complete(&doc.Client)
-	c.Scopes, c.DefaultScopes = r.asked, []string{client.ScopeOpenID}
+	c.Scopes, c.DefaultScopes, c.DetailTypes = r.asked, []string{client.ScopeOpenID}, r.StrangerDetails(c.DetailTypes)
 	c.Document = &client.Document{Host: metadoc.HostOf(c.ID), Trusted: r.docs.Trusts(c.ID), Print: doc.Print, JSON: raw, Schemes: r.docs.Schemes()}
 	return &entry[client.Client]{client: c, credential: r.checks.credential("client", c.ID, nil, nil), until: doc.Until}
 }

@@ -18,6 +18,9 @@ func (r *Registry) ScopesFor(c *client.Client, f oauth.Form) ([]string, error) {
 	if len(asked) == 0 {
 		asked = c.DefaultScopes
 	}
+	if len(asked) == 0 && f.Has(detailsParam) {
+		return nil, nil // RFC 9396 3: they say it all
+	}
 	if len(asked) == 0 {
 		return nil, oauth.InvalidScope(nil, "no scope was asked and the client has no default")
 	}
@@ -39,6 +42,8 @@ type Permission struct {
 	Scope     []string
 	Provider  string
 	Resources []string
+	// Details are authorization details that DetailsFor has read.
+	Details string
 	// Unbound says that the access token would be bound to no key.
 	Unbound bool
 	// From is the client whose token is to be exchanged, for one with the audiences To.
@@ -80,6 +85,9 @@ func (r *Registry) May(c *client.Client, a Permission) error {
 	}
 	if !c.MayAsk(a.Resources) {
 		return oauth.InvalidTarget(nil) // RFC 8707 2
+	}
+	if err := r.mayDetails(c, a); err != nil {
+		return err
 	}
 	if a.From != "" && !c.MayExchange(a.From, a.To) {
 		return oauth.InvalidTarget(ErrExchange) // RFC 8693 2.2.2

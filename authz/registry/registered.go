@@ -50,6 +50,7 @@ func (r *Registry) limit(c *client.Client) {
 	if c.DefaultScopes = c.StillAllowed(c.DefaultScopes); len(c.DefaultScopes) == 0 {
 		c.DefaultScopes = []string{client.ScopeOpenID}
 	}
+	c.DetailTypes = r.StrangerDetails(c.DetailTypes)
 	c.Document = &client.Document{Registered: true, Schemes: schemesOf(c.RedirectURIs), Print: metadoc.PrintOf(c, "")}
 }
 

@@ -23,6 +23,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/certificate"
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/details"
 	"github.com/gatehouse-id/gatehouse/authz/metadoc"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/trust"
@@ -46,7 +47,9 @@ type Registry struct {
 	fixed  map[string]*entry[client.Client]
 	apis   map[string]*entry[client.APIClient]
 	scopes map[string]client.Scope
-	sites  []string // resources of the sites of the configuration
+	// details are the types of authorization details.
+	details *details.Types
+	sites   []string // resources of the sites of the configuration
 	// declared are the providers of the configuration, identity among them; providers those and the managed ones, as
 	// they were last.
 	declared  map[string]Provider
@@ -93,6 +96,7 @@ type Config struct {
 	Clients    []*client.Client
 	APIClients []*client.APIClient
 	Scopes     []client.Scope
+	Details    []details.Type
 	Resources  []client.Resource // of the sites of the configuration
 	Documents  metadoc.Config
 	Trusted    []trust.Rule // issuers whose tokens stand for clients
@@ -143,8 +147,12 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Registry, error) {
 		}
 		r.scopes[sc.Name] = sc
 	}
+	var err error
+	r.details, err = details.New(cfg.Details)
+	p.AddErr(err)
 	for _, c := range cfg.Clients {
 		p.AddErr(c.Validate())
+		p.AddErr(r.checkDetails(c))
 		if r.fixed[c.ID] != nil {
 			p.Addf("client %q is declared twice", c.ID)
 		}
@@ -161,7 +169,6 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Registry, error) {
 		}
 		r.apis[c.ID] = &entry[client.APIClient]{client: c, credential: r.checks.credential("api_client", c.ID, c.Secrets, c.SecretHashes)}
 	}
-	var err error
 	r.workloads, err = trust.New(cfg.Issuer, cfg.Trusted, cfg.OutboundAllow, deps.Now)
 	p.AddErr(err)
 	r.checkWorkloads(&p)

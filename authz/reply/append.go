@@ -64,6 +64,13 @@ func (o *object) listIf(name string, values []string) {
 	}
 }
 
+func (o *object) writtenIf(name string, value Written) {
+	if value != "" {
+		o.name(name)
+		o.buf = append(o.buf, value...)
+	}
+}
+
 func appendList(dst []byte, values []string) []byte {
 	if values == nil {
 		return append(dst, "null"...)

@@ -88,6 +88,8 @@ type Token struct {
 	IDToken      string `json:"id_token,omitempty"`
 	ProfileID    string `json:"profile_id,omitempty"`
 	IssuedType   string `json:"issued_token_type,omitempty"` // RFC 8693 2.2.1
+
+	AuthorizationDetails Written `json:"authorization_details,omitempty"` // RFC 9396 7
 }
 
 // AppendJSON implements Body.
@@ -101,6 +103,7 @@ func (t *Token) AppendJSON(dst []byte) []byte {
 	o.textIf("id_token", t.IDToken)
 	o.textIf("profile_id", t.ProfileID)
 	o.textIf("issued_token_type", t.IssuedType)
+	o.writtenIf("authorization_details", t.AuthorizationDetails)
 	return o.end()
 }
 
@@ -171,6 +174,20 @@ type Introspection struct {
 	Confirmation Confirmation `json:"cnf,omitzero"` // RFC 8705 3.2, RFC 9449 6.2
 
 	Actor *Actor `json:"act,omitempty"` // RFC 8693 4.1
+
+	AuthorizationDetails Written `json:"authorization_details,omitempty"` // RFC 9396 9.2
+}
+
+// Written is JSON that encoding/json has written, as it is. Empty: the member is absent.
+type Written string
+
+// MarshalJSON implements json.Marshaler.
+func (w Written) MarshalJSON() ([]byte, error) { return []byte(w), nil }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (w *Written) UnmarshalJSON(b []byte) error {
+	*w = Written(b)
+	return nil
 }
 
 // Actor is who acts for the subject, and for whom that one acted before. (RFC 8693 4.1)
@@ -248,6 +265,7 @@ func (i *Introspection) AppendJSON(dst []byte) []byte {
 		o.name("act")
 		o.buf = i.Actor.AppendJSON(o.buf)
 	}
+	o.writtenIf("authorization_details", i.AuthorizationDetails)
 	return o.end()
 }
 

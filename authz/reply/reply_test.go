@@ -31,6 +31,12 @@ func fill(t testing.TB, v reflect.Value, text string, n int) {
 			f.Set(reflect.ValueOf(lists[(n%4+4)%4]))
 		case *Actor:
 			f.Set(reflect.ValueOf([]*Actor{nil, {Subject: text}, {ClientID: text, Actor: &Actor{Subject: text}}}[(n%3+3)%3]))
+		case Written:
+			raw, err := json.Marshal([]string{text})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.SetString([]string{"", string(raw)}[(n%2+2)%2])
 		case Confirmation:
 			f.Set(reflect.ValueOf(Confirmation{JKT: text}))
 		case map[string]string:

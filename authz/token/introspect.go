@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/details"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/internal/answers"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -51,6 +52,14 @@ type Introspection struct {
 
 	// Actors act for the subject, the present one first.
 	Actors []Actor
+
+	// AuthorizationDetails are in JSON. (RFC 9396)
+	AuthorizationDetails string
+}
+
+// AuthorizedActions are the actions of the authorization details of a type.
+func (i *Introspection) AuthorizedActions(name string) []string {
+	return details.ActionsOf(i.AuthorizationDetails, name)
 }
 
 // At tells whether the token can be used at a site, named by its origin.
@@ -170,6 +179,7 @@ func (l *Ledger) inspect(tx storage.Tx, key string, now time.Time, out *Introspe
 		IssuedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt, AuthTime: rec.AuthTime, Audience: rec.Audience, Level: rec.Level,
 		AMR: rec.AMR, SessionID: rec.SessionID, Person: h.person, UsageLimit: rec.UsageLimit, Provider: rec.Provider,
 		Claims: c.AllowedClaims(rec.Claims), Sector: c.Sector(), App: c.App, Confirmation: rec.Confirmation, Actors: rec.Actors,
+		AuthorizationDetails: l.deps.Clients.StillDetailed(c, rec.AuthorizationDetails),
 	}
 	if out.Subject == "" {
 		out.Subject = rec.ClientID // the sub of a client-credentials token is the client (docs/decisions.md#introspection)
@@ -258,7 +268,7 @@ func (a *answer) weigh() int { return a.in.Weigh() }
 
 // Weigh estimates the bytes that an Introspection takes in memory.
 func (i *Introspection) Weigh() int {
-	n := 512 + len(i.ClientID) + len(i.Subject) + len(i.SessionID) + len(i.Confirmation.JKT) + len(i.Confirmation.X5T)
+	n := 512 + len(i.ClientID) + len(i.Subject) + len(i.SessionID) + len(i.Confirmation.JKT) + len(i.Confirmation.X5T) + len(i.AuthorizationDetails)
 	for _, list := range [...][]string{i.Scope, i.Audience, i.AMR, i.Claims} {
 		n += textsWeigh(list)
 	}

@@ -31,6 +31,8 @@ type accessClaims struct {
 
 	Confirmation Confirmation `json:"cnf,omitzero"`
 	Actor        *actor       `json:"act,omitempty"` // RFC 8693 4.1
+
+	AuthorizationDetails json.RawMessage `json:"authorization_details,omitempty"` // RFC 9396 9.1
 }
 
 // signAccess returns an access token as a JWT, and the key of its record. The
@@ -44,7 +46,7 @@ func (l *Ledger) signAccess(c *client.Client, rec *Access) (token, key string, e
 	claims := accessClaims{
 		Issuer: l.issuer, Expires: rec.ExpiresAt.Unix(), Audience: rec.Audience, Subject: l.SubjectFor(c, rec.Subject), ClientID: c.ID,
 		IssuedAt: rec.CreatedAt.Unix(), ID: id, Scope: strings.Join(rec.Scope, " "), ACR: ACR(rec.Level), CID: c.ID, UsageLimit: rec.UsageLimit,
-		Confirmation: rec.Confirmation, Actor: l.actorClaim(c.Sector(), rec.Actors),
+		Confirmation: rec.Confirmation, Actor: l.actorClaim(c.Sector(), rec.Actors), AuthorizationDetails: json.RawMessage(rec.AuthorizationDetails),
 	}
 	if len(claims.Audience) == 0 {
 		claims.Audience = []string{l.issuer} // RFC 9068 3: a default resource indicator

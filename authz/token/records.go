@@ -76,6 +76,8 @@ type Grant struct {
 	Claims ClaimsRequest `cbor:"9,keyasint,omitzero"`
 	// Confirmation is what its refresh tokens are bound to. Those of clients with credentials are bound to these.
 	Confirmation Confirmation `cbor:"10,keyasint,omitzero"`
+	// AuthorizationDetails are those that the person has seen, in JSON. (RFC 9396)
+	AuthorizationDetails string `cbor:"11,keyasint,omitempty"`
 }
 
 // heldList is the grants that a client has of a person, the oldest first.
@@ -122,6 +124,8 @@ type Access struct {
 	Actors []Actor `cbor:"18,keyasint,omitempty"`
 	// Sources are the tokens that it came from by exchange, the nearest first. It ends with each of them.
 	Sources []Source `cbor:"19,keyasint,omitempty"`
+	// AuthorizationDetails are in JSON. (RFC 9396)
+	AuthorizationDetails string `cbor:"20,keyasint,omitempty"`
 }
 
 // Actor is who acts for another one.

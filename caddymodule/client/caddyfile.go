@@ -3,6 +3,7 @@ package client
 import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/gatehouse-id/gatehouse/authz/details"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -47,6 +48,7 @@ import (
 //		app                       <identifier> <platform> <version>
 //		subject_type              public|pairwise
 //		audiences                 <uri>...
+//		authorization_details_types <type>...
 //		exchange { from <client>...; to <audience>... }
 //		origins                   <origin>...
 //		max_sessions              <number>
@@ -91,19 +93,22 @@ func (c *Client) subdirectives() options.Subdirectives {
 		"post_logout_redirect_uris": options.Values(&c.PostLogoutRedirectURIs, options.CheckURI),
 		"grants":                    options.Values(&c.Grants, checkGrant),
 		"scopes":                    options.Values(&c.Scopes, options.CheckScope),
-		"default_scopes":            options.Values(&c.DefaultScopes, options.CheckScope),
-		"idps":                      options.Values(&c.IDPs, options.CheckProviderID),
-		"consent":                   options.Value(&c.Consent, checkConsent),
-		"pkce":                      ReadRequired("pkce", &c.PKCERequired),
-		"par":                       ReadRequired("par", &c.PARRequired),
-		"request_object":            ReadRequired("request_object", &c.SignedRequestRequired),
-		"request_object_alg":        options.Value(&c.RequestAlg, checkRequestAlg),
-		"dpop":                      ReadRequired("dpop", &c.DPoPRequired),
-		"mtls":                      ReadRequired("mtls", &c.MTLSRequired),
-		"fapi2":                     options.Flag(&c.FAPI2),
-		"password_only":             options.Flag(&c.PasswordOnly),
-		"id_token_alg":              options.Value(&c.IDTokenAlg, checkAlg),
-		"id_token_claims":           c.readIDTokenClaims,
+
+		"authorization_details_types": options.Values(&c.DetailTypes, details.CheckName),
+
+		"default_scopes":     options.Values(&c.DefaultScopes, options.CheckScope),
+		"idps":               options.Values(&c.IDPs, options.CheckProviderID),
+		"consent":            options.Value(&c.Consent, checkConsent),
+		"pkce":               ReadRequired("pkce", &c.PKCERequired),
+		"par":                ReadRequired("par", &c.PARRequired),
+		"request_object":     ReadRequired("request_object", &c.SignedRequestRequired),
+		"request_object_alg": options.Value(&c.RequestAlg, checkRequestAlg),
+		"dpop":               ReadRequired("dpop", &c.DPoPRequired),
+		"mtls":               ReadRequired("mtls", &c.MTLSRequired),
+		"fapi2":              options.Flag(&c.FAPI2),
+		"password_only":      options.Flag(&c.PasswordOnly),
+		"id_token_alg":       options.Value(&c.IDTokenAlg, checkAlg),
+		"id_token_claims":    c.readIDTokenClaims,
 
 		"authorization_response_alg": options.Value(&c.ResponseAlg, checkAlg),
 		"id_token_encryption":        readEncryption("id_token_encryption", &c.IDTokenEncAlg, &c.IDTokenEnc),

@@ -100,6 +100,8 @@ type Client struct {
 	App *MobileApp `json:"app,omitempty"`
 	// The resources (RFC 8707) that it may ask tokens for. Default: none.
 	Audiences []string `json:"audiences,omitempty"`
+	// The types of authorization details (RFC 9396) that it may ask for. Default: none.
+	DetailTypes []string `json:"authorization_details_types,omitempty"`
 	// Which tokens it may exchange for others (RFC 8693). Default: none.
 	Exchange *Exchange `json:"exchange,omitempty"`
 	// Origins of web pages that may call the token endpoint, besides those of its redirect URIs. Default: none.

@@ -11,6 +11,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/details"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -62,6 +63,7 @@ func (c *Client) Resolve(r *options.Resolver) *client.Client {
 		UserinfoEncAlg: r.Plain(of+"userinfo_encryption", c.UserinfoEncAlg, checkEncAlg), UserinfoEnc: r.Plain(of+"userinfo_encryption", c.UserinfoEnc, checkEnc),
 		ResponseAlg: r.Plain(of+"authorization_response_alg", c.ResponseAlg, checkAlg),
 		Audiences:   r.List(of+"audiences", c.Audiences, options.CheckURI),
+		DetailTypes: r.List(of+"authorization_details_types", c.DetailTypes, details.CheckName),
 		Exchange:    c.Exchange.build(r, of),
 		Origins:     r.List(of+"origins", c.Origins, checkOrigin),
 		MaxSessions: r.Count(of+"max_sessions", c.MaxSessions, checkMaxSessions), Disabled: c.Disabled,
@@ -217,7 +219,7 @@ func Of(c *client.Client, written *Client) Client {
 	l := c.Lifetimes
 	return Client{
 		DPoPRequired: c.DPoPRequired, MTLSRequired: c.MTLSRequired, FAPI2: c.FAPI2,
-		TokenFormat: c.TokenFormat, App: (*MobileApp)(c.App), Exchange: (*Exchange)(c.Exchange), SubjectType: c.SubjectType, JWKS: keys, Logo: logo,
+		TokenFormat: c.TokenFormat, App: (*MobileApp)(c.App), Exchange: (*Exchange)(c.Exchange), DetailTypes: c.DetailTypes, SubjectType: c.SubjectType, JWKS: keys, Logo: logo,
 		BackchannelLogoutURI: c.BackchannelLogoutURI, FrontchannelLogoutURI: c.FrontchannelLogoutURI,
 		ID: c.ID, Name: c.Name, Public: c.Public, Native: c.Native, AuthMethod: c.AuthMethod, CertificateSubject: (*Subject)(c.CertificateSubject), RedirectURIs: c.RedirectURIs, PostLogoutRedirectURIs: c.PostLogoutRedirectURIs,
 		Grants: c.Grants, Scopes: c.Scopes, DefaultScopes: c.DefaultScopes, IDPs: c.IDPs, Consent: c.Consent, PKCERequired: c.PKCERequired, PARRequired: c.PARRequired, PasswordOnly: c.PasswordOnly,

@@ -45,6 +45,10 @@ func clientFlags(f *pflag.FlagSet, c *client.Client) {
 	f.BoolVar(&c.PARRequired, "par-required", false, "The client must push its authorization requests")
 	f.BoolVar(&c.FAPI2, "fapi2", false, "The FAPI 2.0 Security Profile holds for the client")
 	f.BoolVar(&c.MTLSRequired, "mtls-required", false, "The access tokens of the client are bound to its certificate (RFC 8705)")
+	f.StringSliceVar(&c.DetailTypes, "authorization-details-types", nil, "The types of authorization details it may ask for (RFC 9396)")
+	f.BoolVar(&c.SignedRequestRequired, "require-signed-request-object", false, "The client must sign its authorization requests (RFC 9101)")
+	f.StringVar(&c.RequestAlg, "request-object-signing-alg", "", "The only signature of its authorization requests: RS256, PS256, ES256 or EdDSA")
+	f.StringVar(&c.ResponseAlg, "authorization-signed-response-alg", "", "The signature of its authorization responses, where it asks for signed ones: RS256, ES256 or EdDSA")
 	f.BoolVar(&c.DPoPRequired, "dpop-required", false, "The access tokens of the client must be bound to a key (DPoP)")
 }
 
@@ -244,6 +248,7 @@ func orderedLists(c *client.Client) func(yield func(string, []string) bool) {
 			{"redirect URIs", c.RedirectURIs},
 			{"post-logout redirect URIs", c.PostLogoutRedirectURIs},
 			{"audiences", c.Audiences},
+			{"authorization details", c.DetailTypes},
 			{"identity providers", c.IDPs},
 			{"origins", c.Origins},
 		} {

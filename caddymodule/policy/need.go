@@ -3,6 +3,7 @@ package policy
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
@@ -127,9 +128,17 @@ func hasClaim(who *token.Introspection, c Claim) bool {
 	return one != "" && slices.Contains(c.Values, one) || slices.ContainsFunc(many, func(v string) bool { return slices.Contains(c.Values, v) })
 }
 
+// detailsClaim are the authorization details in JSON; with the name of a type behind it, the actions of that type.
+const detailsClaim = "authorization_details"
+
 // Lookup returns the claim of a person or client under a name: a text, or several. Neither: it is absent.
 func Lookup(who *token.Introspection, name string) (one string, many []string) {
+	if of, ok := strings.CutPrefix(name, detailsClaim+"."); ok {
+		return "", who.AuthorizedActions(of)
+	}
 	switch name {
+	case detailsClaim:
+		return who.AuthorizationDetails, nil
 	case "id", "sub":
 		return who.Subject, nil
 	case "client_id":

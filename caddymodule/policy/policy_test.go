@@ -158,6 +158,12 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+func paying() Facts {
+	f := machine("deploy")
+	f.Who.AuthorizationDetails = `[{"actions":["initiate"],"type":"payment"}]`
+	return f
+}
+
 // Each kind of need decides, both ways.
 func TestNeeds(t *testing.T) {
 	t.Parallel()
@@ -165,18 +171,23 @@ func TestNeeds(t *testing.T) {
 		who  Facts
 		want Outcome
 	}{
-		"groups staff admins":            {somebody(1, "staff"), Allowed},
-		"groups admins":                  {somebody(1, "staff"), Denied},
-		"level 2":                        {somebody(2), Allowed},
-		"level 4":                        {somebody(3), StepUp},
-		"max_age 61m":                    {somebody(1), Allowed},
-		"max_age 1h":                     {somebody(1), Renew},
-		"claim department hr finance":    {somebody(1), Allowed},
-		"claim department hr":            {somebody(1), Denied},
-		"claim roles writer":             {somebody(1), Allowed},
-		"claim roles reader,writer":      {somebody(1), Denied},
-		"claim nothing x":                {somebody(1), Denied},
-		"claim sub p1":                   {somebody(1), Allowed},
+		"groups staff admins":         {somebody(1, "staff"), Allowed},
+		"groups admins":               {somebody(1, "staff"), Denied},
+		"level 2":                     {somebody(2), Allowed},
+		"level 4":                     {somebody(3), StepUp},
+		"max_age 61m":                 {somebody(1), Allowed},
+		"max_age 1h":                  {somebody(1), Renew},
+		"claim department hr finance": {somebody(1), Allowed},
+		"claim department hr":         {somebody(1), Denied},
+		"claim roles writer":          {somebody(1), Allowed},
+		"claim roles reader,writer":   {somebody(1), Denied},
+		"claim nothing x":             {somebody(1), Denied},
+		"claim sub p1":                {somebody(1), Allowed},
+
+		"claim authorization_details.payment initiate": {paying(), Allowed},
+		"claim authorization_details.payment cancel":   {paying(), Denied},
+		"claim authorization_details.account initiate": {paying(), Denied},
+
 		"claim email ada@example.com":    {somebody(1), Allowed},
 		"person ada":                     {somebody(1), Allowed},
 		"person p1":                      {somebody(1), Allowed},

@@ -66,6 +66,7 @@ func TestClaim(t *testing.T) {
 			Details: map[string][]string{"branch": {"1", "2"}},
 		},
 	}
+	person.AuthorizationDetails = `[{"actions":["read"],"type":"account"}]`
 	client := &token.Introspection{Active: true, Subject: "demo", ClientID: "demo"}
 	of := func(said ...string) *token.Introspection { // by a provider, about an address that is not verified here
 		return &token.Introspection{Active: true, Subject: "p2", Person: &login.Subject{
@@ -85,6 +86,10 @@ func TestClaim(t *testing.T) {
 		{person, "scope", "a b"},
 		{person, "acr", "urn:gatehouse:level:2"},
 		{person, "branch", "1,2"},
+		{person, "authorization_details", `[{"actions":["read"],"type":"account"}]`},
+		{person, "authorization_details.account", "read"},
+		{person, "authorization_details.payment", ""},
+		{client, "authorization_details", ""},
 		{person, "unknown", ""},
 		{client, "sub", "demo"},
 		{client, "client_id", "demo"},

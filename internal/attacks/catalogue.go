@@ -359,4 +359,10 @@ var catalogue = []section{
 		{473, "events of people whom a receiver has not named; of a stream before the receiver's own", "none"},
 		{474, "a security event token used as an ID token or access token", "refused by its type, without `sub` and `exp`"},
 	}},
+	{"Authorization details", []attackCase{
+		{511, "authorization details of an unknown type, of one that the client may not ask for, with a member or value that the type lacks, twice, too large, too deep, in none of the forms of text that can be shown", "400 `invalid_authorization_details`, at each endpoint; nothing is stored"},
+		{512, "a token request, refresh or exchange that asks for more than the person has seen, or leaves a limit out", "400 `invalid_authorization_details`"},
+		{513, "authorization details with markup and with text that runs the other way", "markup is shown as text; the other is refused"},
+		{514, "other authorization details than were allowed before, under the same scopes", "the person is asked again"},
+	}},
 }

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -340,6 +341,27 @@ func (l *language) Duration(seconds int) string {
 		return l.T("duration." + unit)
 	}
 	return l.T("duration."+unit+"s", "n", strconv.Itoa(n))
+}
+
+// DetailTitle returns what a detail is: in this language, in any, or else its type.
+func (l *language) DetailTitle(d Detail) string { return cmp.Or(l.pick(d.Title), d.Type) }
+
+// DetailLabel returns what a member of a detail is.
+func (l *language) DetailLabel(r DetailRow) string {
+	if len(r.Label) == 0 {
+		return l.T("details." + r.Name)
+	}
+	return cmp.Or(l.pick(r.Label), r.Name)
+}
+
+// pick returns the text for this language, or for one that it is a kind of, or for all others.
+func (l *language) pick(of Texts) string {
+	for tag := l.tag; tag != ""; tag = tag[:max(0, strings.LastIndexByte(tag, '-'))] {
+		if text := of[tag]; text != "" {
+			return text
+		}
+	}
+	return of[""]
 }
 
 // Scope returns the description of a scope: a custom message, the operator's description, our own for the standard

@@ -89,7 +89,26 @@ type Consent struct {
 	Scopes                  []ScopeLine
 	// Unregistered is set for a client that nobody has registered. Its name on the page is its host.
 	Unregistered *Unregistered
+	Details      []Detail
 }
+
+// Detail is one thing that a client asks for in detail. Its values are those of the client.
+type Detail struct {
+	Type  string
+	Title Texts // empty: the type
+	Rows  []DetailRow
+}
+
+// DetailRow is a member of a Detail with its values. Without a label, Name is one of locations, actions, datatypes,
+// identifier, privileges.
+type DetailRow struct {
+	Name   string
+	Label  Texts
+	Values []string
+}
+
+// Texts are what an operator has written for the languages of the pages. That of "" is for all others.
+type Texts map[string]string
 
 // Unregistered is what a client says of itself that nobody has registered, and where it is sent.
 type Unregistered struct {
@@ -115,6 +134,7 @@ type Device struct {
 	Address      string // of the device
 	Time         time.Time
 	Scopes       []ScopeLine
+	Details      []Detail
 }
 
 // who is the account that a page is about, and the link for somebody else.

@@ -100,6 +100,11 @@ scopes openid profile email`,
 		{Word: "scopes", Arguments: "<scope>…", Text: "The scopes that it can ask for.", Example: "scopes openid profile orders.read"},
 		{Word: "default_scopes", Arguments: "<scope>…", Default: "the only one of a client with one scope", Text: "The scopes that it gets when it asks for none. Each is among `scopes`.", Example: "default_scopes openid"},
 		{
+			Word: "authorization_details_types", Arguments: "<type>…", Default: "none", Example: "authorization_details_types account_information",
+			Beside: "authorization_details account_information {\n\tactions list_accounts read_balances\n}",
+			Text:   "The types of [`authorization_details`](#authorization_details) that it can ask for.",
+		},
+		{
 			Word: "idps", Arguments: "<id>…", Default: "`identity`", Example: "idps corp identity",
 			Beside: "idp corp oidc {\n\tissuer https://login.corp.example\n\tclient_id gatehouse\n\tclient_secret {env.CORP_SECRET}\n}",
 			Text:   "The identity providers that it can use, the default first: the ids of `idp` blocks, and `identity` for the accounts of Gatehouse itself.",

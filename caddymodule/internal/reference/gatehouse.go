@@ -22,6 +22,10 @@ var Gatehouse = Block{
 			Example: "encryption_key {env.GATEHOUSE_KEY}",
 		},
 		{Word: "scope", Arguments: "<name>", Repeats: true, Text: "What a scope demands. A scope without a block only needs to be named by clients.", Blocks: []*Block{&Scope}},
+		{
+			Word: "authorization_details", Arguments: "<type>", Repeats: true, Blocks: []*Block{&DetailType},
+			Text: "A type of authorization details (RFC 9396), by which clients ask for more than scopes can say.",
+		},
 		{Word: "client", Arguments: "<id>", Repeats: true, Text: "An application that gets tokens. `caddy gatehouse client add` adds more without a reload.", Blocks: []*Block{&Client}},
 		{Word: "api_client", Arguments: "<id>", Repeats: true, Text: "Credentials for the HTTP APIs.", Blocks: []*Block{&APIClient}},
 		{
@@ -117,6 +121,39 @@ var Scope = Block{
 		{Word: "description", Arguments: "<text>", Default: "the name", Text: "The text on the consent page.", Example: `description "Read your orders"`},
 		{Word: "level", Arguments: "<1 to 4>", Default: "any", Text: "The authentication level that people must have reached before they get it. A sign-in below it leads to a second factor.", Example: "level 2"},
 		{Word: "usage_limit", Arguments: "<number>", Default: "`0`: unlimited", Text: "How often an access token with this scope can be used. Of several scopes, the lowest limit counts.", Example: "usage_limit 5"},
+	},
+}
+
+// DetailType is a type of authorization details.
+var DetailType = Block{
+	Head: "authorization_details <type>", Open: "authorization_details payment_initiation",
+	Text: "What clients can ask for in detail, such as one payment: its members, and the words of the consent page. A request has the members that stand here and no others. " +
+		"The client names the type in `authorization_details_types`. See [authorization details](decisions.md#authorization-details).",
+	Needs:  "actions initiate",
+	Sample: "description \"Start a payment\"\ndescription nl \"Een betaling starten\"\nactions initiate status\nmember amount.value {\n\tlabel \"Amount\"\n\tlabel nl \"Bedrag\"\n}\nmember amount.currency {\n\tlabel \"Currency\"\n\tvalues EUR USD\n}\nrequired actions amount.value amount.currency\nlevel 2\nconsent always",
+	Options: []Option{
+		{Word: "description", Arguments: "[<language>] <text>", Repeats: true, Default: "the type", Text: "What the consent page calls it, in a language such as `nl`, or in all that have no text of their own. The text stands in quotes.", Example: `description "Start a payment"`},
+		{Word: "locations", Arguments: "<uri>…", Default: "not allowed", Text: "Requests can have `locations`, a list of some of these.", Example: "locations https://bank.example.com/payments"},
+		{Word: "actions", Arguments: "<action>…", Default: "not allowed", Text: "Requests can have `actions`, a list of some of these.", Example: "actions initiate status cancel", Instead: "-"},
+		{Word: "datatypes", Arguments: "<name>…", Default: "not allowed", Text: "Requests can have `datatypes`, a list of some of these.", Example: "datatypes contacts photos"},
+		{Word: "privileges", Arguments: "<name>…", Default: "not allowed", Text: "Requests can have `privileges`, a list of some of these.", Example: "privileges admin"},
+		{Word: "identifier", Default: "not allowed", Text: "Requests can have `identifier`, a text that names one thing.", Example: "identifier"},
+		{Word: "member", Arguments: "<name>", Repeats: true, Text: "A further member.", Blocks: []*Block{&DetailMember}},
+		{Word: "required", Arguments: "<member>…", Default: "none", Text: "The members that every request has.", Example: "required actions"},
+		{Word: "level", Arguments: "<1 to 4>", Default: "any", Text: "The authentication level that people must have reached. A sign-in below it leads to a second factor.", Example: "level 2"},
+		{Word: "consent", Arguments: "on|always", Default: "`on`", Text: "Whether people are asked again for the same that they have allowed before: `always` suits payments. It holds for clients with `consent off`, too.", Example: "consent always"},
+		{Word: "unregistered", Default: "not allowed", Text: "Clients that register themselves, or have a metadata document, can ask for it.", Example: "unregistered"},
+	},
+}
+
+// DetailMember is a member of a type of authorization details.
+var DetailMember = Block{
+	Head: "member <name>", Open: "member amount.currency", Bare: true,
+	Text: "A member of the requests of a type; a point stands in front of a member of a member.",
+	Options: []Option{
+		{Word: "label", Arguments: "[<language>] <text>", Repeats: true, Default: "the name", Text: "What the consent page calls it. The text stands in quotes.", Example: `label "Currency"`},
+		{Word: "kind", Arguments: "text|number|boolean", Default: "`text`", Text: "What it is. It can also be a list of these.", Example: "kind text"},
+		{Word: "values", Arguments: "<value>…", Default: "any", Text: "The values that it can have.", Example: "values EUR USD"},
 	},
 }
 
