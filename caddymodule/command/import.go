@@ -31,6 +31,14 @@ type importCount struct {
 	Failed  int           `json:"failed"`
 	Skipped int           `json:"skipped,omitempty"` // entries of the file that are not persons
 	Errors  []importError `json:"errors,omitempty"`  // at most 1000; all are on standard error
+	Notes   []importNote  `json:"notes,omitempty"`   // what of persons does not come, each text once
+}
+
+// importNote is what of some persons does not come.
+type importNote struct {
+	Text    string `json:"text"`
+	Persons int    `json:"persons"`
+	Line    int    `json:"line"` // of the first of them
 }
 
 type importError struct {
@@ -68,11 +76,7 @@ these names, groups as a list, and profile as the credentials API answers it.`,
 					return err
 				}
 				defer f.Close() //nolint:errcheck // only read
-				counted := &countingReader{from: f}
-				in = counted
-				if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() > 0 {
-					im.place = func() float64 { return float64(counted.read) / float64(info.Size()) }
-				}
+				in = im.counting(f)
 			}
 			if format == "" {
 				if format = personfile.FormatOf(args[0]); format == "" {
@@ -106,12 +110,17 @@ type importer struct {
 	request struct {
 		Persons []json.RawMessage `json:"persons"`
 		Update  bool              `json:"update,omitempty"`
+		Check   bool              `json:"check,omitempty"`
 	}
 	lines  []int // of request.Persons
 	size   int   // bytes of them
 	weight int
 
+	quiet  bool // the caller prints the result
+	newIDs bool // do not keep those of the other system
+
 	result      importCount
+	notes       map[string]int // indexes of result.Notes
 	began, told time.Time
 }
 
@@ -138,6 +147,10 @@ func (im *importer) run() error {
 		if p.Partition == "" {
 			p.Partition = im.partition
 		}
+		if im.newIDs {
+			p.ID = ""
+		}
+		im.note(line, &p)
 		raw, err := json.Marshal(p)
 		if err != nil || len(raw) > maxPart {
 			im.fails(line, "the person has more than can be stored")
@@ -194,6 +207,28 @@ func (im *importer) send() error {
 	return nil
 }
 
+// note keeps what of a person does not come. A dry run prints it too.
+func (im *importer) note(line int, p *personfile.Person) {
+	for _, text := range p.Notes {
+		if im.request.Check {
+			fmt.Fprintf(im.cmd.ErrOrStderr(), "line %d: %q: %s\n", line, p.Username, text) //nolint:errcheck // the terminal is gone
+		}
+		i, known := im.notes[text]
+		if !known {
+			if len(im.result.Notes) == maxErrors {
+				continue
+			}
+			if im.notes == nil {
+				im.notes = map[string]int{}
+			}
+			i = len(im.result.Notes)
+			im.notes[text] = i
+			im.result.Notes = append(im.result.Notes, importNote{Text: text, Line: line})
+		}
+		im.result.Notes[i].Persons++
+	}
+}
+
 // fails reports a person who was not imported.
 func (im *importer) fails(line int, problem string) {
 	im.result.Failed++
@@ -209,7 +244,11 @@ func (im *importer) total() int {
 
 func (im *importer) summary() string {
 	r := &im.result
-	s := fmt.Sprintf("%s: %d created, %d updated, %d exist, %d failed", count(im.total(), "person"), r.Created, r.Updated, r.Exists, r.Failed)
+	form := "%s: %d created, %d updated, %d exist, %d failed"
+	if im.request.Check {
+		form = "%s: %d would be created, %d updated, %d exist, %d would fail"
+	}
+	s := fmt.Sprintf(form, count(im.total(), "person"), r.Created, r.Updated, r.Exists, r.Failed)
 	if r.Skipped > 0 {
 		s += fmt.Sprintf("; %d entries are not persons", r.Skipped)
 	}
@@ -220,6 +259,9 @@ func (im *importer) finish() error {
 	if s, ok := im.in.(personfile.Skipper); ok {
 		im.result.Skipped = s.Skipped()
 	}
+	if im.quiet {
+		return nil
+	}
 	if err := printResult(im.cmd, im.result, im.summary()); err != nil {
 		return err
 	}
@@ -227,6 +269,15 @@ func (im *importer) finish() error {
 		return fmt.Errorf("%s not imported", count(im.result.Failed, "person"))
 	}
 	return nil
+}
+
+// counting returns a reader of the file, and makes progress known where the file has a size.
+func (im *importer) counting(f *os.File) io.Reader {
+	counted := &countingReader{from: f}
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() > 0 {
+		im.place = func() float64 { return float64(counted.read) / float64(info.Size()) }
+	}
+	return counted
 }
 
 // countingReader counts the bytes that were read.

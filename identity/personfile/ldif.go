@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -15,6 +16,7 @@ import (
 type ldifReader struct {
 	lines
 	skipped int
+	groups  Memberships
 }
 
 func newLDIF(r *bufio.Reader) *ldifReader { return &ldifReader{lines: lines{in: r}} }
@@ -40,8 +42,66 @@ func (l *ldifReader) Next() (p Person, line int, err error) {
 		if problem != "" {
 			return Person{}, line, &LineError{line, problem}
 		}
+		for _, member := range []string{"dn:" + normalDN(entry.first("dn")), "uid:" + strings.ToLower(entry.first("uid"))} {
+			for _, g := range l.groups[member] {
+				if !slices.Contains(p.Groups, g) {
+					p.Groups = append(p.Groups, g)
+				}
+			}
+		}
 		return p, line, nil
 	}
+}
+
+// Memberships are the groups of persons that entries of groups name, by the name of the person in them.
+type Memberships map[string][]string
+
+// ReadMemberships reads the groups of an LDIF file: groupOfNames, groupOfUniqueNames, group, posixGroup.
+func ReadMemberships(r io.Reader) (Memberships, error) {
+	groups, l := Memberships{}, newLDIF(bufio.NewReader(r))
+	for {
+		e, _, err := l.entry()
+		switch {
+		case errors.Is(err, io.EOF):
+			return groups, nil
+		case errors.As(err, new(*LineError)):
+			continue // the reader of the persons reports it
+		case err != nil:
+			return nil, err
+		}
+		name := e.first("cn")
+		if name == "" {
+			name = leaf(e.first("dn"))
+		}
+		if e.isPerson() || name == "" {
+			continue
+		}
+		for attribute, kind := range map[string]string{"member": "dn:", "uniquemember": "dn:", "memberuid": "uid:"} {
+			for _, v := range e[attribute] {
+				if kind == "dn:" {
+					v = normalDN(v)
+				}
+				groups[kind+strings.ToLower(v)] = append(groups[kind+strings.ToLower(v)], name)
+			}
+		}
+	}
+}
+
+// NewLDIF returns a reader of persons with the groups that other entries of the file name.
+func NewLDIF(r io.Reader, groups Memberships) Reader {
+	l := newLDIF(bufio.NewReader(r))
+	l.groups = groups
+	return l
+}
+
+// normalDN is a distinguished name as it is compared: in lower case, without blanks around its parts.
+func normalDN(dn string) string {
+	parts := strings.Split(strings.ToLower(dn), ",")
+	for i, p := range parts {
+		name, value, _ := strings.Cut(p, "=")
+		parts[i] = strings.TrimSpace(name) + "=" + strings.TrimSpace(value)
+	}
+	return strings.Join(parts, ",")
 }
 
 // entry is the values of one entry by attribute, in lower case and without options.

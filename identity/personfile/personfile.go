@@ -1,5 +1,6 @@
-// Package personfile reads persons from files of other systems: CSV, JSON lines, LDIF. It reads one person at a time,
-// so a file can have any length. What becomes of a person belongs to package identity.
+// Package personfile reads persons from files of other systems: CSV, JSON lines, LDIF, htpasswd, and what Keycloak,
+// Authelia and Auth0 export. It reads one person at a time, so a file can have any length. What becomes of a person
+// belongs to package migration.
 package personfile
 
 import (
@@ -7,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,6 +32,9 @@ type Person struct {
 	ExternalID    string          `json:"external_id,omitempty"`
 	ID            string          `json:"id,omitempty"` // that the person keeps
 	Profile       *person.Profile `json:"profile,omitempty"`
+
+	// Notes say what the other system has of the person that does not come. They repeat no secret.
+	Notes []string `json:"-"`
 }
 
 // Reader reads the persons of a file, one after the other.
@@ -52,9 +57,13 @@ func (e *LineError) Error() string { return "line " + strconv.Itoa(e.Line) + ": 
 
 // The formats.
 const (
-	CSV   = "csv"
-	JSONL = "jsonl"
-	LDIF  = "ldif"
+	CSV      = "csv"
+	JSONL    = "jsonl"
+	LDIF     = "ldif"
+	Htpasswd = "htpasswd"
+	Authelia = "authelia"
+	Auth0    = "auth0"
+	Keycloak = "keycloak"
 )
 
 // FormatOf returns the format by the extension of a file name, or "".
@@ -83,8 +92,16 @@ func New(r io.Reader, format string) (Reader, error) {
 		return newJSONL(b), nil
 	case LDIF:
 		return newLDIF(b), nil
+	case Htpasswd:
+		return newHtpasswd(b), nil
+	case Authelia:
+		return newAuthelia(b)
+	case Auth0:
+		return &auth0Reader{lines: lines{in: b}}, nil
+	case Keycloak:
+		return newKeycloak(b)
 	}
-	return nil, fmt.Errorf("the format is not known: want %s, %s or %s", CSV, JSONL, LDIF)
+	return nil, fmt.Errorf("the format is not known: want %s, %s, %s, %s, %s, %s or %s", CSV, JSONL, LDIF, Htpasswd, Keycloak, Authelia, Auth0)
 }
 
 // maxRecord is the size in bytes of one person in a file.
@@ -120,4 +137,38 @@ func (p *Person) address() *person.Address {
 		prof.Addresses = []person.Address{{}}
 	}
 	return &prof.Addresses[0]
+}
+
+// custom adds an attribute of the operator's own.
+func (p *Person) custom(name, value string) {
+	p.profile().CustomAttributes = append(p.profile().CustomAttributes, person.CustomAttribute{Name: name, Value: value})
+}
+
+func (p *Person) note(text string) { p.Notes = append(p.Notes, text) }
+
+// lineCounter tells on which line of a file an offset is.
+type lineCounter struct {
+	from io.Reader
+	read int64
+	ends []int64 // offsets of ends of lines that nobody has asked beyond
+	done int     // ends that are not kept any more
+}
+
+func (c *lineCounter) Read(b []byte) (int, error) {
+	n, err := c.from.Read(b)
+	for i, ch := range b[:n] {
+		if ch == '\n' {
+			c.ends = append(c.ends, c.read+int64(i))
+		}
+	}
+	c.read += int64(n)
+	return n, err
+}
+
+// line returns the line of an offset, beginning with 1. Offsets only grow from call to call.
+func (c *lineCounter) line(offset int64) int {
+	n, _ := slices.BinarySearch(c.ends, offset)
+	c.done += n
+	c.ends = c.ends[n:]
+	return c.done + 1
 }

@@ -145,8 +145,10 @@ func FuzzReaders(f *testing.F) {
 	f.Add("username,groups\nanna,\"a;b\"\n")
 	f.Add(`{"username":"anna"}`)
 	f.Add("dn: a\nobjectClass: person\nuid: a\n cont\n\n")
+	f.Add("users:\n  ada:\n    password: x\n")
+	f.Add(realm)
 	f.Fuzz(func(t *testing.T, file string) {
-		for _, format := range []string{personfile.CSV, personfile.JSONL, personfile.LDIF} {
+		for _, format := range []string{personfile.CSV, personfile.JSONL, personfile.LDIF, personfile.Htpasswd, personfile.Authelia, personfile.Auth0, personfile.Keycloak} {
 			read(t, format, file)
 		}
 	})

@@ -82,6 +82,7 @@ var mayImport = map[string][]string{
 	"caddymodule/command/admin":    {"caddymodule/explain", "caddymodule/protect", "caddymodule/internal", "caddymodule/client", "authz", "identity", "storage", "internal"},
 	"caddymodule/command/doctor":   {"internal/cookie"},
 	"caddymodule/command/mcpcheck": {},
+	"caddymodule/command/movein":   {"caddymodule/internal", "caddymodule/client"},
 
 	"caddymodule/postgres": {"caddymodule/internal", "storage", "storage/pgstore", "internal"},
 	"storage/engine":       {"storage"},

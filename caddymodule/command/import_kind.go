@@ -1,0 +1,228 @@
+package command
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/command/movein"
+	"github.com/gatehouse-id/gatehouse/identity/personfile"
+)
+
+// moving is a system whose exports can be imported.
+type moving struct {
+	// persons reads the persons of an open file, of which in reads with the progress known.
+	persons func(f *os.File, in io.Reader, files []string) (personfile.Reader, error)
+	// clients reads the clients of a file. nil: it has none.
+	clients func(io.Reader) (*movein.Clients, error)
+	files   int // how many it takes at most
+}
+
+var movings = map[string]moving{
+	"keycloak": {persons: format(personfile.Keycloak), clients: movein.Keycloak, files: 1},
+	"authelia": {persons: format(personfile.Authelia), clients: movein.Authelia, files: 2},
+	"htpasswd": {persons: format(personfile.Htpasswd), files: 1},
+	"auth0":    {persons: auth0Persons, files: 2},
+	"ldif":     {persons: ldifPersons, files: 1},
+}
+
+func importKindCommand() *cobra.Command {
+	var k kindImport
+	cmd := &cobra.Command{
+		Use:   "import <kind> <file>...",
+		Short: "Moves persons and clients here from another system",
+		Long: `Imports what another system has exported. Persons go into the running server, with
+the hashes of their passwords and, from Keycloak, their ids, so that applications
+recognise them. Clients are printed as blocks of the Caddyfile, for the operator's file.
+What does not come is told: a dry run says so of each person, with the line.
+
+  keycloak   the file of kc.sh export --users same_file, or one of different_files
+  authelia   users_database.yml, configuration.yml, or both
+  htpasswd   the file of Apache, nginx or Traefik
+  auth0      the lines of the export of users, then the file with the hashes of support
+  ldif       the entries of a directory, with groups that name their members
+
+Persons who exist are left alone, so the command can be repeated; with --update they are
+given what the file says, but for a password that they have.`,
+		Example: `  caddy gatehouse import keycloak realm.json --dry-run
+  caddy gatehouse import keycloak realm.json >> Caddyfile`,
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			m, known := movings[args[0]]
+			if !known {
+				return fmt.Errorf("%q is not a kind of export: want one of %s", args[0], strings.Join(slices.Sorted(maps.Keys(movings)), ", "))
+			}
+			if len(args)-1 > m.files {
+				return fmt.Errorf("%s takes at most %s", args[0], count(m.files, "file"))
+			}
+			return k.run(cmd, args[0], m, args[1:])
+		},
+		ValidArgs: slices.Sorted(maps.Keys(movings)),
+	}
+	f := cmd.Flags()
+	f.BoolVar(&k.dry, "dry-run", false, "Write nothing: say what would come, and what of each person would not")
+	f.BoolVar(&k.update, "update", false, "Change persons who exist already")
+	f.BoolVar(&k.newIDs, "new-ids", false, "Give persons new ids: applications see new users")
+	f.StringVar(&k.partition, "partition", "", "The partition of the persons")
+	f.StringVar(&k.report, "report", "", "Write the whole result into this file, as JSON")
+	f.IntVar(&k.from, "from", 0, "Begin at this line of the file")
+	return cmd
+}
+
+// kindImport is one run of the command.
+type kindImport struct {
+	dry, update, newIDs bool
+	partition, report   string
+	from                int
+}
+
+// kindResult is what --report writes and --json prints.
+type kindResult struct {
+	Persons   *importCount  `json:"persons,omitempty"`
+	Notes     []movein.Note `json:"notes,omitempty"` // of clients
+	Caddyfile string        `json:"caddyfile,omitempty"`
+}
+
+func (k *kindImport) run(cmd *cobra.Command, kind string, m moving, files []string) error {
+	people, settings, err := sortFiles(kind, files)
+	if err != nil {
+		return err
+	}
+	var result kindResult
+	var failed error
+	if people != "" {
+		im := importer{cmd: cmd, partition: k.partition, from: k.from, newIDs: k.newIDs, quiet: true, told: time.Now(), began: time.Now()}
+		im.request.Update, im.request.Check = k.update, k.dry
+		f, err := os.Open(people)
+		if err != nil {
+			return err
+		}
+		defer f.Close() //nolint:errcheck // only read
+		if im.in, err = m.persons(f, im.counting(f), files); err != nil {
+			return fmt.Errorf("%s: %w", people, err)
+		}
+		if err := im.run(); err != nil {
+			return err
+		}
+		result.Persons = &im.result
+		say(cmd, im.summary())
+		for _, n := range im.result.Notes {
+			say(cmd, fmt.Sprintf("%s, the first on line %d: %s", count(n.Persons, "person"), n.Line, n.Text))
+		}
+		if n := im.result.Failed; n > 0 {
+			failed = fmt.Errorf("%s not imported", count(n, "person"))
+			if k.dry {
+				failed = fmt.Errorf("%s would not be imported", count(n, "person"))
+			}
+		}
+	}
+	if m.clients != nil && settings != "" {
+		clients, err := m.readClients(settings)
+		if err != nil {
+			return err
+		}
+		for _, n := range clients.Notes {
+			say(cmd, fmt.Sprintf("client %q: %s", n.Client, n.Text))
+		}
+		result.Notes, result.Caddyfile = clients.Notes, clients.Caddyfile()
+	}
+	if err := k.write(&result); err != nil {
+		return err
+	}
+	if asJSON, err := cmd.Flags().GetBool("json"); err != nil || asJSON {
+		return errors.Join(printResult(cmd, result), failed)
+	}
+	if _, err := io.WriteString(cmd.OutOrStdout(), result.Caddyfile); err != nil {
+		return err
+	}
+	return failed
+}
+
+func say(cmd *cobra.Command, text string) {
+	fmt.Fprintln(cmd.ErrOrStderr(), text) //nolint:errcheck // the terminal is gone
+}
+
+// write writes the report.
+func (k *kindImport) write(result *kindResult) error {
+	if k.report == "" {
+		return nil
+	}
+	raw, err := json.MarshalIndent(result, "", "\t")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(k.report, append(raw, '\n'), 0o600)
+}
+
+// sortFiles tells which file has the persons and which the clients.
+func sortFiles(kind string, files []string) (people, settings string, err error) {
+	if kind != "authelia" {
+		return files[0], files[0], nil
+	}
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			return "", "", err
+		}
+		_, noUsers := personfile.New(f, personfile.Authelia)
+		f.Close() //nolint:errcheck,gosec // only read
+		switch {
+		case noUsers == nil && people == "":
+			people = name
+		case noUsers != nil && settings == "":
+			settings = name
+		default:
+			return "", "", fmt.Errorf("%s is a second file of the same kind", name)
+		}
+	}
+	return people, settings, nil
+}
+
+func (m *moving) readClients(name string) (*movein.Clients, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	return m.clients(f)
+}
+
+// format reads the persons of a file by one reader.
+func format(of string) func(*os.File, io.Reader, []string) (personfile.Reader, error) {
+	return func(_ *os.File, in io.Reader, _ []string) (personfile.Reader, error) { return personfile.New(in, of) }
+}
+
+func auth0Persons(_ *os.File, in io.Reader, files []string) (personfile.Reader, error) {
+	var hashes map[string]string
+	if len(files) > 1 {
+		f, err := os.Open(files[1])
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close() //nolint:errcheck // only read
+		if hashes, err = personfile.ReadAuth0Hashes(f); err != nil {
+			return nil, fmt.Errorf("%s: %w", files[1], err)
+		}
+	}
+	return personfile.NewAuth0(in, hashes), nil
+}
+
+// ldifPersons reads the file twice: groups name their members after the members.
+func ldifPersons(f *os.File, in io.Reader, _ []string) (personfile.Reader, error) {
+	groups, err := personfile.ReadMemberships(f)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	return personfile.NewLDIF(in, groups), nil
+}

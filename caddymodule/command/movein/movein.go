@@ -1,0 +1,87 @@
+// Package movein makes Caddyfile blocks of the clients of other systems, and says what of them does not come. Persons do
+// not belong here: identity/personfile reads them. What a client may do is for package client and authz to say.
+package movein
+
+import (
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/client"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+)
+
+// Note says what of a client does not come, or means something else here. It repeats no secret.
+type Note struct {
+	Client string `json:"client"`
+	Text   string `json:"text"`
+}
+
+// Clients are those of one export.
+type Clients struct {
+	List  []client.Client
+	Notes []Note
+}
+
+func (c *Clients) note(id, text string) { c.Notes = append(c.Notes, Note{id, text}) }
+
+// Caddyfile returns the blocks of the clients, for the block gatehouse.
+func (c *Clients) Caddyfile() string {
+	var b strings.Builder
+	for i := range c.List {
+		b.WriteString(c.List[i].Caddyfile())
+	}
+	return b.String()
+}
+
+// add keeps a client, if it is one that can be.
+func (c *Clients) add(one *client.Client) {
+	one.ID, one.Name = noBraces(one.ID), noBraces(one.Name)
+	if len(one.RedirectURIs) == 0 && needsRedirect(one.Grants) {
+		c.note(one.ID, "does not come: none of its redirect URIs can be used")
+		return
+	}
+	if !one.Public && one.AuthMethod != "private_key_jwt" {
+		one.Secrets = []options.Sensitive{options.Sensitive("{env." + secretName(one.ID) + "}")}
+		c.note(one.ID, "its secret is read from the environment variable "+secretName(one.ID)+": put the old one there, or a new one of `caddy gatehouse secret`")
+	}
+	c.List = append(c.List, *one)
+}
+
+func needsRedirect(grants []string) bool {
+	for _, g := range grants {
+		if g == "authorization_code" || g == "implicit" || g == "id_token" {
+			return true
+		}
+	}
+	return false
+}
+
+// redirects returns the redirect URIs that can be used here, and says which cannot.
+func (c *Clients) redirects(id, root string, list []string) (out []string) {
+	for _, uri := range list {
+		if strings.HasPrefix(uri, "/") && root != "" {
+			uri = strings.TrimSuffix(root, "/") + uri
+		}
+		u, err := url.Parse(uri)
+		switch {
+		case strings.Contains(uri, "*"):
+			c.note(id, "the redirect URI "+strconv.Quote(uri)+" does not come, since wildcards let others take codes: name each address in full")
+		case err != nil || u.Scheme == "" || u.Fragment != "" || strings.ContainsAny(uri, "{}$"):
+			c.note(id, "the redirect URI "+strconv.Quote(uri)+" does not come: it is no address in full")
+		default:
+			out = append(out, uri)
+		}
+	}
+	return out
+}
+
+// noBraces takes placeholders out of a text that others have written.
+func noBraces(s string) string { return strings.NewReplacer("{", "", "}", "").Replace(s) }
+
+var notOfNames = regexp.MustCompile(`[^A-Z0-9]+`)
+
+func secretName(id string) string {
+	return strings.Trim(notOfNames.ReplaceAllString(strings.ToUpper(id), "_"), "_") + "_SECRET"
+}

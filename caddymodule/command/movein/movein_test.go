@@ -1,0 +1,133 @@
+package movein
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/client"
+)
+
+// holds checks that each block of the text is a client that the Caddyfile takes.
+func holds(t *testing.T, c *Clients) map[string]client.Client {
+	t.Helper()
+	d, got := caddyfile.NewTestDispenser(c.Caddyfile()), map[string]client.Client{}
+	for d.Next() {
+		one, err := client.Read(d, nil)
+		if err != nil {
+			t.Fatalf("%v:\n%s", err, c.Caddyfile())
+		}
+		got[one.ID] = one
+	}
+	return got
+}
+
+func (c *Clients) said(id string) string {
+	var all []string
+	for _, n := range c.Notes {
+		if n.Client == id {
+			all = append(all, n.Text)
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+func TestKeycloakClients(t *testing.T) {
+	t.Parallel()
+	c, err := Keycloak(strings.NewReader(`{"realm":"demo","users":[{"username":"ada"}],"clients":[
+{"clientId":"account","publicClient":true},
+{"clientId":"shop","name":"The {env.HOME} shop","secret":"planted-client-secret","standardFlowEnabled":true,"directAccessGrantsEnabled":true,"rootUrl":"https://shop.example.com/",
+ "redirectUris":["/callback","https://shop.example.com/*","https://{host}/x"],"webOrigins":["+","https://www.example.com"],"consentRequired":true,
+ "defaultClientScopes":["web-origins","acr","profile","roles","email"],"optionalClientScopes":["offline_access","orders"],
+ "attributes":{"post.logout.redirect.uris":"https://shop.example.com/bye##+","pkce.code.challenge.method":"S256","access.token.lifespan":"300","backchannel.logout.url":"https://shop.example.com/out"},
+ "protocolMappers":[{"name":"x"}]},
+{"clientId":"spa","publicClient":true,"standardFlowEnabled":true,"implicitFlowEnabled":true,"redirectUris":["https://spa.example.com/"],"enabled":false},
+{"clientId":"robot","secret":"planted-client-secret","serviceAccountsEnabled":true,"clientAuthenticatorType":"client-secret"},
+{"clientId":"signed","standardFlowEnabled":true,"clientAuthenticatorType":"client-jwt","redirectUris":["https://s.example.com/cb"],"attributes":{"use.jwks.url":"true","jwks.url":"https://s.example.com/jwks.json"}},
+{"clientId":"wild","publicClient":true,"standardFlowEnabled":true,"redirectUris":["*"]},
+{"clientId":"api","bearerOnly":true},
+{"clientId":"https://wiki.example.com/saml","protocol":"saml"}
+]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, got := c.Caddyfile(), holds(t, c)
+	if len(got) != 4 {
+		t.Fatalf("%d clients:\n%s", len(got), text)
+	}
+	shop := got["shop"]
+	if shop.Name != "The env.HOME shop" || shop.Public || strings.Join(shop.RedirectURIs, " ") != "https://shop.example.com/callback" || shop.Consent != "on" || !shop.PKCERequired ||
+		strings.Join(shop.Scopes, " ") != "openid profile email orders" || shop.Lifetimes.AccessToken != "300s" || strings.Join(shop.Grants, " ") != "authorization_code refresh_token" ||
+		string(shop.Secrets[0]) != "{env.SHOP_SECRET}" || strings.Join(shop.PostLogoutRedirectURIs, " ") != "https://shop.example.com/bye https://shop.example.com/callback" ||
+		strings.Join(shop.Origins, " ") != "https://www.example.com" || shop.BackchannelLogoutURI != "https://shop.example.com/out" {
+		t.Errorf("shop is %+v", shop)
+	}
+	if spa := got["spa"]; !spa.Public || !spa.Disabled || len(spa.Secrets) != 0 {
+		t.Errorf("spa is %+v", spa)
+	}
+	if signed := got["signed"]; signed.AuthMethod != "private_key_jwt" || signed.JWKS != "https://s.example.com/jwks.json" {
+		t.Errorf("signed is %+v", signed)
+	}
+	for id, wants := range map[string][]string{
+		"shop": {"wildcards", "{host}", "password", `"orders"`, "mappers", "SHOP_SECRET"}, "spa": {"implicit"}, "wild": {"wildcards", "none of its redirect URIs"},
+		"api": {"api_client"}, "https://wiki.example.com/saml": {"saml"}, "robot": {"ROBOT_SECRET"},
+	} {
+		for _, want := range wants {
+			if !strings.Contains(c.said(id), want) {
+				t.Errorf("the notes of %s do not mention %s:\n%s", id, want, c.said(id))
+			}
+		}
+		if strings.Contains(text+c.said(id), "planted") {
+			t.Errorf("a secret is printed:\n%s%s", text, c.said(id))
+		}
+	}
+}
+
+func TestAutheliaClients(t *testing.T) {
+	t.Parallel()
+	c, err := Authelia(strings.NewReader(`
+access_control:
+  default_policy: deny
+identity_providers:
+  oidc:
+    clients:
+      - client_id: grafana
+        client_name: Grafana
+        client_secret: '$pbkdf2-sha512$310000$planted$planted'
+        redirect_uris: [https://grafana.example.com/login/generic_oauth]
+        scopes: [openid, groups, offline_access]
+        authorization_policy: two_factor
+        consent_mode: implicit
+        require_pkce: true
+        token_endpoint_auth_method: client_secret_post
+      - client_id: cli
+        public: true
+        redirect_uris: [http://localhost/callback]
+        grant_types: [authorization_code, 'urn:ietf:params:oauth:grant-type:device_code']
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := holds(t, c)
+	if g := got["grafana"]; g.Consent != "off" || !g.PKCERequired || g.AuthMethod != "post" || strings.Join(g.Grants, " ") != "authorization_code refresh_token" ||
+		strings.Join(g.Scopes, " ") != "openid groups" || string(g.Secrets[0]) != "{env.GRAFANA_SECRET}" {
+		t.Errorf("grafana is %+v", g)
+	}
+	if cli := got["cli"]; !cli.Public || strings.Join(cli.Scopes, " ") != "openid groups profile email" {
+		t.Errorf("cli is %+v", cli)
+	}
+	for id, want := range map[string]string{"grafana": "two_factor", "cli": "device_code", "access_control": "protect"} {
+		if !strings.Contains(c.said(id), want) {
+			t.Errorf("the notes of %s do not mention %s:\n%s", id, want, c.said(id))
+		}
+	}
+	if strings.Contains(c.Caddyfile(), "planted") {
+		t.Errorf("a secret is printed:\n%s", c.Caddyfile())
+	}
+	for _, bad := range []string{"", "- a\n", "identity_providers:\n  oidc:\n    clients:\n      - client_name: x\n"} {
+		if _, err := Authelia(strings.NewReader(bad)); err == nil {
+			t.Errorf("Authelia(%q) = nil, want an error", bad)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package caddymodule_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/identity/person"
+)
+
+// TestImportFromOtherSystems: people come from the exports of other systems, sign in with the passwords that they had
+// there, and are the same persons for applications; clients are printed for the Caddyfile.
+func TestImportFromOtherSystems(t *testing.T) {
+	p := newProvisioning(t)
+	export := func(name string) string { return filepath.Join("testdata", "movein", name) }
+	const realmID = "9b1c7a52-6f0e-4a0a-8a53-2a6f6f6c4d11"
+	imports := func(args ...string) (out, report string, err error) {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "report.json")
+		out, err = run(t, "", append([]string{"import", "--address", p.admin, "--report", file}, args...)...)
+		raw, readErr := os.ReadFile(file)
+		if readErr != nil {
+			t.Fatalf("import %v = %v, and no report: %v", args, err, readErr)
+		}
+		if strings.Contains(out+string(raw), "planted") {
+			t.Errorf("import %v prints a secret:\n%s%s", args, out, raw)
+		}
+		return out, string(raw), err
+	}
+	type report struct {
+		Persons struct {
+			Created, Updated, Exists, Failed, Skipped int
+
+			Errors []struct{ Line int }
+			Notes  []struct {
+				Text string
+				Line int
+			}
+		}
+		Caddyfile string
+	}
+
+	_, text, err := imports("keycloak", export("realm.json"), "--dry-run")
+	if err == nil || !strings.Contains(err.Error(), "1 person would not be imported") {
+		t.Errorf("dry run = %v, want it to say that one person would not come", err)
+	}
+	dry := decode[report](t, text)
+	if dry.Persons.Created != 1 || dry.Persons.Failed != 1 || dry.Persons.Skipped != 1 || len(dry.Persons.Notes) != 1 || !strings.Contains(dry.Persons.Notes[0].Text, "authenticator app") ||
+		dry.Persons.Notes[0].Line != 4 || dry.Persons.Errors[0].Line != 28 {
+		t.Errorf("the report of the dry run is %s", text)
+	}
+	p.refused("no person ada.moved", "", "person", "show", "ada.moved")
+
+	out, text, err := imports("keycloak", export("realm.json"))
+	if err == nil || !strings.Contains(err.Error(), "1 person not imported") || !strings.Contains(out, "client moved-shop {") || !strings.Contains(out, "{env.MOVED_SHOP_SECRET}") ||
+		strings.Contains(out, "shop.example.com/*") || decode[report](t, text).Caddyfile != out {
+		t.Errorf("import = %v:\n%s%s", err, out, text)
+	}
+	if got := decode[person.Details](t, p.run("", "person", "show", "ada.moved", "--json")); got.ID != realmID || len(got.Groups) != 1 {
+		t.Errorf("ada is %+v, want her with the id %s", got, realmID)
+	}
+	p.token("legacy", p.password("ada.moved", "correct horse 1"))
+	if _, text, _ := imports("keycloak", export("realm.json")); decode[report](t, text).Persons.Exists != 1 {
+		t.Errorf("the second import = %s, want ada as she is", text)
+	}
+
+	out, text, err = imports("authelia", export("configuration.yml"), export("users_database.yml"))
+	if err != nil || decode[report](t, text).Persons.Created != 1 || !strings.Contains(out, "client moved-grafana {") {
+		t.Errorf("import = %v:\n%s%s", err, out, text)
+	}
+	p.token("legacy", p.password("cid.moved", "correct horse 1"))
+
+	if _, text, err := imports("htpasswd", export("htpasswd")); err == nil || decode[report](t, text).Persons.Created != 1 || decode[report](t, text).Persons.Errors[0].Line != 2 {
+		t.Errorf("import = %v:\n%s, want one person and one line that is refused", err, text)
+	}
+	p.token("legacy", p.password("dan.moved", "correct horse 1"))
+
+	if _, text, err := imports("auth0", export("auth0.ndjson")); err != nil || decode[report](t, text).Persons.Created != 1 || len(decode[report](t, text).Persons.Notes) != 1 {
+		t.Errorf("import = %v:\n%s", err, text)
+	}
+	p.refused("is not a kind of export: want one of auth0, authelia, htpasswd, keycloak, ldif", "", "import", "okta", "x")
+	p.refused("no such file", "", "import", "keycloak", export("nowhere.json"))
+	p.refused("htpasswd: the file is not JSON", "", "import", "keycloak", export("htpasswd"))
+	p.refused("is a second file of the same kind", "", "import", "authelia", export("configuration.yml"), export("configuration.yml"))
+	p.refused("keycloak takes at most 1 file", "", "import", "keycloak", export("realm.json"), export("realm.json"))
+}
