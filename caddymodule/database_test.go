@@ -31,6 +31,7 @@ func TestDatabase(t *testing.T) {
 		"what was revoked after a backup stays revoked": restoredTokensStayRevoked,
 		"lost writes are not served":                    lostWritesAreNotServed,
 		"a strange database is refused":                 strangeDatabaseIsRefused,
+		"requests take few round trips":                 requestsTakeFewTrips,
 		"the events of two nodes are verified":          eventsOfTwoNodesAreVerified,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, db) })

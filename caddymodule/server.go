@@ -132,6 +132,7 @@ func (i *instance) serve(out *statusWriter, r *http.Request) {
 	if !browserless[metrics.Endpoint(r.URL.Path)] {
 		i.identity.Federation.Cleanse(r)
 	}
+	r = r.WithContext(storage.WithTrail(r.Context()))
 	switch path := r.URL.Path; {
 	case forwardauth.Serves(path):
 		i.gates.ServeHTTP(out, r)

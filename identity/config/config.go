@@ -145,6 +145,9 @@ func (s *Service) Current(ctx context.Context) (u *Units, err error) {
 	return u, err
 }
 
+// VersionKey is the record that Units reads while nothing changes, for those who read others along with it.
+func VersionKey() []byte { return versions.Key(versionKey) }
+
 func version(tx storage.Tx) (versionRecord, error) {
 	v, _, err := versions.Find(tx, versionKey)
 	return v, err

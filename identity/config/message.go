@@ -8,6 +8,21 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
+type seenKey struct{}
+
+// Seen returns the context of a request that has read these units: its page is made with them and reads none again.
+func Seen(ctx context.Context, u *Units) context.Context {
+	return context.WithValue(ctx, seenKey{}, u)
+}
+
+// ofPage returns the units with which a page is made.
+func (s *Service) ofPage(ctx context.Context) (*Units, error) {
+	if u, ok := ctx.Value(seenKey{}).(*Units); ok {
+		return u, nil
+	}
+	return s.Current(ctx)
+}
+
 // pageMessages is the messages of one state of the units, as pages read them.
 type pageMessages struct {
 	units  *Units
@@ -19,7 +34,7 @@ type pageMessages struct {
 // page that reports the failure needs them too.
 func (s *Service) Overrides(ctx context.Context) []*page.Overrides {
 	known := s.shown.Load()
-	u, err := s.Current(ctx)
+	u, err := s.ofPage(ctx)
 	if err != nil {
 		s.log.Debug("custom messages not read", zap.Error(err))
 		if known == nil {

@@ -21,7 +21,7 @@ type pageOrganisations struct {
 // last ones, or nil.
 func (s *Service) PageOrganisations(ctx context.Context) *page.Organisations {
 	known := s.owners.Load()
-	u, err := s.Current(ctx)
+	u, err := s.ofPage(ctx)
 	if err != nil {
 		s.log.Debug("organisations not read", zap.Error(err))
 		if known == nil {

@@ -83,23 +83,37 @@ func (s *Service) Page(h Handler) http.HandlerFunc {
 func (s *Service) Load(w http.ResponseWriter, r *http.Request) (*Request, error) {
 	r = s.refused.Begin(r, s.origin(r).ClientIP, refusal.Refusal{Where: refusal.Page})
 	q, now := &Request{Request: r, W: w}, s.now()
+	flow := r.URL.Query().Get("flow")
+	first := [][]byte{config.VersionKey()}
+	if key := s.session.Key(r); key != nil {
+		first = append(first, key)
+	}
+	if isFlowID(flow) {
+		first = append(first, FlowRecords.Key(flow))
+	}
 	err := s.store.View(r.Context(), func(tx storage.Tx) (err error) {
+		if _, err := tx.GetMany(first...); err != nil { // in one round trip
+			return err
+		}
 		if q.Settings, err = s.units(tx); err != nil {
 			return err
 		}
 		if q.SignIn, err = s.session.ReadIn(tx, r, now); err != nil {
 			return err
 		}
-		q.flow, err = findFlow(tx, r.URL.Query().Get("flow"))
+		q.flow, err = findFlow(tx, flow)
 		return err
 	})
+	if q.Settings != nil {
+		q.Request = r.WithContext(config.Seen(r.Context(), q.Settings))
+	}
 	q.introduce()
 	return q, err
 }
 
 // findFlow returns the sign-in under way with this id, or nil.
 func findFlow(tx storage.Tx, id string) (*FlowRecord, error) {
-	if id == "" || len(id) > maxFlowID {
+	if !isFlowID(id) {
 		return nil, nil //nolint:nilnil // no sign-in has such an id
 	}
 	rec, ok, err := FlowRecords.Find(tx, id)
@@ -108,6 +122,8 @@ func findFlow(tx storage.Tx, id string) (*FlowRecord, error) {
 	}
 	return &rec, nil
 }
+
+func isFlowID(id string) bool { return id != "" && len(id) <= maxFlowID }
 
 // ErrAnswered says that the answer is written.
 var ErrAnswered = errors.New("identity: the answer is written")

@@ -87,15 +87,7 @@ func challengeKey(purpose, bound string) string { return storage.Key(purpose, bo
 
 // Challenge returns the challenge that is waiting for a purpose, or makes one.
 func (s *Service) Challenge(ctx context.Context, purpose, bound string) ([]byte, error) {
-	var waiting Challenge
-	err := s.store.View(ctx, func(tx storage.Tx) (err error) {
-		waiting, err = ReadChallenge(tx, purpose, bound)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return s.EnsureChallenge(ctx, purpose, bound, waiting)
+	return s.EnsureChallenge(ctx, purpose, bound, Challenge{})
 }
 
 // ReadChallenge returns the challenge that is waiting, or a zero value.

@@ -74,6 +74,16 @@ func (s *Service) ReadIn(tx storage.Tx, r *http.Request, now time.Time) (*Curren
 	return c, err
 }
 
+// Key is the record that ReadIn reads first, for those who read others along with it. nil: the browser is not signed
+// in.
+func (s *Service) Key(r *http.Request) []byte {
+	token := s.jar.Get(r, CookieSession)
+	if !secret.IsToken(secret.Session, token) {
+		return nil
+	}
+	return keyRecords.Key(secret.Hash(token))
+}
+
 // TrustBy sets what tells whether a session of a provider is accepted from the sender of a request.
 // (docs/decisions.md#header-provider)
 func (s *Service) TrustBy(trusts func(r *http.Request, provider string) bool) { s.trusts = trusts }

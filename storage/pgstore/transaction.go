@@ -62,6 +62,16 @@ func (t *transaction) run(list ...statement) ([]*pgconn.Result, error) {
 	return results[len(before):], nil
 }
 
+// has tells whether records were read.
+func (t *transaction) has(keys [][]byte) bool {
+	for _, k := range keys {
+		if _, known := t.known[string(k)]; !known {
+			return false
+		}
+	}
+	return true
+}
+
 // read returns records as they are stored, nil for those that are not there.
 func (t *transaction) read(keys [][]byte) ([][]byte, error) {
 	if t.err != nil {
@@ -252,7 +262,7 @@ func (s *Store) view(ctx context.Context, fn func(*tx) error) error {
 
 func (s *Store) viewOnce(ctx context.Context, try int, fn func(*tx) error) (again bool, err error) {
 	base := &transaction{store: s, ctx: ctx, begin: s.sql.beginView, alone: try == 1, open: func() (*session, error) { return s.pool.get(ctx) }}
-	t := &tx{store: s, ctx: ctx, base: base}
+	t := &tx{store: s, ctx: ctx, base: base, trail: storage.TrailOf(ctx)}
 	defer func() {
 		t.end()
 		base.leave()

@@ -1,6 +1,7 @@
 package pgstore_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -88,5 +89,70 @@ func TestRoundTrips(t *testing.T) {
 	err := s.Update(t.Context(), func(tx storage.Tx) error { return tx.Delete([]byte("grant/1")) })
 	if got := name("a"); err != nil || got != "none" {
 		t.Errorf("after the grant was revoked, read %q, %v", got, err)
+	}
+}
+
+// TestRoundTripsOfADecision: what the views of a request have read, its update reads in one round trip, as it is by
+// then, and a damaged record among it is an error for those alone who ask for it.
+func TestRoundTripsOfADecision(t *testing.T) {
+	t.Parallel()
+	proxy := pgtest.NewProxy(t, server.Address())
+	schema := newSchema()
+	s := openNode(t, pgstore.Options{URL: at(proxy.Address()), DirectURL: server.URL(pgtest.Database), Schema: schema})
+	keys := [][]byte{[]byte("code"), []byte("grant"), []byte("person"), []byte("absent"), []byte("damaged")}
+	write := func(ctx context.Context, value string, of ...[]byte) error {
+		return s.Update(ctx, func(tx storage.Tx) error {
+			for _, k := range of {
+				if err := tx.Put(k, []byte(value), time.Time{}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := write(t.Context(), "1", keys[0], keys[1], keys[2], keys[4]); err != nil {
+		t.Fatal(err)
+	}
+	server.Exec(t, pgtest.Database, "UPDATE \""+schema+"\".gatehouse_kv SET v = 'x' WHERE k = 'damaged'")
+	least := 1000
+	for n := range 10 {
+		ctx := storage.WithTrail(t.Context())
+		err := s.View(ctx, func(tx storage.Tx) error {
+			for _, k := range keys {
+				_, _ = tx.Get(k)
+			}
+			return nil
+		})
+		value := fmt.Sprint(n + 2)
+		if err := errors.Join(err, write(t.Context(), value, keys[2])); err != nil { // somebody is faster
+			t.Fatal(err)
+		}
+		var damaged error
+		got, before := "", proxy.Trips()
+		err = s.Update(ctx, func(tx storage.Tx) error {
+			got = ""
+			for _, k := range keys[:4] {
+				v, err := tx.Get(k)
+				if err != nil && !errors.Is(err, storage.ErrNotFound) {
+					return err
+				}
+				got += string(v) + " "
+			}
+			return tx.Put([]byte("spent"), []byte(got), time.Time{})
+		})
+		least = min(least, proxy.Trips()-before)
+		if want := "1 1 " + value + "  "; err != nil || got != want {
+			t.Errorf("Update = %v, has read %q, want %q", err, got, want)
+		}
+		_ = s.Update(ctx, func(tx storage.Tx) error {
+			_, damaged = tx.Get(keys[4])
+			return nil
+		})
+		if !errors.Is(damaged, storage.ErrCorrupt) {
+			t.Errorf("the damaged record = %v, want %v", damaged, storage.ErrCorrupt)
+		}
+	}
+	if least != 2 {
+		t.Errorf("an update of what views have read takes %d round trips, want 2", least)
 	}
 }

@@ -31,6 +31,7 @@ const (
 type tx struct {
 	store *Store
 	ctx   context.Context // of a view, so a long scan ends with its caller
+	trail *storage.Trail  // of its request: a view adds to it, an update reads along what it has. Can be nil
 	base  *transaction
 	batch *engine.Overlay // what earlier closures of the batch wrote; nil in a view
 	own   *engine.Overlay // what this closure wrote; nil in a view
@@ -94,6 +95,11 @@ func (t *tx) GetMany(keys ...[]byte) ([][]byte, error) {
 	if len(ask) == 0 {
 		return values, nil
 	}
+	if t.own == nil {
+		t.trail.Note(ask...)
+	} else if err := t.readAlong(ask); err != nil {
+		return nil, err
+	}
 	stored, err := t.base.read(ask)
 	if err != nil {
 		return nil, err
@@ -104,6 +110,24 @@ func (t *tx) GetMany(keys ...[]byte) ([][]byte, error) {
 		}
 	}
 	return values, nil
+}
+
+// readAlong reads what an update asks for first together with what the views of its request have read.
+func (t *tx) readAlong(ask [][]byte) error {
+	keys := t.trail.Keys()
+	if len(keys) == 0 || t.base.err != nil || t.base.has(ask) {
+		return nil
+	}
+	t.trail = nil
+	results, err := t.base.run(t.store.sql.get(distinct(append(keys, ask...))))
+	if err != nil {
+		return err
+	}
+	rows := rowsOf(results[0])
+	for _, k := range keys {
+		_ = t.base.remember([][]byte{k}, rows) // if it is damaged, it is read again by those who ask for it
+	}
+	return t.base.remember(ask, rows)
 }
 
 // valueOf returns a copy of the value of a stored record, which is not nil.

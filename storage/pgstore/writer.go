@@ -26,8 +26,9 @@ const (
 
 // request is one Update on its way through the writer.
 type request struct {
-	fn   func(storage.Tx) error
-	done chan struct{} // closed once everything below is final
+	fn    func(storage.Tx) error
+	trail *storage.Trail
+	done  chan struct{} // closed once everything below is final
 
 	mu    sync.Mutex // held while fn runs, so that fn never uses its variables after its caller gave up
 	state state      // guarded by mu
@@ -54,7 +55,7 @@ func (s *Store) Update(ctx context.Context, fn func(storage.Tx) error) error {
 	if err := s.history.trouble(); err != nil {
 		return err
 	}
-	r := &request{fn: storage.Guard(ctx, fn), done: make(chan struct{})}
+	r := &request{fn: storage.Guard(ctx, fn), trail: storage.TrailOf(ctx), done: make(chan struct{})}
 	if err := s.writer.enqueue(r); err != nil {
 		return err
 	}
@@ -216,7 +217,7 @@ func (w *writer) attempt(batch []*request, more bool) ([]*request, error) {
 	base := &transaction{store: w.store, begin: w.store.sql.beginUpdate, open: w.open}
 	all, own := engine.NewOverlay(), engine.NewOverlay()
 	for i := 0; i < len(batch); i++ {
-		if w.call(batch[i], &tx{store: w.store, base: base, batch: all, own: own}) {
+		if w.call(batch[i], &tx{store: w.store, base: base, batch: all, own: own, trail: batch[i].trail}) {
 			for e := range own.All() {
 				all.Put(e)
 			}
