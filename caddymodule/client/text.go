@@ -54,6 +54,7 @@ func (c *Client) Caddyfile() string {
 		b.line("app", c.App.Identifier, c.App.Platform, c.App.Version)
 	}
 	b.values("audiences", c.Audiences)
+	b.values("authorization_details_types", c.DetailTypes)
 	if c.Exchange != nil {
 		b.open("exchange")
 		b.values("from", c.Exchange.From)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// htpasswdReader reads the files of Apache's htpasswd, which nginx and Traefik read too: a name and a hash on each line.
+// htpasswdReader reads files of Apache's htpasswd, which nginx and Traefik read too: a name and a hash on each line.
 type htpasswdReader struct{ lines }
 
 func newHtpasswd(r *bufio.Reader) *htpasswdReader { return &htpasswdReader{lines{in: r}} }

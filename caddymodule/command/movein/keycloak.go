@@ -40,8 +40,7 @@ type keycloakClient struct {
 	Mappers       []json.RawMessage `json:"protocolMappers"`
 }
 
-// Keycloak reads the clients of a realm that `kc.sh export` has written. The realm name of Keycloak's issuer is not part
-// of ours: applications need the new address.
+// Keycloak reads the clients of a realm that `kc.sh export` has written.
 func Keycloak(r io.Reader) (*Clients, error) {
 	var realm struct {
 		Clients []json.RawMessage `json:"clients"`

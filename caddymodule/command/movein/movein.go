@@ -1,5 +1,5 @@
-// Package movein makes Caddyfile blocks of the clients of other systems, and says what of them does not come. Persons do
-// not belong here: identity/personfile reads them. What a client may do is for package client and authz to say.
+// Package movein makes Caddyfile blocks of the clients of other systems, and says what of them does not come. Persons
+// do not belong here: identity/personfile reads them. What a client may do is for package client and authz to say.
 package movein
 
 import (
