@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -170,6 +171,42 @@ func TestDeviceSlowsDown(t *testing.T) {
 			t.Errorf("poll %d = %s, want %s", i, res.Body, step.want)
 		}
 	}
+	h.Invariants(t)
+}
+
+// TestWaitingDeviceCostsNoRead: thousands of devices ask every few seconds, so that they have to wait is read once.
+// What a person decides counts from the next poll on, and so do the end of the code and another client.
+func TestWaitingDeviceCostsNoRead(t *testing.T) {
+	t.Parallel()
+	h, store := withLookups(t, withTV())
+	browser := h.Browser(authztest.Demo)
+	allowed, denied, late, hasty := beginDevice(t, h, "openid"), beginDevice(t, h, "openid"), beginDevice(t, h, "openid"), beginDevice(t, h, "openid")
+	all := []*authztest.Response{allowed, denied, late, hasty}
+	lookups, updates := store.lookups.Load(), store.updates.Load()
+	for range 10 {
+		for i, device := range all {
+			wantError(t, "device "+strconv.Itoa(i), poll(h, device), 400, "authorization_pending")
+		}
+		h.Clock.Advance(5 * time.Second)
+	}
+	if n := store.lookups.Load() - lookups; n != int64(len(all)) {
+		t.Errorf("%d devices that poll ten times reach the store %d times, want once each", len(all), n)
+	}
+	if n := store.updates.Load() - updates; n != 0 {
+		t.Errorf("devices that wait write %d times, want never", n)
+	}
+	wantError(t, "another client with the code", h.Token("radio", url.Values{"grant_type": {deviceGrant}, "device_code": {allowed.Text("device_code")}}), 400, "invalid_grant")
+	browser.Decide(allowed.Text("user_code"), "allow")
+	browser.Decide(denied.Text("user_code"), "deny")
+	wantStatus(t, "allowed", poll(h, allowed), http.StatusOK)
+	wantError(t, "allowed, and redeemed", poll(h, allowed), 400, "invalid_grant")
+	wantError(t, "denied", poll(h, denied), 400, "access_denied")
+	wantError(t, "hasty", poll(h, hasty), 400, "authorization_pending")
+	wantError(t, "hasty, at once", poll(h, hasty), 400, "slow_down")
+	h.Clock.Advance(5 * time.Second)
+	wantError(t, "hasty, as early as it was allowed before", poll(h, hasty), 400, "slow_down")
+	h.Clock.Advance(10 * time.Minute)
+	wantError(t, "late", poll(h, late), 400, "expired_token")
 	h.Invariants(t)
 }
 

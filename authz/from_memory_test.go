@@ -17,12 +17,18 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
-// lookupStore counts the questions that reach the store, and lets something happen in the midst of the next one.
+// lookupStore counts the questions that reach the store and what is written, and lets something happen in the midst of
+// the next question.
 type lookupStore struct {
 	*badgerstore.Store
 
-	lookups atomic.Int64
-	during  atomic.Pointer[func()]
+	lookups, updates atomic.Int64
+	during           atomic.Pointer[func()]
+}
+
+func (s *lookupStore) Update(ctx context.Context, fn func(storage.Tx) error) error {
+	s.updates.Add(1)
+	return s.Store.Update(ctx, fn)
 }
 
 func (s *lookupStore) Track(ctx context.Context, fn func(storage.Tx) error) (*storage.Reading, error) {

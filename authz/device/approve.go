@@ -115,7 +115,7 @@ func (s *Service) lookUp(r *http.Request, typed, session string) (key string, re
 		if wait, err = tried.count(tx, now); err != nil || wait > 0 {
 			return err
 		}
-		key, rec, err = waiting(tx, hash, now)
+		key, rec, err = undecided(tx, hash, now)
 		if errors.Is(err, errUnknown) {
 			return nil // counted
 		}

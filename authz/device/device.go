@@ -16,6 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/internal/answers"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -94,11 +95,23 @@ type Service struct {
 	issuer string
 	jar    cookie.Jar
 	polls  polls
+	// waits are the answers to devices that nobody has allowed yet.
+	waits *answers.Cache[waiting]
 }
+
+// waiting is a device that a person has not decided about.
+type waiting struct {
+	client   string
+	interval int // seconds between two polls
+}
+
+// waitsKept bounds waits, in bytes: some 20,000 devices.
+const waitsKept = 8 << 20
 
 // New returns the grant of an issuer and adds it to those of the token endpoint.
 func New(issuer string, deps Deps) *Service {
 	s := &Service{deps: deps, issuer: issuer, jar: cookie.For(issuer)}
+	s.waits = answers.New(deps.Store, waitsKept, func(w waiting) int { return len(w.client) })
 	deps.Grants.Serve(GrantType, grantName, s.redeem)
 	return s
 }
@@ -172,8 +185,8 @@ var (
 	errLate      = refusal.New(refusal.FlowExpired, "the request of the device has expired, was decided, or was entered in another browser")
 )
 
-// waiting finds the request of a user code (its hash) that a person can decide about.
-func waiting(tx storage.Tx, userCode string, now time.Time) (key string, rec requestRecord, err error) {
+// undecided finds the request of a user code (its hash) that a person can decide about.
+func undecided(tx storage.Tx, userCode string, now time.Time) (key string, rec requestRecord, err error) {
 	lead, found, err := userCodes.Find(tx, userCode)
 	if err != nil {
 		return "", rec, err

@@ -115,7 +115,7 @@ func (s *Service) enter(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		visit := visit
-		visit.Request, _, err = waiting(tx, hash, now)
+		visit.Request, _, err = undecided(tx, hash, now)
 		if errors.Is(err, errUnknown) {
 			return nil // counted
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/internal/answers"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -32,8 +33,9 @@ func (later) Status() int { return http.StatusBadRequest }
 // AppendJSON implements reply.Body.
 func (l later) AppendJSON(dst []byte) []byte { return reply.Error{Error: l.code}.AppendJSON(dst) }
 
-// redeem answers a device that asks for its tokens. (RFC 8628 3.4, 3.5) What the person decided, the person and the
-// client are looked at each time.
+// redeem answers a device that asks for its tokens. (RFC 8628 3.4, 3.5) That it has to wait comes from memory until the
+// person decides. (docs/adr/0006-answers-in-memory.md) Then what was decided, the person and the client are looked at
+// each time.
 func (s *Service) redeem(ctx context.Context, q *grant.Request) (reply.Body, error) {
 	code := q.Form.Get("device_code")
 	if code == "" {
@@ -43,16 +45,23 @@ func (s *Service) redeem(ctx context.Context, q *grant.Request) (reply.Body, err
 		return nil, refuse(errForeign)
 	}
 	key := hashOf(code)
+	question := answers.KeyOf(0, code)
+	if w, found := s.waits.Find(question, q.Now); found && w.client == q.Client.ID {
+		return s.wait(ctx, q, key, w.interval)
+	}
 	var rec requestRecord
-	err := s.view(ctx, func(tx storage.Tx) (err error) {
+	_, _, err := s.waits.Look(ctx, question, q.Now, func(tx storage.Tx) (w waiting, until time.Time, err error) {
 		found := false
 		if rec, found, err = requests.Find(tx, key); err == nil && (!found || rec.ClientID != q.Client.ID) {
 			err = refuse(errForeign)
 		}
-		return err
+		if rec.Decision == pending {
+			until = rec.ExpiresAt
+		}
+		return waiting{rec.ClientID, rec.Interval}, until, err
 	})
 	if err != nil {
-		return nil, err
+		return nil, oauth.StorageError(err)
 	}
 	refusal.Learn(ctx, func(a *refusal.Refusal) { a.PersonID, a.Provider = rec.SignIn.Subject, rec.SignIn.Provider })
 	switch {
@@ -63,7 +72,7 @@ func (s *Service) redeem(ctx context.Context, q *grant.Request) (reply.Body, err
 	case !rec.ExpiresAt.After(q.Now):
 		return nil, &oauth.Error{Status: http.StatusBadRequest, Code: "expired_token", Description: "the device code has expired"}
 	case rec.Decision == pending:
-		return s.wait(ctx, q, key, &rec)
+		return s.wait(ctx, q, key, rec.Interval)
 	}
 	return s.give(ctx, q, key, &rec)
 }
@@ -73,12 +82,12 @@ func refuse(cause error) error {
 }
 
 // wait tells a device to ask later. One that asks too early has to wait longer from then on.
-func (s *Service) wait(ctx context.Context, q *grant.Request, key string, rec *requestRecord) (reply.Body, error) {
+func (s *Service) wait(ctx context.Context, q *grant.Request, key string, interval int) (reply.Body, error) {
 	last, asked := s.polls.last(key, q.Now)
-	if !asked || q.Now.Sub(last) >= time.Duration(rec.Interval)*time.Second-pollTolerance {
+	if !asked || q.Now.Sub(last) >= time.Duration(interval)*time.Second-pollTolerance {
 		return later{"authorization_pending"}, nil
 	}
-	if rec.Interval >= longest {
+	if interval >= longest {
 		return later{"slow_down"}, nil
 	}
 	err := s.update(ctx, func(tx storage.Tx) error {
