@@ -118,6 +118,38 @@ await step('signed', async () => {
 		expect(t.claims().sub === subject && t.id_token.split('.').length === 5, 'an ID token that is encrypted');
 	}
 });
+await step('dpop', async () => {
+	const DPoP = oidc.getDPoPHandle(client, await oidc.randomDPoPKeyPair('ES256'));
+	const pkceCodeVerifier = oidc.randomPKCECodeVerifier(), expectedState = oidc.randomState();
+	const url = await oidc.buildAuthorizationUrlWithPAR(client, {
+		redirect_uri: env.REDIRECT_URI, scope: env.SCOPE, state: expectedState,
+		code_challenge: await oidc.calculatePKCECodeChallenge(pkceCodeVerifier), code_challenge_method: 'S256',
+	}, { DPoP });
+	console.log('go ' + url.href);
+	const t = remember(await oidc.authorizationCodeGrant(client, new URL((await input.next()).value), { pkceCodeVerifier, expectedState }, undefined, { DPoP }));
+	expect(t.token_type === 'dpop', 'a token of type DPoP, got ' + t.token_type);
+	expect((await oidc.fetchUserInfo(client, t.access_token, subject, { DPoP })).sub === subject, 'userinfo');
+	const ask = async options => (await oidc.fetchProtectedResource(client, t.access_token, new URL(env.API), 'GET', null, undefined, options)).status;
+	expect(await ask({ DPoP }) === 200, 'the site to take the token with its proof');
+	const refused = await ask().catch(e => e.status ?? e.cause?.[0]?.parameters?.error ?? e.message);
+	expect(refused !== 200, 'the site to refuse the token without a proof');
+	const next = remember(await oidc.refreshTokenGrant(client, t.refresh_token, undefined, { DPoP }));
+	expect(next.token_type === 'dpop', 'a refreshed token of type DPoP');
+	const about = await oidc.tokenIntrospection(api, next.access_token);
+	expect(about.cnf?.jkt === await DPoP.calculateThumbprint(), 'cnf.jkt of the key');
+});
+await step('dpop_nonce', async () => {
+	// Its clock is a day behind: it goes on with the nonce that it is given.
+	const late = await oidc.discovery(new URL(env.ISSUER), env.CLIENT_ID, { [oidc.clockSkew]: -86400 }, oidc.ClientSecretBasic(env.CLIENT_SECRET), insecure);
+	const DPoP = oidc.getDPoPHandle(late, await oidc.randomDPoPKeyPair('ES256'));
+	const t = remember(await oidc.clientCredentialsGrant(late, { scope: env.SCOPE.split(' ').at(-1) }, { DPoP }));
+	expect(t.token_type === 'dpop', 'a token of type DPoP, got ' + t.token_type);
+	const other = oidc.getDPoPHandle(late, await oidc.randomDPoPKeyPair('ES256'));
+	for (const [handle, want] of [[DPoP, 200], [other, 401]]) {
+		const status = await oidc.fetchProtectedResource(late, t.access_token, new URL(env.API), 'GET', null, undefined, { DPoP: handle }).then(r => r.status, e => e.status ?? e.response?.status ?? 401);
+		expect(status === want, `the site to answer ${want}, got ${status}`);
+	}
+});
 await step('logout_url', async () => {
 	expect(oidc.buildEndSessionUrl(client, { id_token_hint: tokens.id_token }).origin === new URL(env.ISSUER).origin, 'the end-session endpoint at the issuer');
 });
