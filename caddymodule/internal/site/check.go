@@ -57,6 +57,9 @@ type at struct {
 	hosts  []string // nil: any
 	partly bool     // routes on the way match more than hosts
 	ended  string   // the handler that has answered every request before
+	// guarded tells that a protect has seen every request before, guardedAt where that stands.
+	guarded   bool
+	guardedAt string
 }
 
 // list goes through a list of routes and returns the handler that has answered every request at its end, or "".
@@ -73,6 +76,7 @@ func (w *walk) list(l list, here at) string {
 			switch {
 			case s.kind == protectKind:
 				w.protect(s, inside)
+				inside.guarded, inside.guardedAt = true, s.place
 			case s.kind == issuerKind:
 				w.serve(inside)
 			case s.inner != nil:
@@ -87,7 +91,7 @@ func (w *walk) list(l list, here at) string {
 			}
 		}
 		if !r.matched {
-			here.ended = inside.ended
+			here.ended, here.guarded, here.guardedAt = inside.ended, inside.guarded, inside.guardedAt
 			if r.terminal && here.ended == "" {
 				here.ended = "the route"
 			}
@@ -108,8 +112,15 @@ func (w *walk) protect(s *step, here at) {
 	}
 }
 
-// serve notes that the issuer's handler stands here.
+// serve notes that the issuer's handler stands here. What passes a protect has lost the cookies of the issuer, and so
+// has the answer.
 func (w *walk) serve(here at) {
+	if here.guarded && here.ended == "" {
+		w.found = append(w.found, finding.Finding{
+			Severity: finding.Error, Place: here.guardedAt,
+			Reason: "protect: stands before gatehouse and removes its cookies, so nobody can sign in", Mend: "write each of the two in a `handle` of its own",
+		})
+	}
 	if here.hosts == nil || slices.ContainsFunc(here.hosts, func(h string) bool { return matchesHost(h, w.issuer) }) {
 		w.served = true
 		return

@@ -53,6 +53,8 @@ func TestCheck(t *testing.T) {
 		"behind headers":          {[]string{serves, host("a.example.com", subroute(route(`{"handler":"headers"}`), route(protect), route(proxy)))}, "", 1},
 		"another site's own end":  {[]string{serves, host("b.example.com", proxy), host("a.example.com", protect+","+proxy)}, "", 1},
 		"behind a whole site":     {[]string{serves, route(subroute(route(proxy))), host("a.example.com", protect)}, "guards nothing", 0},
+		"before the issuer":       {[]string{host(served, subroute(route(protect), `{"match":[{"path":["/mcp"]}],"handle":[`+proxy+`]}`, route(issuer)))}, "stands before gatehouse", 1},
+		"beside the issuer":       {[]string{host(served, subroute(`{"match":[{"path":["/mcp"]}],"handle":[`+subroute(route(protect), route(proxy))+`]}`, route(subroute(route(issuer)))))}, "", 0},
 		"after a terminal nobody": {[]string{serves, `{"handle":[{"handler":"vars"}],"terminal":true}`, host("a.example.com", protect)}, "guards nothing: the route", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
