@@ -76,6 +76,7 @@ const (
 
 func newOpenStore(store storage.Store, node *cluster.Node, options string, log *zap.Logger) *openStore {
 	keeper := event.NewKeeper(store, nil, log.Named("events"))
+	keeper.Links = node.HasLanes
 	o := &openStore{
 		Store: store, node: node, options: options, metrics: metrics.New(store, keeper), pace: newBeginPace(time.Now), keeper: keeper, log: log, stopped: make(chan struct{}),
 	}

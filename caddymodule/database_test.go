@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/internal/cluster"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/pgstore"
@@ -203,14 +204,18 @@ func openSchema(t *testing.T, db *pgtest.Server, schema string) *pgstore.Store {
 	return s
 }
 
-// eventsOfTwoNodesAreVerified: one chain seals what two nodes append at the same time, and in the events of each it is
-// found when one was removed or changed, or two have changed places.
+// eventsOfTwoNodesAreVerified: what two nodes append at the same time is in one list, and in a chain for each of them,
+// in which it is found when an event was removed or changed, or two have changed places.
 func eventsOfTwoNodesAreVerified(t *testing.T, db *pgtest.Server) {
 	s := newServer(t)
 	s.useSchema(db, "events_of_two")
 	s.mustLoad()
 	other := openSchema(t, db, "events_of_two")
-	rec := &event.Recorder{Now: time.Now, Random: rand.Reader}
+	node, err := cluster.Join(t.Context(), other, cluster.Options{Host: "elsewhere"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec := &event.Recorder{Now: time.Now, Random: rand.Reader, Lane: node.Lane}
 	var both sync.WaitGroup
 	both.Go(func() {
 		for range 10 {
@@ -231,9 +236,16 @@ func eventsOfTwoNodesAreVerified(t *testing.T, db *pgtest.Server) {
 		out := s.run("", "events", "verify")
 		return strings.HasSuffix(out, "sound\n") && !strings.Contains(out, "not sealed")
 	})
+	if out := s.run("", "events", "verify"); !strings.Contains(out, "default/node2: 10 events in ") || !strings.Contains(out, "written by  elsewhere") {
+		t.Errorf("events verify = %s, want the chain of the other node and who writes it", out)
+	}
+	listed := s.run("", "events", "list", "--limit", "1000")
+	if strings.Count(listed, "Other Node") != 10 || strings.Count(listed, "Person Created") < 10 {
+		t.Errorf("events list = %s, want the events of both", listed)
+	}
 
 	var keys, values [][]byte
-	err := other.View(t.Context(), func(tx storage.Tx) error {
+	err = other.View(t.Context(), func(tx storage.Tx) error {
 		keys, values = nil, nil
 		for r, err := range tx.Scan(storage.Range{Prefix: []byte("event_log/")}) {
 			if err != nil {

@@ -176,7 +176,7 @@ func (a *App) newEvents(c *core) (*event.Recorder, *teller, error) {
 		}
 		t.webhooks = append(t.webhooks, w)
 	}
-	rec := &event.Recorder{Now: time.Now, Random: rand.Reader, Count: a.count}
+	rec := &event.Recorder{Now: time.Now, Random: rand.Reader, Count: a.count, Lane: c.node.Lane}
 	if len(t.webhooks) > 0 || a.authz.Signals.On {
 		rec.Also = t.post
 	}
@@ -199,7 +199,7 @@ func (a *App) count(tx storage.Tx, e event.Event) error {
 func (o *openStore) reopened(failure error) {
 	rec := o.recorder.Load()
 	if rec == nil {
-		rec = &event.Recorder{Now: time.Now, Random: rand.Reader}
+		rec = &event.Recorder{Now: time.Now, Random: rand.Reader, Lane: o.node.Lane}
 	}
 	e, err := rec.New(eventStorageReopened, event.Self)
 	if err == nil {

@@ -65,7 +65,7 @@ func TestNodes(t *testing.T) {
 		t.Errorf("nodes after the other one has ended = %+v", list)
 	}
 
-	if out := s.run("", "upgrade", "finish"); !strings.Contains(out, "nothing to do: the records have format 1") {
+	if out := s.run("", "upgrade", "finish"); !strings.Contains(out, "nothing to do: the records have format 2") {
 		t.Errorf("upgrade finish = %s", out)
 	}
 

@@ -133,13 +133,13 @@ func listEvents(cmd *cobra.Command, q url.Values, most int) error {
 			return err
 		}
 		all = append(all, page.Items...)
-		if page.Next == 0 {
+		if len(page.Next) == 0 {
 			break
 		}
 		if more = most > 0 && len(all) >= most; more {
 			break
 		}
-		q.Set("behind", strconv.FormatUint(page.Next, 10))
+		q.Set("behind", page.Next.String())
 	}
 	t := table{noun: "event", header: []string{"TIME", "EVENT", "PERSON", "BY", "CLIENT", "ADDRESS", "REASON"}}
 	for i := range all {
@@ -198,7 +198,7 @@ func followEvents(cmd *cobra.Command, q url.Values) error {
 				return err
 			}
 		}
-		q.Set("behind", strconv.FormatUint(page.Next, 10))
+		q.Set("behind", page.Next.String())
 		if len(page.Items) == admin.MaxPersons {
 			continue
 		}
@@ -215,11 +215,13 @@ func verifyEventsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Checks that no event was changed, removed or inserted",
-		Long: `Checks the chain of blocks in which the events are sealed, for each partition, and apart for the
-tokens of clients alone. It says up to where the events are sealed, and finds what was changed,
-removed or inserted before. The exit status is 0 only when all is sound.
+		Long: `Checks the chains of blocks in which the events are sealed: one for each partition and each server
+that writes to the storage, and others for the tokens of clients alone. It says up to where the events
+are sealed, and finds what was changed, removed, exchanged or inserted before. The chains of a
+partition name each other's ends, so what was cut off from the end of one of them is found as well.
+The exit status is 0 only when all is sound.
 
-An attacker who can write all of the storage can also rebuild the chain. Keep the heads that are
+An attacker who can write all of the storage can also rebuild all chains. Keep the heads that are
 printed in another place, and give them as --anchor: then that is found too.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -255,6 +257,9 @@ func verifyLines(answer admin.VerifyAnswer) []string {
 		}
 		if v.Unsealed > 0 {
 			lines = append(lines, fmt.Sprintf("  not sealed  %d events behind", v.Unsealed))
+		}
+		if v.Node != "" {
+			lines = append(lines, "  written by  "+strings.Map(printable, v.Node))
 		}
 		for _, p := range v.Problems {
 			lines = append(lines, "  WRONG       "+p)

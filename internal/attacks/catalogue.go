@@ -359,6 +359,12 @@ var catalogue = []section{
 		{473, "events of people whom a receiver has not named; of a stream before the receiver's own", "none"},
 		{474, "a security event token used as an ID token or access token", "refused by its type, without `sub` and `exp`"},
 	}},
+	{"Events of several nodes", []attackCase{
+		{491, "an event or block of one node is removed, changed, exchanged with another, replaced by one of another node", "found in the chain of that node"},
+		{492, "events are cut off from the end of a node's chain, or all of it, with blocks, head and numbering, when that node is gone", "the chain of another node names what is missing"},
+		{493, "what names the end of another chain is removed or changed", "found in the chains that named it"},
+		{494, "a node's chain is built anew without one of its events, by our own program", "the chains of others name other blocks"},
+	}},
 	{"Authorization details", []attackCase{
 		{511, "authorization details of an unknown type, of one that the client may not ask for, with a member or value that the type lacks, twice, too large, too deep, in none of the forms of text that can be shown", "400 `invalid_authorization_details`, at each endpoint; nothing is stored"},
 		{512, "a token request, refresh or exchange that asks for more than the person has seen, or leaves a limit out", "400 `invalid_authorization_details`"},

@@ -62,7 +62,7 @@ func TestNewerVersion(t *testing.T) {
 	s := memory(t)
 	table := storage.NewTable[map[int]any]("cluster_identity")
 	err := s.Update(t.Context(), func(tx storage.Tx) error {
-		return table.Put(tx, "store", map[int]any{1: "0123", 3: 2, 4: "unknown"}, time.Time{})
+		return table.Put(tx, "store", map[int]any{1: "0123", 3: 99, 4: "unknown"}, time.Time{})
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -61,6 +62,8 @@ type Node struct {
 	shared  storage.Shared // nil: no other process can use the storage
 	started time.Time
 	wake    chan struct{} // a role was asked for
+	lane    atomic.Int32  // from 1; 0: it has none of its own
+	written atomic.Int32  // the form that all nodes write, as far as this one knows
 
 	mu     sync.Mutex // guards what follows
 	ahead  time.Duration
@@ -100,6 +103,7 @@ func Join(ctx context.Context, s storage.Store, o Options) (*Node, error) {
 		return nil, err
 	}
 	if n.shared == nil {
+		n.written.Store(int32(n.Format)) //nolint:gosec // small
 		return n, nil
 	}
 	return n, n.beat(ctx)
@@ -181,14 +185,26 @@ func (n *Node) beat(ctx context.Context) error {
 			waived[name] = r.number
 		}
 	}
+	had := int(n.lane.Load())
+	if begun.Sub(n.beaten) < alive { // otherwise another node may have it by now
+		rec.Lane = had
+	}
 	n.mu.Unlock()
 	var have map[string]uint64
+	var lane, written int
 	err = n.store.Update(ctx, func(tx storage.Tx) error {
 		have = map[string]uint64{}
 		mine := rec
-		if _, err := n.readable(tx); err != nil {
+		is, err := n.readable(tx)
+		if err != nil {
 			return err
 		}
+		if is.Format >= formatLanes && mine.Lane == 0 {
+			if mine.Lane, err = n.takeLane(tx, had, at); err != nil {
+				return err
+			}
+		}
+		lane, written = mine.Lane, is.Format
 		for name, number := range waived {
 			if err := drop(tx, name, number); err != nil {
 				return err
@@ -217,6 +233,8 @@ func (n *Node) beat(ctx context.Context) error {
 	n.mu.Lock()
 	n.lag, n.beaten = n.Now().Sub(asked), begun
 	n.mu.Unlock()
+	n.lane.Store(int32(lane))       //nolint:gosec // small
+	n.written.Store(int32(written)) //nolint:gosec // small
 	n.hold(have, begun.Add(termLasts))
 	return nil
 }
@@ -279,6 +297,8 @@ type Info struct {
 	Format int `json:"format,omitempty"`
 	// Written is the form that all nodes write. Only the node that answers says it.
 	Written int `json:"written_format,omitempty"`
+	// Lane is the number of the chain to which it adds its events, from 1. 0: to the first, with others
+	Lane int `json:"event_chain,omitempty"`
 	// Problem is why this node does not serve.
 	Problem string `json:"problem,omitempty"`
 }
@@ -335,7 +355,7 @@ func listNodes(ctx context.Context, s storage.Store, clock storage.Shared) (list
 			}
 			list = append(list, Info{
 				ID: e.Key, Host: rec.Host, Version: rec.Version, Started: rec.Started, Seen: rec.Seen, Alive: at.Sub(rec.Seen) < alive,
-				Ahead: rec.Ahead / 1000, Lag: rec.Lag / 1000, Roles: append([]string{}, rec.Roles...), Format: max(rec.Format, 1),
+				Ahead: rec.Ahead / 1000, Lag: rec.Lag / 1000, Roles: append([]string{}, rec.Roles...), Format: max(rec.Format, 1), Lane: rec.Lane,
 			})
 		}
 		return nil

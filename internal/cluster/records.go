@@ -12,6 +12,7 @@ var (
 	nodes      = storage.NewTable[nodeRecord]("cluster_node")         // id of the node
 	terms      = storage.NewTable[termRecord]("cluster_lease")        // role
 	ends       = storage.NewTable[endRecord]("cluster_lease_end")     // role; apart from its term, which each write reads
+	lanes      = storage.NewTable[laneRecord]("cluster_lane")         // lane, in two digits
 )
 
 const identityKey = "store"
@@ -39,6 +40,15 @@ type nodeRecord struct {
 	Roles []string `cbor:"7,keyasint,omitempty"`
 	// Format is the newest form of records that the node can read and write. 0: 1
 	Format int `cbor:"8,keyasint,omitempty"`
+	// Lane is that of its events, from 1. 0: it has none of its own
+	Lane int `cbor:"9,keyasint,omitempty"`
+}
+
+// laneRecord says which node adds to a lane of events, or did last.
+type laneRecord struct {
+	Node  string    `cbor:"1,keyasint"`
+	Host  string    `cbor:"2,keyasint"`
+	Since time.Time `cbor:"3,keyasint"`
 }
 
 // termRecord says which node has a role. Number grows with each change, so that a node that was paused knows that its

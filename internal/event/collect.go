@@ -111,6 +111,9 @@ func (k *Keeper) collectBlock(ctx context.Context, c Chain) (removed int, more b
 // eachOf calls fn for each event that still exists of those that a block covers.
 func eachOf(tx storage.Tx, c Chain, b blockRecord, fn func(n uint64, raw storage.Record, rec record) error) error {
 	span := b.Last - b.First + 1
+	if span == 0 {
+		return nil
+	}
 	r := storage.Range{Prefix: events.Key(c.key()), After: events.Key(c.at(b.First - 1)), Limit: int(min(span, 1<<20))} //nolint:gosec // bounded
 	for raw, err := range tx.Scan(r) {
 		if err != nil {

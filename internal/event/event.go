@@ -109,6 +109,9 @@ type Recorder struct {
 	PartitionOf func(tx storage.Tx, person string) (string, error)
 	// Count is called in the transaction of each event that statistics count. nil: none is counted.
 	Count func(tx storage.Tx, e Event) error
+	// Lane returns the lane of this node, in which its events are numbered. Two nodes in one lane lose nothing; they
+	// only wait for each other. nil: the first
+	Lane func() int
 }
 
 // New returns an event of this kind that occurs now, with a new identifier (UUIDv7, RFC 9562). Call it before the
@@ -146,11 +149,14 @@ func (r *Recorder) Append(tx storage.Tx, e Event) error {
 		}
 	}
 	c := Chain{Partition: e.Partition, Brief: e.brief && e.PersonID == ""}
+	if r.Lane != nil {
+		c.Lane = r.Lane()
+	}
 	n, err := c.next(tx)
 	if err != nil {
 		return err
 	}
-	rec, at := record{Event: e}, Ref{Number: n}
+	rec, at := record{Event: e}, Ref{Number: n, Lane: c.Lane}
 	if c.Partition != DefaultPartition {
 		at.Partition = c.Partition
 	}

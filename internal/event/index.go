@@ -11,9 +11,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// next takes the number of the chain's next event. All appenders read and write this record. In one process that costs
-// a look into the writes that are not on disk yet. In return, numbers follow the order of commits: a reader that
-// continues behind a number cannot miss an event.
+// next takes the number of the chain's next event. All appenders of a node read and write this record. In one process
+// that costs a look into the writes that are not on disk yet. In return, numbers follow the order of commits: a reader
+// that continues behind a number of each lane cannot miss an event.
 func (c Chain) next(tx storage.Tx) (uint64, error) {
 	key := c.key()
 	n, err := nexts.Get(tx, key)
@@ -235,7 +235,7 @@ func (e Ref) event(tx storage.Tx) (record, error) {
 }
 
 func (e Ref) key() string {
-	return Chain{Partition: cmp.Or(e.Partition, DefaultPartition)}.at(e.Number)
+	return Chain{Partition: cmp.Or(e.Partition, DefaultPartition), Lane: e.Lane}.at(e.Number)
 }
 
 // Get returns an event, or storage.ErrNotFound once it was collected.

@@ -51,9 +51,12 @@ type Settings struct {
 	Tell func(Event)
 }
 
-// Keeper is the worker of a store's events: it seals them into chains of blocks, passes sealed events on, and collects
-// whole blocks at the end of their retention. Each store needs one; a second one would share the work.
+// Keeper is the worker of a store's events: it seals those of all nodes into chains of blocks, passes sealed events on,
+// and collects whole blocks at the end of their retention. Each store needs one; a second one would share the work.
 type Keeper struct {
+	// Links tells whether all nodes know of blocks that name other chains. It is set before the first use. nil: they do
+	Links func() bool
+
 	store storage.Store
 	now   func() time.Time
 	log   *zap.Logger
@@ -181,7 +184,7 @@ func (k *Keeper) report(err error, last *string) {
 	*last = text
 }
 
-// Seal seals every event that exists now. Errors: a failure of storage.
+// Seal seals every event that exists now, and has each chain named by another one. Errors: a failure of storage.
 func (k *Keeper) Seal(ctx context.Context) error {
 	todo, behind, err := k.unsealed(ctx)
 	if err != nil {
@@ -189,35 +192,42 @@ func (k *Keeper) Seal(ctx context.Context) error {
 	}
 	k.behind.Store(behind)
 	var failed error
-	for _, c := range todo {
-		for {
-			more, err := k.sealSome(ctx, c)
+	for len(todo) > 0 {
+		var again []Chain
+		var told [][]Event
+		tell := k.used().Tell
+		for _, c := range todo {
+			more, some, err := k.sealSome(ctx, c, tell != nil)
 			if err != nil {
 				failed = errors.Join(failed, fmt.Errorf("seal events of %s: %w", c, err))
 			}
-			if err != nil || !more {
-				break
+			if told = append(told, some); more {
+				again = append(again, c)
 			}
 		}
+		for e := range merged(told) {
+			tell(e)
+		}
+		todo = again
 	}
-	return failed
+	return errors.Join(failed, k.checkpoint(ctx))
 }
 
 // unsealed returns the chains with events behind their last block, and the number of those events.
 func (k *Keeper) unsealed(ctx context.Context) (list []Chain, behind int64, err error) {
 	err = k.store.View(ctx, func(tx storage.Tx) error {
 		list, behind = nil, 0
+		heads, err := headsOf(tx, "")
+		if err != nil {
+			return err
+		}
 		for e, err := range nexts.Scan(tx, storage.Range{}) {
 			if err != nil {
 				return err
 			}
-			head, err := chainAt(tx, e.Key)
-			if err != nil {
-				return err
-			}
-			if head.Event+1 < e.Value {
+			if sealed := heads[e.Key].Event; sealed+1 < e.Value {
 				list = append(list, chainOf(e.Key))
-				behind += int64(e.Value - head.Event - 1) //nolint:gosec // no chain is that long
+				behind += int64(e.Value - sealed - 1) //nolint:gosec // no chain is that long
 			}
 		}
 		return nil
@@ -231,22 +241,21 @@ func chainAt(tx storage.Tx, key string) (chainRecord, error) {
 	return rec, err
 }
 
-// sealSome makes up to maxBlocks blocks of a chain and tells whether there may be more to do. The slow part, reading
-// and hashing, runs while others write; writers wait only while the blocks are stored.
-func (k *Keeper) sealSome(ctx context.Context, c Chain) (more bool, err error) {
+// sealSome makes up to maxBlocks blocks of a chain. It returns the events that are to be told, and whether there may be
+// more to do. The slow part, reading and hashing, runs while others write; writers wait only while the blocks are
+// stored. The first block names the chains beside this one.
+func (k *Keeper) sealSome(ctx context.Context, c Chain, tell bool) (more bool, told []Event, err error) {
 	var head chainRecord
 	var made []blockRecord
-	var told []Event
 	var sealed map[string]Growth
 	now := k.now().Truncate(time.Microsecond)
-	tell := k.used().Tell
 	err = k.store.View(ctx, func(tx storage.Tx) (err error) {
 		made, told, sealed = nil, nil, map[string]Growth{}
-		if head, err = chainAt(tx, c.key()); err != nil {
+		b := newBuilder()
+		if head, b.rec.Heads, err = k.beside(tx, c); err != nil {
 			return err
 		}
 		previous := head.Hash
-		b := newBuilder()
 		for raw, err := range tx.Scan(storage.Range{Prefix: events.Key(c.key()), After: events.Key(c.at(head.Event)), Limit: maxBlocks * maxInBlock}) {
 			if err != nil {
 				return err
@@ -256,7 +265,7 @@ func (k *Keeper) sealSome(ctx context.Context, c Chain) (more bool, err error) {
 				return err
 			}
 			sealed[kind] = Growth{sealed[kind].Events + 1, sealed[kind].Bytes + int64(len(raw.Key)+len(raw.Value))}
-			if tell != nil && !c.Brief {
+			if tell && !c.Brief {
 				rec, err := events.Decode(raw.Value)
 				if err != nil {
 					return err
@@ -274,39 +283,43 @@ func (k *Keeper) sealSome(ctx context.Context, c Chain) (more bool, err error) {
 		return nil
 	})
 	if err != nil || len(made) == 0 {
-		return false, err
+		return false, nil, err
 	}
-	raced := false
+	raced, err := k.add(ctx, c, head.Block, made)
+	if err != nil {
+		return false, nil, err
+	}
+	if raced {
+		return true, nil, nil
+	}
+	for _, b := range made {
+		k.sealed.Add(int64(b.Count)) //nolint:gosec // at most maxInBlock
+	}
+	k.grow(sealed)
+	return len(made) == maxBlocks, told, nil
+}
+
+// add stores blocks behind the last one. raced: another keeper of the store was faster, and nothing was stored.
+func (k *Keeper) add(ctx context.Context, c Chain, last uint64, made []blockRecord) (raced bool, err error) {
 	err = k.store.Update(ctx, func(tx storage.Tx) error {
 		is, err := chainAt(tx, c.key())
 		if err != nil {
 			return err
 		}
-		if raced = is.Block != head.Block; raced { // another keeper of the store was faster
+		if raced = is.Block != last; raced {
 			return nil
 		}
 		for i, b := range made {
-			is.Block = head.Block + uint64(i) + 1
+			is.Block = last + uint64(i) + 1
 			if err := blocks.Create(tx, c.at(is.Block), b, never); err != nil { // never replaces an existing block
 				return fmt.Errorf("block %d: %w", is.Block, err)
 			}
 			is.Event, is.Hash = b.Last, b.Hash
+			is.name(&b)
 		}
 		return chains.Put(tx, c.key(), is, never)
 	})
-	if err != nil {
-		return false, err
-	}
-	if !raced {
-		for _, b := range made {
-			k.sealed.Add(int64(b.Count)) //nolint:gosec // at most maxInBlock
-		}
-		k.grow(sealed)
-		for _, e := range told {
-			tell(e)
-		}
-	}
-	return raced || len(made) == maxBlocks, nil
+	return raced, err
 }
 
 // builder gathers the events of a block.
@@ -365,9 +378,20 @@ func (b *blockRecord) sum(c Chain, number uint64) []byte {
 			buf.Write(p)
 		}
 	}
-	text([]byte("gatehouse event block v1"), []byte(c.key()), b.Previous, []byte(b.FirstID), []byte(b.LastID), b.Digest)
-	for _, n := range []uint64{number, b.First, b.Last, b.Count, micros(b.Newest), micros(b.SealedAt)} {
-		buf.Write(binary.BigEndian.AppendUint64(nil, n))
+	numbers := func(list ...uint64) {
+		for _, n := range list {
+			buf.Write(binary.BigEndian.AppendUint64(nil, n))
+		}
+	}
+	form := "gatehouse event block v1"
+	if len(b.Heads) > 0 {
+		form = "gatehouse event block v2"
+	}
+	text([]byte(form), []byte(c.key()), b.Previous, []byte(b.FirstID), []byte(b.LastID), b.Digest)
+	numbers(number, b.First, b.Last, b.Count, micros(b.Newest), micros(b.SealedAt))
+	for _, h := range b.Heads {
+		text([]byte(h.Chain), h.Hash)
+		numbers(h.Block, h.Event)
 	}
 	sum := sha256.Sum256(buf.Bytes())
 	return sum[:]

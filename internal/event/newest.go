@@ -9,15 +9,11 @@ import (
 // Newest returns the time of the newest event of the default partition, zero without events. A clock that has been set
 // back shows in it.
 func Newest(tx storage.Tx) (newest time.Time, err error) {
-	for _, c := range []Chain{{Partition: DefaultPartition}, {Partition: DefaultPartition, Brief: true}} {
-		next, found, err := nexts.Find(tx, c.key())
+	for last, err := range nexts.Scan(tx, storage.Range{Prefix: storage.Prefix(DefaultPartition)}) {
 		if err != nil {
 			return newest, err
 		}
-		if !found || next < 2 {
-			continue
-		}
-		e, found, err := events.Find(tx, c.at(next-1))
+		e, found, err := events.Find(tx, numbered(last.Key, last.Value-1))
 		if err != nil {
 			return newest, err
 		}

@@ -2,6 +2,8 @@ package event
 
 import (
 	"encoding/binary"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -19,16 +21,20 @@ var (
 	never  = time.Time{}                                  // the Keeper collects here, block by block
 )
 
-// Chain is a sequence of events with seals of its own: the events of a partition, or its brief events, which are
-// collected earlier.
+// Chain is a sequence of events with seals of its own: the events of a partition that one node writes, or its brief
+// events, which are collected earlier.
 type Chain struct {
 	Partition string
 	Brief     bool
+	Lane      int // of the node that writes it. All events are in lane 0 while one process alone uses a storage
 }
 
 const (
 	kept  = "kept"
 	brief = "brief"
+	// laneMark stands between the kind of a chain and its lane. The first lane has neither: it is the chain of before
+	// there were lanes.
+	laneMark = "/"
 )
 
 // Prepared because every writer uses the chains of the default partition.
@@ -37,25 +43,35 @@ var (
 	defaultKept  = string(storage.Prefix(DefaultPartition, kept))
 )
 
-// key is the key of the chain's own records, and the prefix of the keys of its events and blocks.
+// key is the key of the chain's own records, and the prefix of the keys of its events and blocks. No key is the
+// beginning of another one.
 func (c Chain) key() string {
+	kind := kept
+	if c.Brief {
+		kind = brief
+	}
 	switch {
+	case c.Lane > 0:
+		kind += laneMark + strconv.Itoa(c.Lane)
 	case c.Partition == DefaultPartition && c.Brief:
 		return defaultBrief
 	case c.Partition == DefaultPartition:
 		return defaultKept
-	case c.Brief:
-		return string(storage.Prefix(c.Partition, brief))
 	}
-	return string(storage.Prefix(c.Partition, kept))
+	return string(storage.Prefix(c.Partition, kind))
 }
 
-// String names the chain for administrators: the partition, with /tokens for the brief events.
+// String names the chain for administrators: the partition, with /tokens for the brief events, and with the number of
+// the node from the second one on.
 func (c Chain) String() string {
+	s := c.Partition
 	if c.Brief {
-		return c.Partition + "/tokens"
+		s += "/tokens"
 	}
-	return c.Partition
+	if c.Lane > 0 {
+		s += "/node" + strconv.Itoa(c.Lane+1)
+	}
+	return s
 }
 
 // at is the key of an event or block of the chain.
@@ -71,7 +87,9 @@ func numberOf(key string) uint64 { return binary.BigEndian.Uint64([]byte(key[len
 
 func chainOf(key string) Chain {
 	parts := storage.Parts(key)
-	return Chain{Partition: parts[0], Brief: parts[1] == brief}
+	kind, lane, _ := strings.Cut(parts[1], laneMark)
+	n, _ := strconv.Atoi(lane)
+	return Chain{Partition: parts[0], Brief: kind == brief, Lane: n}
 }
 
 // record is an event and its places in the indexes, which count from 1.
@@ -94,6 +112,7 @@ type stamp struct {
 type Ref struct {
 	Partition string `cbor:"p,omitempty"` // "": DefaultPartition
 	Number    uint64 `cbor:"n"`
+	Lane      int    `cbor:"l,omitempty"`
 }
 
 // countRecord counts the entries under one key of an index.
@@ -114,9 +133,15 @@ type chainRecord struct {
 	CutEvent uint64    `cbor:"ce,omitempty"`
 	CutHash  []byte    `cbor:"ch,omitempty"`
 	CutAt    time.Time `cbor:"ca"`
+
+	// Named is the number of the last event of each other chain that a block of this one names, and NamedAt when that
+	// was.
+	Named   map[string]uint64 `cbor:"nm,omitempty"`
+	NamedAt time.Time         `cbor:"na"`
 }
 
-// blockRecord seals consecutive events. Hash covers every other field, Previous the whole chain before it.
+// blockRecord seals consecutive events, or none: then it is there for its Heads. Hash covers every other field,
+// Previous the whole chain before it.
 type blockRecord struct {
 	Previous []byte    `cbor:"p"` // hash of the block before, empty for the first
 	First    uint64    `cbor:"f"` // number of the first event
@@ -128,4 +153,15 @@ type blockRecord struct {
 	SealedAt time.Time `cbor:"t"`
 	Digest   []byte    `cbor:"d"` // SHA-256 over the numbers and stored encodings of the events
 	Hash     []byte    `cbor:"h"`
+	// Heads are the ends of other chains at that time, of those that had grown. A chain of which something was taken
+	// from the end is shorter than another one says.
+	Heads []headRecord `cbor:"hd,omitempty"`
+}
+
+// headRecord names a block of another chain, which was its last one.
+type headRecord struct {
+	Chain string `cbor:"c"` // its key
+	Block uint64 `cbor:"b"`
+	Event uint64 `cbor:"e"` // the last event that is sealed
+	Hash  []byte `cbor:"h"` // of the block
 }

@@ -13,45 +13,59 @@ import (
 // maxSearched bounds the events that one search reads.
 const maxSearched = 20_000
 
-// Search selects events of one chain. Zero members select everything.
+// Search selects events of one partition, those that are brief or all others. Zero members select everything.
 type Search struct {
-	Chain
+	Partition string
+	Brief     bool
 
 	Since, Until time.Time // when they occurred: from, and before
 	// Types are event types or the beginnings of some, such as login or person.PersonCreatedEvent, in any case.
 	Types                 []string
 	Person, Actor, Client string // ids
-	// Behind continues a search: behind the event of this number. Following searches go forward in time, others back.
-	Behind    uint64
+	// Behind continues a search. Following searches go forward in time, others back.
+	Behind    Cursor
 	Following bool
 	Limit     int
 }
 
-// Numbered is an event with its number in its chain. Numbers follow the order in which events were stored.
+// Numbered is an event with its number in the chain of its node. Numbers follow the order in which events were stored.
 type Numbered struct {
+	Chain  string
 	Number uint64
 	Event
+
+	lane int
 }
 
-// Find returns the events that a search selects, newest first, or oldest first when it is Following. next continues the
-// search as Behind. 0: there is nothing more now.
-func (s Search) Find(tx storage.Tx) (found []Numbered, next uint64, err error) {
-	candidates := s.inChain(tx)
+func (s *Search) chain(lane int) Chain {
+	return Chain{Partition: s.Partition, Brief: s.Brief, Lane: lane}
+}
+
+// Find returns the events that a search selects, newest first, or oldest first when it is Following. Those of several
+// nodes are in the order of their times. next continues the search as Behind: it says for each node how far it was
+// read, so what a node stores late is not missed. Empty: there is nothing more now.
+func (s Search) Find(tx storage.Tx) (found []Numbered, next Cursor, err error) {
+	begun := len(s.Behind) > 0
+	if next, err = s.begin(tx); err != nil {
+		return nil, nil, err
+	}
+	s.Behind = slices.Clone(next)
+	candidates := s.inChains(tx)
 	if s.Person != "" && !s.Brief { // brief events are in no index
-		candidates = s.inIndex(tx)
+		candidates = s.inIndex(tx, begun)
 	}
 	read := 0
 	for e, err := range candidates {
 		if err != nil {
-			return nil, 0, err
+			return nil, nil, err
 		}
 		if read == maxSearched {
 			return found, next, nil
 		}
 		read++
-		next = e.Number
+		next.set(e.lane, e.Number)
 		if !s.Following && !s.Since.IsZero() && e.Occurred.Before(s.Since.Add(-maxSkew)) {
-			return found, 0, nil
+			return found, nil, nil
 		}
 		if !s.selects(&e.Event) {
 			continue
@@ -61,36 +75,100 @@ func (s Search) Find(tx storage.Tx) (found []Numbered, next uint64, err error) {
 		}
 	}
 	if !s.Following {
-		next = 0
+		next = nil
 	}
 	return found, next, nil
 }
 
-// inChain yields the events of the chain from Behind on.
-func (s Search) inChain(tx storage.Tx) iter.Seq2[Numbered, error] {
-	r := storage.Range{Prefix: []byte(s.key()), Descending: !s.Following}
-	if s.Behind > 0 {
-		r.After = []byte(s.at(s.Behind))
+// begin returns where the search begins in each lane.
+func (s *Search) begin(tx storage.Tx) (Cursor, error) {
+	from := slices.Clone(s.Behind)
+	if !s.Following && len(from) > 0 {
+		return from, nil // lanes that it does not name came later, and all that they have is newer
+	}
+	for e, err := range nexts.Scan(tx, storage.Range{Prefix: storage.Prefix(s.Partition)}) {
+		if err != nil {
+			return nil, err
+		}
+		switch c := chainOf(e.Key); {
+		case c.Brief != s.Brief:
+		case s.Following:
+			from.set(c.Lane, from.at(c.Lane))
+		default:
+			from.set(c.Lane, e.Value)
+		}
+	}
+	return from, nil
+}
+
+// step is how many events of a chain are read at once.
+const step = 128
+
+// reader reads the events of one chain.
+type reader struct {
+	chain  Chain
+	name   string
+	behind uint64
+	some   []Numbered
+	end    bool
+}
+
+// fill reads more when there is nothing left of what was read.
+func (r *reader) fill(tx storage.Tx, following bool) error {
+	if len(r.some) > 0 || r.end {
+		return nil
+	}
+	part := storage.Range{Prefix: []byte(r.chain.key()), After: []byte(r.chain.at(r.behind)), Descending: !following, Limit: step}
+	for e, err := range events.Scan(tx, part) {
+		if err != nil {
+			return err
+		}
+		r.behind = numberOf(e.Key)
+		r.some = append(r.some, Numbered{r.name, r.behind, e.Value.Event, r.chain.Lane})
+	}
+	r.end = len(r.some) < step
+	return nil
+}
+
+// inChains yields the events of all lanes from Behind on, in the order of their times. Those of one lane stay in
+// theirs.
+func (s Search) inChains(tx storage.Tx) iter.Seq2[Numbered, error] {
+	var all []*reader
+	for lane, behind := range s.Behind {
+		if s.Following || behind > 0 {
+			all = append(all, &reader{chain: s.chain(lane), name: s.chain(lane).String(), behind: behind})
+		}
 	}
 	return func(yield func(Numbered, error) bool) {
-		for e, err := range events.Scan(tx, r) {
-			var found Numbered
-			if err == nil {
-				found = Numbered{numberOf(e.Key), e.Value.Event}
+		for {
+			var first *reader
+			for _, r := range all {
+				if err := r.fill(tx, s.Following); err != nil {
+					yield(Numbered{}, err)
+					return
+				}
+				if len(r.some) == 0 {
+					continue
+				}
+				if first == nil || s.Following && r.some[0].Occurred.Before(first.some[0].Occurred) || !s.Following && r.some[0].Occurred.After(first.some[0].Occurred) {
+					first = r
+				}
 			}
-			if !yield(found, err) {
+			if first == nil || !yield(first.some[0], nil) {
 				return
 			}
+			first.some = first.some[1:]
 		}
 	}
 }
 
-// inIndex is inChain for the events of the person, or of person and actor together.
-func (s Search) inIndex(tx storage.Tx) iter.Seq2[Numbered, error] {
+// inIndex is inChains for the events of the person, or of person and actor together. They are in the order in which
+// they were stored, whatever node has stored them.
+func (s Search) inIndex(tx storage.Tx, begun bool) iter.Seq2[Numbered, error] {
 	return func(yield func(Numbered, error) bool) {
 		key := Query{Person: s.Person, Actor: s.Actor}.key()
 		r := storage.Range{Prefix: []byte(key), Descending: !s.Following}
-		if s.Behind > 0 {
+		if begun {
 			place, err := s.place(tx, key)
 			if err != nil {
 				yield(Numbered{}, err)
@@ -106,7 +184,7 @@ func (s Search) inIndex(tx storage.Tx) iter.Seq2[Numbered, error] {
 			if err == nil {
 				rec, err = e.Value.event(tx)
 			}
-			if !yield(Numbered{e.Value.Number, rec.Event}, err) || err != nil {
+			if !yield(Numbered{s.chain(e.Value.Lane).String(), e.Value.Number, rec.Event, e.Value.Lane}, err) || err != nil {
 				return
 			}
 		}
@@ -114,16 +192,32 @@ func (s Search) inIndex(tx storage.Tx) iter.Seq2[Numbered, error] {
 }
 
 // place returns the place in an index from which a search goes on. What is at Behind need not be in the index, such as
-// the last event of the chain when a search begins to follow it.
+// the last events of the chains when a search begins to follow them.
 func (s Search) place(tx storage.Tx, key string) (uint64, error) {
-	rec, found, err := events.Find(tx, s.at(s.Behind))
-	switch {
-	case err != nil:
-		return 0, err
-	case found && rec.AsPerson > 0 && byPerson(rec.PersonID) == key:
-		return rec.AsPerson, nil
-	case found && rec.AsBoth > 0 && byBoth(rec.PersonID, rec.Actor) == key:
-		return rec.AsBoth, nil
+	place, lanes := uint64(0), 0
+	for lane, n := range s.Behind {
+		if n == 0 {
+			continue
+		}
+		lanes++
+		rec, found, err := events.Find(tx, s.chain(lane).at(n))
+		if err != nil {
+			return 0, err
+		}
+		at := uint64(0)
+		switch {
+		case found && rec.AsPerson > 0 && byPerson(rec.PersonID) == key:
+			at = rec.AsPerson
+		case found && rec.AsBoth > 0 && byBoth(rec.PersonID, rec.Actor) == key:
+			at = rec.AsBoth
+		}
+		if at > 0 && (place == 0 || at < place) {
+			place = at
+		}
+	}
+	// The last that a search backwards has read has the lowest place. One that follows may have begun in between.
+	if place > 0 && (lanes == 1 || !s.Following) {
+		return place, nil
 	}
 	for e, err := range index.Scan(tx, storage.Range{Prefix: []byte(key), Descending: true}) {
 		if err != nil {
@@ -132,10 +226,10 @@ func (s Search) place(tx storage.Tx, key string) (uint64, error) {
 		if cmp.Or(e.Value.Partition, DefaultPartition) != s.Partition {
 			continue
 		}
-		switch n := numberOf(e.Key); {
-		case e.Value.Number < s.Behind && !s.Following:
+		switch n, behind := numberOf(e.Key), s.Behind.at(e.Value.Lane); {
+		case e.Value.Number < behind && !s.Following:
 			return n + 1, nil
-		case e.Value.Number <= s.Behind && s.Following:
+		case e.Value.Number <= behind && s.Following:
 			return n, nil
 		}
 	}
@@ -150,11 +244,16 @@ func (s Search) selects(e *Event) bool {
 		}))
 }
 
-// Last returns the number of the newest event of a chain, 0 when it has none.
-func (c Chain) Last(tx storage.Tx) (uint64, error) {
-	next, found, err := nexts.Find(tx, c.key())
-	if err != nil || !found {
-		return 0, err
+// Last returns where a search that follows begins, to find what is stored from now on.
+func (s Search) Last(tx storage.Tx) (Cursor, error) {
+	var last Cursor
+	for e, err := range nexts.Scan(tx, storage.Range{Prefix: storage.Prefix(s.Partition)}) {
+		if err != nil {
+			return nil, err
+		}
+		if c := chainOf(e.Key); c.Brief == s.Brief {
+			last.set(c.Lane, e.Value-1)
+		}
 	}
-	return next - 1, nil
+	return last, nil
 }

@@ -23,6 +23,8 @@ const (
 // Verified is the result of Verify for one chain.
 type Verified struct {
 	Chain    string    `json:"chain"`
+	Lane     int       `json:"-"`                  // of the node that writes it
+	Node     string    `json:"node,omitempty"`     // that node, or the last one in this lane. Verify does not know it
 	Blocks   uint64    `json:"blocks"`             // checked
 	Events   uint64    `json:"events"`             // checked
 	Sealed   uint64    `json:"sealed_through"`     // number of the last event that is sealed
@@ -87,13 +89,15 @@ func Verify(ctx context.Context, store storage.Store, anchors ...Anchor) (list [
 	if err != nil {
 		return nil, err
 	}
+	found := &links{short: map[string]naming{}, replaced: map[string]naming{}}
 	for _, key := range keys {
-		v, err := verify(ctx, store, chainOf(key), anchors)
+		v, err := verify(ctx, store, chainOf(key), anchors, found)
 		if err != nil {
 			return list, err
 		}
 		list = append(list, v)
 	}
+	list = found.tell(list)
 	for _, a := range anchors {
 		if !slices.ContainsFunc(list, func(v Verified) bool { return v.Chain == a.Chain }) {
 			list = append(list, Verified{Chain: a.Chain, Problems: []string{"there is no such chain, but an anchor of it"}})
@@ -107,6 +111,7 @@ type verification struct {
 	Verified
 	chain    Chain
 	anchors  []Anchor // of this chain
+	links    *links
 	begun    bool
 	number   uint64 // of the last block that was looked at
 	through  uint64 // the last event that it covers
@@ -114,17 +119,23 @@ type verification struct {
 	end      bool
 }
 
-func verify(ctx context.Context, store storage.Store, c Chain, anchors []Anchor) (Verified, error) {
-	w := verification{chain: c, Verified: Verified{Chain: c.String()}}
+func verify(ctx context.Context, store storage.Store, c Chain, anchors []Anchor, found *links) (Verified, error) {
+	w := verification{chain: c, links: found, Verified: Verified{Chain: c.String(), Lane: c.Lane}}
 	for _, a := range anchors {
 		if a.Chain == w.Chain {
 			w.anchors = append(w.anchors, a)
 		}
 	}
 	for !w.end {
-		if err := store.View(ctx, w.step); err != nil {
+		var next verification
+		err := store.View(ctx, func(tx storage.Tx) error {
+			next = w // a view that is run again begins where the last one has ended
+			return next.step(tx)
+		})
+		if err != nil {
 			return w.Verified, fmt.Errorf("verify events of %s: %w", c, err)
 		}
+		w = next
 	}
 	return w.Verified, nil
 }
@@ -193,28 +204,35 @@ func (w *verification) block(tx storage.Tx) error {
 			w.problem("%s begins before the last one ends", name)
 		}
 	}
+	if err := w.links.look(tx, b.Heads, fmt.Sprintf("block %d of %s, sealed %s,", w.number, w.Chain, b.SealedAt.UTC().Format(time.RFC3339))); err != nil {
+		return err
+	}
 	again, from := newBuilder(), w.through+1
 	if w.previous == nil && w.number > 1 { // the block before is gone, and its hash with it
 		from = b.First
 	}
+	expected, gone := b.First, gaps{}
 	err = eachOf(tx, w.chain, blockRecord{First: from, Last: b.Last}, func(n uint64, raw storage.Record, _ record) error {
 		if n < b.First {
 			w.problem("event %d was inserted before %s", n, name)
 			return nil
 		}
+		gone.add(expected, n)
+		expected = n + 1
 		_, err := again.add(raw)
 		return err
 	})
 	if err != nil {
 		return err
 	}
+	gone.add(expected, b.Last+1)
 	switch {
 	case again.rec.Count < b.Count:
-		w.problem("%s has lost %d of %d events", name, b.Count-again.rec.Count, b.Count)
+		w.problem("%s has lost %d of %d events: %s", name, b.Count-again.rec.Count, b.Count, gone)
 	case again.rec.Count > b.Count:
 		w.problem("%s has %d events that were inserted", name, again.rec.Count-b.Count)
 	case !bytes.Equal(again.digest.Sum(nil), b.Digest):
-		w.problem("an event of %s was changed", name)
+		w.problem("an event of %s was changed, or exchanged with another", name)
 	case b.Count < b.Last-b.First+1:
 		w.problem("%s: %d events were missing when it was sealed", name, b.Last-b.First+1-b.Count)
 	}
@@ -222,6 +240,26 @@ func (w *verification) block(tx storage.Tx) error {
 	w.Events += again.rec.Count
 	w.through, w.previous, w.Sealed, w.SealedAt = b.Last, b.Hash, b.Last, b.SealedAt
 	return nil
+}
+
+// gaps are the numbers that are missing in a block.
+type gaps []string
+
+// add notes the numbers from one on, and before another.
+func (g *gaps) add(from, before uint64) {
+	switch {
+	case from+1 == before:
+		*g = append(*g, strconv.FormatUint(from, 10))
+	case from < before:
+		*g = append(*g, fmt.Sprintf("%d to %d", from, before-1))
+	}
+}
+
+func (g gaps) String() string {
+	if len(g) > maxProblems {
+		g = append(g[:maxProblems:maxProblems], "more")
+	}
+	return strings.Join(g, ", ")
 }
 
 // anchored compares the hash of a block with the anchors of its number.

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/cluster"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -44,9 +44,14 @@ func adminVerifyEvents(i *Instance, _ http.ResponseWriter, r *http.Request) (any
 	if err != nil {
 		return nil, err
 	}
+	writers, err := cluster.Writers(r.Context(), i.Store)
+	if err != nil {
+		return nil, err
+	}
 	answer := VerifyAnswer{Sound: true, Chains: list}
-	for _, v := range list {
-		answer.Sound = answer.Sound && len(v.Problems) == 0
+	for n := range list {
+		list[n].Node = writers[list[n].Lane]
+		answer.Sound = answer.Sound && len(list[n].Problems) == 0
 	}
 	if list == nil {
 		answer.Chains = []event.Verified{}
@@ -58,7 +63,8 @@ func adminVerifyEvents(i *Instance, _ http.ResponseWriter, r *http.Request) (any
 type EventInfo struct {
 	event.Info
 
-	Number   uint64 `json:"number"`
+	Number   uint64 `json:"number"` // in its chain
+	Chain    string `json:"chain"`
 	Actor    string `json:"actor,omitempty"`
 	ClientID string `json:"client_id,omitempty"`
 	Username string `json:"username,omitempty"` // of the person
@@ -66,8 +72,8 @@ type EventInfo struct {
 
 // EventsPage is a part of the events that a search finds.
 type EventsPage struct {
-	Items []EventInfo `json:"items"`
-	Next  uint64      `json:"next,omitempty"` // the value of behind for the following part
+	Items []EventInfo  `json:"items"`
+	Next  event.Cursor `json:"next,omitempty"` // the value of behind for the following part
 }
 
 // adminListEvents answers the events that the parameters select: since and until (RFC 3339), type (repeated), person,
@@ -102,11 +108,9 @@ func adminListEvents(i *Instance, _ http.ResponseWriter, r *http.Request) (any, 
 			names[p.ID] = Typed(p)
 		}
 		for _, e := range found {
-			out.Items = append(out.Items, EventInfo{Info: e.Info(), Number: e.Number, Actor: e.Actor, ClientID: e.ClientID, Username: names[e.PersonID]})
+			out.Items = append(out.Items, EventInfo{Info: e.Info(), Number: e.Number, Chain: e.Chain, Actor: e.Actor, ClientID: e.ClientID, Username: names[e.PersonID]})
 		}
-		if out.Next = next; s.Following && next == 0 {
-			out.Next = s.Behind
-		}
+		out.Next = next
 		return nil
 	})
 	return out, err
@@ -114,7 +118,7 @@ func adminListEvents(i *Instance, _ http.ResponseWriter, r *http.Request) (any, 
 
 func (i *Instance) readSearch(r *http.Request) (s event.Search, err error) {
 	q := r.URL.Query()
-	s.Chain = event.Chain{Partition: cmp.Or(q.Get("partition"), event.DefaultPartition), Brief: q.Get("tokens") == "true"}
+	s.Partition, s.Brief = cmp.Or(q.Get("partition"), event.DefaultPartition), q.Get("tokens") == "true"
 	for name, to := range map[string]*time.Time{"since": &s.Since, "until": &s.Until} {
 		if text := q.Get(name); text != "" {
 			if *to, err = time.Parse(time.RFC3339Nano, text); err != nil {
@@ -126,8 +130,8 @@ func (i *Instance) readSearch(r *http.Request) (s event.Search, err error) {
 		return s, err
 	}
 	if text := q.Get("behind"); text != "" {
-		if s.Behind, err = strconv.ParseUint(text, 10, 64); err != nil {
-			return s, badRequestf("behind: %q is not the number of an event", text)
+		if s.Behind, err = event.ParseCursor(text); err != nil {
+			return s, badRequestf("behind: %v", err)
 		}
 	}
 	s.Following, s.Types, s.Client, s.Actor = q.Get("follow") == "true", q["type"], q.Get("client"), q.Get("actor")
