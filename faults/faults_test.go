@@ -56,6 +56,8 @@ var faults = []fault{
 	{"N6", "two nodes, control without syncs", false, nodesControl},
 	{"N7", "two nodes, races", false, nodeRaces},
 	{"N8", "two nodes, Patroni fails over", true, patroniFailsOver},
+	{"N9", "three versions, one after the other", true, rollingUpgrade},
+	{"N10", "two nodes, disk of PostgreSQL full", true, nodesDiskFull},
 	{"T", "times tell nothing", true, timing},
 	{"TP", "times tell nothing of people", true, timingOfPeople},
 }

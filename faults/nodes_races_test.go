@@ -87,6 +87,14 @@ func (c *nodes) contests() []contest {
 			token := a.Text("access_token")
 			return func(n *lab.Server) lab.Answer { return n.Call(ctx, token) }
 		}, false},
+		{"DPoP proofs", func(ctx context.Context, w *worker) func(*lab.Server) lab.Answer {
+			proof, err := w.server().Proof()
+			if err != nil {
+				c.violation("no proof to race for: %v", err)
+				return nil
+			}
+			return func(n *lab.Server) lab.Answer { return n.IssueBound(ctx, proof) }
+		}, false},
 	}
 }
 

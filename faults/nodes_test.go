@@ -188,9 +188,44 @@ func (c *nodes) judge(op string, a lab.Answer) {
 	c.refused.Add(1)
 }
 
-// also spends tokens with a usage limit at several nodes at once, and comes with tokens that nobody has issued.
+// prove sends one DPoP proof to several nodes at once: it counts once.
+func (c *nodes) prove(ctx context.Context, w *worker) {
+	proof, err := w.server().Proof()
+	if err != nil {
+		c.violation("no proof: %v", err)
+		return
+	}
+	var in, doubts atomic.Int64
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			_, out := c.Ledger.Do("issue-bound", lab.MachineID, "", func() lab.Answer { return w.server().IssueBound(ctx, proof) })
+			switch out {
+			case lab.OK:
+				in.Add(1)
+			case lab.Unknown:
+				doubts.Add(1)
+			case lab.Refused:
+			}
+		})
+	}
+	all.Wait()
+	if in.Load() > 1 {
+		c.Doubles.Add(1)
+	}
+	if in.Load() > 1 || in.Load() == 0 && doubts.Load() == 0 {
+		c.violation("a DPoP proof counted %d times", in.Load())
+	}
+}
+
+// also spends tokens with a usage limit and proofs at several nodes at once, and comes with tokens that nobody has
+// issued.
 func (c *nodes) also(ctx context.Context, w *worker) {
-	if w.rand.IntN(2) == 0 {
+	switch w.rand.IntN(3) {
+	case 0:
+		c.prove(ctx, w)
+		return
+	case 1:
 		a := w.server().Call(ctx, "gat_"+strings.Repeat("x", 40), lab.MustNotArrive, "1")
 		c.Reads.Add(1)
 		switch {

@@ -90,6 +90,11 @@ func (s *Server) Get(ctx context.Context, target string, headers ...string) Answ
 
 // Post sends a form with Basic credentials.
 func (s *Server) Post(ctx context.Context, path, id, secret string, form url.Values) Answer {
+	return s.post(ctx, path, id, secret, form, "")
+}
+
+// post is Post with a DPoP proof, if it is not empty.
+func (s *Server) post(ctx context.Context, path, id, secret string, form url.Values, proof string) Answer {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.Issuer()+path, strings.NewReader(form.Encode()))
 	if err != nil {
 		return Answer{Err: err}
@@ -97,6 +102,9 @@ func (s *Server) Post(ctx context.Context, path, id, secret string, form url.Val
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	if id != "" {
 		req.SetBasicAuth(url.QueryEscape(id), url.QueryEscape(secret))
+	}
+	if proof != "" {
+		req.Header.Set("DPoP", proof)
 	}
 	return s.do(s.HTTP, req)
 }

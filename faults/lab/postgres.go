@@ -290,5 +290,25 @@ func (p *Postgres) SyncWith(standby bool) error {
 	return errors.New("the standby does not follow")
 }
 
+// KeepTablesIn has the tables that are made from now on in a directory, such as one of a small disk.
+func (p *Postgres) KeepTablesIn(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	if p.owner != nil {
+		if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil { //nolint:gosec // it has to get there
+			return err
+		}
+		if err := os.Chown(dir, int(p.owner.Uid), int(p.owner.Gid)); err != nil {
+			return err
+		}
+	}
+	if _, err := p.Query("CREATE TABLESPACE small LOCATION '" + dir + "'"); err != nil {
+		return err
+	}
+	_, err := p.Query("ALTER DATABASE gatehouse SET default_tablespace = small")
+	return err
+}
+
 // Address returns host and port.
 func (p *Postgres) Address() string { return fmt.Sprintf("127.0.0.1:%d", p.Port) }
