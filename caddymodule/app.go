@@ -27,6 +27,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/personal"
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/clientcert"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console"
 	"github.com/gatehouse-id/gatehouse/caddymodule/delivery"
 	"github.com/gatehouse-id/gatehouse/caddymodule/extauthz"
 	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
@@ -149,6 +150,10 @@ type App struct {
 
 	certificates *clientcert.Source
 
+	console console.Config
+	owners  []string // of the console
+	others  []string // of them, who are not among the persons of the configuration
+
 	credentials secret.String // key of the credentials API; empty: it takes no passwords
 
 	mu          sync.Mutex // guards what follows
@@ -212,6 +217,11 @@ func (a *App) Provision(ctx caddy.Context) error {
 	a.webhooks = a.Events.buildWebhooks(r)
 	a.breach = a.Identity.Breach.build(r)
 	a.switches = a.Identity.Switches.Resolve(r)
+	if _, set := a.switches[consoleSwitch]; !set && a.Identity.Admin != nil {
+		a.switches[consoleSwitch] = true
+	}
+	a.console, a.owners = a.Identity.Admin.Build(r)
+	a.others = a.ownersInPersons()
 	if err := r.Err(); err != nil {
 		return fmt.Errorf("gatehouse: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/admins"
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/clientcert"
 	"github.com/gatehouse-id/gatehouse/caddymodule/extauthz"
@@ -252,6 +253,7 @@ func (i *Identity) readBlock(d *caddyfile.Dispenser, places options.Places) erro
 		"passkeys":        options.Value(&i.Passkeys, checkOnOff),
 		"usernames":       options.Value(&i.Usernames, checkUsernames),
 
+		"admin":              func(d *caddyfile.Dispenser) (err error) { i.Admin, err = admins.Read(d); return err },
 		"access_mail":        options.Values(&i.AccessMail, checkEmail),
 		"access_mail_groups": options.Values(&i.AccessMailGroups, nil),
 		"brand": options.Block(&reference.Brand, options.Subdirectives{

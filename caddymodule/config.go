@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"github.com/gatehouse-id/gatehouse/caddymodule/admins"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/switches"
 )
@@ -28,6 +29,8 @@ type Identity struct {
 	// Keeps persons apart: a username is then unique within its partition. Default: off, all are in the partition
 	// default.
 	Partitions *Partitions `json:"partitions,omitempty"`
+	// Who has a role in the admin console. Default: the members of its groups.
+	Admin *admins.Admin `json:"admin,omitempty"`
 	// How long sign-ins last.
 	Session Session `json:"session,omitzero"`
 	// When failed sign-ins are slowed down.

@@ -13,7 +13,9 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/assertion"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console"
 	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
+	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy/stored"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
 	"github.com/gatehouse-id/gatehouse/identity"
@@ -37,6 +39,8 @@ type instance struct {
 	policies   *stored.Keeper
 	pages      *page.Renderer
 	gate       *rest.Gate
+	console    *console.Console
+	manage     *manage.Service
 	apis       []pathHandler
 	gates      *forwardauth.Gates
 	tell       *teller

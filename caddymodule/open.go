@@ -36,7 +36,7 @@ func (a *App) open() (*instance, error) {
 	b := &builder{App: a, inst: &instance{issuer: a.issuer, gates: a.ForwardAuth, log: a.log, gone: make(chan struct{}), now: time.Now, hasRules: a.hasRules}}
 	b.inst.users.Store(1)
 	for _, open := range []func() error{
-		b.openCore, b.openPages, b.openEvents, b.openConfig, b.openProviders, b.openSenders, b.openBreach, b.openIdentity, b.openAuthz, b.openAPIs, b.openMetrics,
+		b.openCore, b.openPages, b.openEvents, b.openConfig, b.openProviders, b.openSenders, b.openBreach, b.openIdentity, b.openAuthz, b.openConsole, b.openAPIs, b.openMetrics,
 	} {
 		if err := open(); err != nil {
 			b.inst.close()

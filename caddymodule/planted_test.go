@@ -20,7 +20,7 @@ func TestPlantedSecrets(t *testing.T) {
 	}
 	s := newServer(t)
 	s.key = "encryption_key " + secrets["the encryption key"]
-	s.inIdentity = "credentials_key " + secrets["the key of credentials"]
+	s.inIdentity = "credentials_key " + secrets["the key of credentials"] + "\n\tadmin demo@example.com {\n\t\tlevel 1\n\t}"
 	s.extra = `client planted {
 		secret ` + secrets["a client's secret"] + `
 		secret ` + secrets["the one before it"] + `
@@ -116,6 +116,16 @@ func TestPlantedSecrets(t *testing.T) {
 	}
 	if read < 25 {
 		t.Errorf("only %d paths could be read", read)
+	}
+	owner := newBrowser(t)
+	for _, path := range []string{
+		"", "/persons", "/persons/" + id, "/persons/" + id + "/edit", "/groups", "/sessions", "/events", "/applications", "/applications/planted", "/applications/reports", "/applications/add",
+	} {
+		resp, text := owner.openConsole(s, "/admin"+path)
+		if resp.StatusCode != http.StatusOK || resp.Request.URL.Path != "/admin"+path {
+			t.Errorf("GET /admin%s = %d at %s", path, resp.StatusCode, resp.Request.URL)
+		}
+		look("GET /admin"+path, text)
 	}
 	for _, command := range [][]string{{"config", "export"}, {"client", "list"}, {"client", "list", "--json"}, {"person", "list", "--json"}, {"group", "list", "--json"}, {"events", "verify"}} {
 		look("gatehouse "+strings.Join(command, " "), s.run("", command...))

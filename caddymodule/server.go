@@ -139,6 +139,8 @@ func (i *instance) serve(out *statusWriter, r *http.Request) {
 	case under(path, i.authz.Paths()):
 		i.authz.ServeHTTP(out, r)
 	case i.serveAPI(out, r):
+	case under(path, i.console.Paths()):
+		i.console.ServeHTTP(out, r)
 	case under(path, i.identity.Paths()):
 		i.identity.ServeHTTP(out, r)
 	case under(path, []string{"/api", "/scim"}):

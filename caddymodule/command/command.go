@@ -47,7 +47,7 @@ func addCommands(root *cobra.Command) {
 	root.Args = cobra.NoArgs // a misspelled command is an error, not a request for help
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	root.AddCommand(
-		initCommand(), checkCommand(), doctorCommand(), mcpCommands(), whyCommand(), explainCommand(), policyCommands(), secretCommand(), versionCommand(), importKindCommand(), personCommands(), groupCommands(), clientCommands(), tokenCommands(),
+		initCommand(), checkCommand(), doctorCommand(), mcpCommands(), whyCommand(), explainCommand(), policyCommands(), secretCommand(), versionCommand(), importKindCommand(), adminCommands(), personCommands(), groupCommands(), clientCommands(), tokenCommands(),
 		sessionCommands(), accessCommands(), providerCommands(), mailCommands(), keyCommands(), eventCommands(), configCommands(), backupCommand(), restoreCommand(), storageCommands(), nodesCommand(), acceptLossCommand(), upgradeCommands(),
 	)
 	jsonErrors(root)

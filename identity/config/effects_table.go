@@ -21,6 +21,7 @@ var effects = []effect{
 	does("messages", "Texts of the pages in one language, where custom_messages has none.", "CustomMessages"),
 
 	does("features.accepting_invitation_enabled", "Persons are invited, by command and API, and accept with the link that they get. Off: invitations are refused, and existing links do nothing.", "InvitationSwitch"),
+	does("features.admin_console_enabled", "Administrators have pages at `/admin`: [console.md](../docs/console.md). Off: there are none.", "AdminConsole"),
 	does("features.allow_sign_up_without_invitation_validation", "An invited person can accept without proving who they are.", "InvitationWithoutCheck"),
 	does("features.app_passwords_enabled", "People make app passwords on the page Security, for sites behind `protect { accept app_passwords }`; without such a site there is no page. Off: existing app passwords are not accepted.", "AppPasswords"),
 	does("features.automated_external_identity_coupling_enabled", "Identities at the providers of this API are linked with the account that has the same verified e-mail address. Providers of the Caddyfile have couple email.", "CoupleByEmail"),

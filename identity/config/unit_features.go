@@ -5,6 +5,7 @@ import "regexp"
 // Features are switches. (identity service document, "FeaturesConfiguration")
 type Features struct {
 	AcceptingInvitationEnabled                            bool `json:"accepting_invitation_enabled"`
+	AdminConsoleEnabled                                   bool `json:"admin_console_enabled"`
 	AllowSignUpWithoutInvitationValidation                bool `json:"allow_sign_up_without_invitation_validation"`
 	AppPasswordsEnabled                                   bool `json:"app_passwords_enabled"`
 	AutomatedExternalIdentityCouplingEnabled              bool `json:"automated_external_identity_coupling_enabled"`

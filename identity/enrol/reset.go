@@ -31,11 +31,12 @@ type resetRequest struct {
 
 // openReset reads the link of the request, its person, and the sign-in that it was sent for.
 func (s *Service) openReset(q *front.Request) (x resetRequest, err error) {
-	if x.U = q.Settings; !s.offersReset(x.U) {
-		return x, front.NotFound()
-	}
-	now := s.now()
+	x.U = q.Settings
+	off, now := !s.offersReset(x.U), s.now()
 	x.OpenLink, err = s.front.LinkIn(q, linkReset, s.forgotURL(x.U), func(tx storage.Tx, o *proof.OpenLink) error {
+		if off && o.Record.Data[handedOver] == "" {
+			return front.NotFound()
+		}
 		p, err := person.Records.Get(tx, o.Record.PersonID)
 		if err != nil {
 			return err
@@ -48,6 +49,9 @@ func (s *Service) openReset(q *front.Request) (x resetRequest, err error) {
 	})
 	if err == nil {
 		q.Again = resetPath
+	}
+	if off && errors.As(err, new(*front.Answer)) {
+		err = front.NotFound()
 	}
 	return x, err
 }
@@ -89,6 +93,9 @@ func (s *Service) handleReset(q *front.Request) error {
 	switch problem := front.PasswordProblem(err); {
 	case err == nil:
 		s.jar.Clear(q.W, proof.LinkCookieOf(linkReset))
+		if !s.offersReset(x.U) { // a link that was handed over, see HandReset
+			return q.Redirect(signInURL(x.ID))
+		}
 		return q.Redirect(front.WithSignIn(resetDonePath, x.ID))
 	case problem != "":
 		return s.renderReset(q, x, http.StatusUnprocessableEntity, problem)

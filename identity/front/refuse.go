@@ -12,6 +12,7 @@ var reasons = map[string]refusal.Reason{
 	"error.bad_request":       refusal.Malformed,
 	"error.client":            refusal.ClientUnknown,
 	"error.closed":            refusal.SignInClosed,
+	"error.console":           refusal.NotAllowed,
 	"error.coupled":           refusal.IdentityRefused,
 	"error.denied":            refusal.NotAllowed,
 	"error.expired":           refusal.FlowExpired,

@@ -67,6 +67,7 @@ type Service struct {
 	random  io.Reader
 
 	authenticator authenticator
+	moreNav       func(*Request) []page.NavEntry // nil: none
 }
 
 // New returns a service.

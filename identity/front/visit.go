@@ -69,12 +69,18 @@ func (s *Service) Nav(q *Request) (*page.Nav, error) {
 		e.Current = r.URL.Path == e.URL || e.URL != person.DefaultReturn && strings.HasPrefix(r.URL.Path, e.URL+"/")
 		n.Entries = append(n.Entries, e)
 	}
+	if s.moreNav != nil {
+		n.Entries = append(n.Entries, s.moreNav(q)...)
+	}
 	from, _ := base64.RawURLEncoding.DecodeString(s.jar.Get(r, kindBack)) // an invalid cookie is not allowed below
 	if back, err := url.Parse(Allowed(q.Settings, string(from))); err == nil && back.Host != "" {
 		n.Back, n.BackName = back.String(), back.Hostname()
 	}
 	return n, nil
 }
+
+// OnNav sets what adds entries to the navigation of the account pages, before the service is used.
+func (s *Service) OnNav(more func(*Request) []page.NavEntry) { s.moreNav = more }
 
 // RememberBack keeps where the person came from, if the parameter redirect names a whitelisted URL. With the parameter
 // it redirects to the same page without it and returns ErrAnswered.

@@ -94,6 +94,11 @@ var Words = []Word{
 		"People make app passwords for programs, at sites with `protect { accept app_passwords }`. Off: existing ones are not accepted.", "`on`",
 	},
 	{
+		"admin_console",
+		[]string{"features.admin_console_enabled"},
+		"Administrators have pages at `/admin`: [console.md](console.md). Each needs a role, by `admin` or by a group.", "`off`",
+	},
+	{
 		"authenticator",
 		[]string{"features.google_authenticator_step_up_authentication_enabled"},
 		"People set up an authenticator app, with recovery codes.", "`on`",

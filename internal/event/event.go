@@ -6,6 +6,7 @@
 package event
 
 import (
+	"cmp"
 	"io"
 	"net"
 	"net/http"
@@ -74,11 +75,13 @@ type Actor struct {
 	Origin   Origin
 	// Session is the actor's own session, which a change of the own password leaves alive. Empty: none.
 	Session string
+	// Reason is why the actor does it, for events that have no reason of their own. Empty: not said
+	Reason string
 }
 
 // Fill returns e as an event of the actor about a person.
 func (a Actor) Fill(e Event, personID, reason string) Event {
-	e.PersonID, e.Actor, e.AgentUser, e.SessionID, e.Reason = personID, a.ID, a.Name, a.Session, reason
+	e.PersonID, e.Actor, e.AgentUser, e.SessionID, e.Reason = personID, a.ID, a.Name, a.Session, cmp.Or(reason, Clean(a.Reason))
 	return e
 }
 

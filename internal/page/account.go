@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -15,7 +16,12 @@ type Nav struct {
 	Name, SignOut string
 	// Back is the link to the page or application that the person came from, and BackName its name. Empty: unknown
 	Back, BackName string
+	// Label is the message that names it. Default: account.menu
+	Label string
 }
+
+// MenuLabel is the message that names the navigation for those who do not see it.
+func (n *Nav) MenuLabel() string { return cmp.Or(n.Label, "account.menu") }
 
 // Initials are those of the name.
 func (n *Nav) Initials() string {

@@ -12,6 +12,9 @@ import (
 var (
 	//go:embed assets/gatehouse.css
 	stylesheet string
+	// consoleSheet is for the admin console alone, on top of the other one.
+	//go:embed assets/console.css
+	consoleSheet string
 	//go:embed assets/icon.svg
 	iconSVG string
 )
@@ -103,6 +106,7 @@ func (p palette) css(brand color) string {
 type assets struct {
 	css, icon, logo string                   // paths
 	touch           string                   // path
+	console         string                   // path of the stylesheet of the admin console
 	logoSize        [2]int                   // as displayed: at most 40 pixels high
 	icons           map[string]string        // paths, by the ids of providers
 	logos           map[string]*sizedPicture // by the ids of clients
@@ -126,6 +130,7 @@ func newAssets(b Brand) (*assets, error) {
 	a := &assets{files: map[string]file{}}
 	css := light.css(brand) + "@media(prefers-color-scheme:dark){" + dark.css(brand) + "}\n" + stylesheet
 	a.css = a.add("gatehouse", "css", "text/css; charset=utf-8", []byte(css))
+	a.console = a.add("console", "css", "text/css; charset=utf-8", []byte(consoleSheet))
 	if err := a.addScripts(); err != nil {
 		return nil, err
 	}

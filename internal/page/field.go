@@ -23,8 +23,8 @@ func Say(key string, fill ...any) Text { return Text{key, fill} }
 type Field struct {
 	// Name of the field in the form, and its id unless there is an ID.
 	Name, ID string
-	// Type: text, email, tel, password, date, select, country for a list of them, checkbox, code for one-time codes,
-	// secret for a code that onlookers must not read. Default: text
+	// Type: text, textarea, search, email, tel, password, date, select, country for a list of them, checkbox, code for
+	// one-time codes, secret for a code that onlookers must not read. Default: text
 	Type  string
 	Label string
 	// Called is the label if the key Label has no message. It is shown as it is.
@@ -100,6 +100,7 @@ type field struct {
 	Names, Attributes template.HTMLAttr
 	Lines             []string
 	Options           []option
+	Value             string // of a textarea
 	IsCode            bool
 	Reveal            string // label of the button that reveals the input. Empty: no such button
 }
@@ -146,6 +147,9 @@ func (f *frame) Field(in Field) field {
 	out.IsCode = in.Type == "code" || in.Type == "secret"
 	in.complete()
 	in.Invalid = in.Invalid || in.Problem != ""
+	if in.Type == "textarea" {
+		out.Value, in.Value = in.Value, ""
+	}
 	out.Type, out.Names, out.Attributes = in.Type, in.names(out.ID), in.attributes(out.IsCode, strings.Join(by, " "))
 	return out
 }
@@ -190,7 +194,7 @@ func (f *Field) complete() {
 // names returns the attributes by which the input is known.
 func (f *Field) names(id string) template.HTMLAttr {
 	var b attributes
-	b.addIf(f.Type != "select", "type", f.Type)
+	b.addIf(f.Type != "select" && f.Type != "textarea", "type", f.Type)
 	b.add("id", id)
 	b.add("name", f.Name)
 	return template.HTMLAttr(b.String()) //nolint:gosec // add escapes every value
@@ -401,6 +405,9 @@ var icons = map[string]template.HTML{
 	"app":    `<rect x="4" y="4" width="6" height="6" rx="1"/><rect x="14" y="4" width="6" height="6" rx="1"/><rect x="4" y="14" width="6" height="6" rx="1"/><rect x="14" y="14" width="6" height="6" rx="1"/>`,
 	"info":   `<circle cx="12" cy="12" r="9"/><path d="M12 11v5.5M12 7.5h.01"/>`,
 	"pencil": `<path d="m4 20 1-4L16 5l3 3L8 19z"/>`,
+	"chart":  `<path d="M4 20V4M4 20h16M8 16v-4M12.500 16V8M17 16v-6"/>`,
+	"gear":   `<circle cx="12" cy="12" r="3"/><path d="M12 3v3M12 18v3M3 12h3M18 12h3M5.600 5.600l2.100 2.100M16.300 16.300l2.100 2.100M18.400 5.600l-2.100 2.100M7.700 16.300l-2.100 2.100"/>`,
+	"people": `<circle cx="9" cy="8" r="3.500"/><path d="M2.500 20a6.500 6.500 0 0 1 13 0M16 5a3.500 3.500 0 0 1 0 6.500M18 14.500a6.500 6.500 0 0 1 3.500 5.500"/>`,
 	"clock":  `<circle cx="12" cy="12" r="9"/><path d="M12 7v5l3.5 2"/>`,
 }
 

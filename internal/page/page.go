@@ -236,6 +236,7 @@ type frame struct {
 	Brand    Brand
 	Host     string
 	CSS      string
+	More     string // a second stylesheet. Empty: none
 	Icon     string
 	Touch    string
 	Logo     string
@@ -278,6 +279,9 @@ func (p *Renderer) make(r *http.Request, v View, scripts *scriptSet) ([]byte, *l
 		needed: scripts, scripts: p.assets.scripts,
 	}
 	p.setOrganisation(&f, org, v)
+	if _, ok := v.Data.(Console); ok {
+		f.More = p.assets.console
+	}
 	err := t.ExecuteTemplate(&b, "frame", &f)
 	return b.Bytes(), lang, err
 }

@@ -54,6 +54,13 @@ func TestPagesArriveAtOnce(t *testing.T) {
 			t.Errorf("page %q has %d bytes, want at most 20000", name, n)
 		}
 	}
+	p := newRenderer(t, page.Brand{})
+	sheet := regexp.MustCompile(`/assets/console-[0-9a-f]+\.css`).FindString(render(p, views()["console"]).Body.String())
+	more := httptest.NewRecorder()
+	p.Assets().ServeHTTP(more, httptest.NewRequest(http.MethodGet, "https://auth.example.com"+sheet, nil))
+	if more.Code != http.StatusOK || more.Body.Len() > 10_000 {
+		t.Errorf("the stylesheet of the console has %d bytes, want at most 10000", more.Body.Len())
+	}
 	css := asset(t, newRenderer(t, page.Brand{}), "gatehouse.css")
 	if css.Body.Len() > 15_000 {
 		t.Errorf("stylesheet has %d bytes, want at most 15000", css.Body.Len())
@@ -113,7 +120,7 @@ func TestPagesAreSound(t *testing.T) {
 				t.Errorf("page %q: an icon is not hidden from screen readers", name)
 			case n.Data == "img" && !slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "alt" }):
 				t.Errorf("page %q: an image has no alt attribute, not even an empty one", name)
-			case n.Data == "form" && attrs["method"] != "post":
+			case n.Data == "form" && attrs["method"] != "post" && attrs["role"] != "search":
 				t.Errorf("page %q: form method %q, want post", name, attrs["method"])
 			}
 			described = append(described, strings.Fields(attrs["aria-describedby"]+" "+attrs["aria-labelledby"])...)
@@ -278,6 +285,15 @@ func TestTextsAreText(t *testing.T) {
 			{Template: "token", Data: page.Token{Account: evil, Detail: evil}},
 			{Template: "consent", Client: login.Client{Name: evil}, Data: page.Consent{Account: evil, Owner: evil, RequestID: evil, Scopes: []page.ScopeLine{{Name: evil}, {Name: "x", Description: evil}}}},
 			{Template: "dashboard", Nav: &page.Nav{Name: evil, SignOut: evil, Back: "javascript:alert(1)", BackName: evil}, Data: page.Dashboard{Key: evil, Names: []string{evil}, Cards: []page.Card{{Title: evil, URL: "javascript:alert(1)", Text: page.Say(evil), Kind: "good"}}, Parts: []page.Part{{ID: "a", Title: page.Say(evil), Text: page.Say("account.signed_in", "x", evil), Empty: evil, Facts: []page.Fact{{Label: evil, Value: evil}}, Links: []page.Action{{Label: evil, URL: "javascript:alert(1)"}}}, {Rows: []page.Row{{Name: evil, Mark: page.Say(evil), Details: []page.Text{page.Say(evil)}}}}}}},
+			{Template: "console", Nav: &page.Nav{Name: evil, SignOut: evil}, Data: page.Console{
+				Name: evil, Tags: []page.Cell{{Name: evil, Kind: "plain"}}, Up: &page.Up{Name: evil, URL: "javascript:alert(1)"}, Filter: &page.Filter{Action: "/x", Fields: []page.Field{{Name: "q", Value: evil, Label: evil}}},
+				Done: page.Say(evil), Lead: page.Say("console.act.edit.text", "name", evil), Actions: []page.Action{{Label: evil, URL: "javascript:alert(1)"}},
+				Parts: []page.ConsolePart{{
+					ID: "a", Title: page.Say(evil), Facts: []page.ConsoleFact{{Label: evil, Cells: []page.Cell{{Name: evil, Note: evil, URL: "javascript:alert(1)"}, {Name: evil, Code: true}}}}, Source: evil, Secret: &page.Secret{Text: page.Say(evil), Value: evil},
+					Table: &page.Table{Label: page.Say(evil), Columns: []string{evil}, Rows: []page.TableRow{{URL: "javascript:alert(1)", Cells: []page.Cell{{Name: evil, Note: evil}}}}},
+					Form:  &page.ConsoleForm{Action: "javascript:alert(1)", CSRF: evil, Submit: evil, Fields: []page.Field{{Name: "t", Type: "textarea", Value: "</textarea>" + evil}}},
+				}},
+			}},
 			{Template: "sign_out", Data: page.SignOut{Account: evil, Hidden: map[string]string{evil: evil}}},
 			{Template: "signed_out", Data: page.SignedOut{Continue: "javascript:alert(1)"}},
 		} {

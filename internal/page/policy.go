@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/internal/loopback"
@@ -21,6 +22,9 @@ func (p *Renderer) headers(h http.Header, v View, scripts *scriptSet) {
 	}
 	if d, ok := v.Data.(Push); ok && d.Refresh {
 		h.Set("Refresh", pushSeconds)
+	}
+	if d, ok := v.Data.(Console); ok && d.Refresh > 0 {
+		h.Set("Refresh", strconv.Itoa(d.Refresh))
 	}
 	if d, ok := v.Data.(Forward); ok {
 		h.Set("Refresh", "0; url="+LocalPath(d.To))

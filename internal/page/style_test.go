@@ -38,7 +38,7 @@ func TestClasses(t *testing.T) {
 		}
 	}
 	styled := map[string]bool{}
-	for _, m := range classRule.FindAllStringSubmatch(quoted.ReplaceAllString(stylesheet, ""), -1) {
+	for _, m := range classRule.FindAllStringSubmatch(quoted.ReplaceAllString(stylesheet+consoleSheet, ""), -1) {
 		styled[m[1]] = true
 	}
 	for class, file := range used {
@@ -57,7 +57,7 @@ func TestClasses(t *testing.T) {
 // White and black are for QR codes, which readers need in any scheme. The one shadow is not a text colour.
 func TestColoursHaveNames(t *testing.T) {
 	t.Parallel()
-	for _, found := range regexp.MustCompile(`#[0-9a-f]{3,8}\b|(?:rgb|hsl|oklab|oklch)a?\([^)]*\)`).FindAllString(stylesheet, -1) {
+	for _, found := range regexp.MustCompile(`#[0-9a-f]{3,8}\b|(?:rgb|hsl|oklab|oklch)a?\([^)]*\)`).FindAllString(stylesheet+consoleSheet, -1) {
 		if !slices.Contains([]string{"#fff", "#000", "rgb(15 20 30/.06)"}, found) {
 			t.Errorf("gatehouse.css has the colour %s, want one of the palette", found)
 		}
@@ -66,7 +66,7 @@ func TestColoursHaveNames(t *testing.T) {
 	for _, c := range light {
 		known = append(known, "--"+c.name)
 	}
-	for _, found := range regexp.MustCompile(`var\((--[a-z-]+)`).FindAllStringSubmatch(stylesheet, -1) {
+	for _, found := range regexp.MustCompile(`var\((--[a-z-]+)`).FindAllStringSubmatch(stylesheet+consoleSheet, -1) {
 		if !slices.Contains(known, found[1]) {
 			t.Errorf("gatehouse.css has %s, which the palette does not", found[1])
 		}
@@ -77,7 +77,7 @@ func TestColoursHaveNames(t *testing.T) {
 func TestDirections(t *testing.T) {
 	t.Parallel()
 	for _, physical := range []string{"margin-left", "margin-right", "padding-left", "padding-right", "text-align:left", "text-align:right", "border-left", "border-right", "float:"} {
-		if strings.Contains(stylesheet, physical) {
+		if strings.Contains(stylesheet+consoleSheet, physical) {
 			t.Errorf("gatehouse.css has %s, want a logical property, which is right in languages that are written from the right too", physical)
 		}
 	}

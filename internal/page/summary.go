@@ -13,6 +13,8 @@ func fieldsOf(data any) []Field {
 		return d.Fields
 	case InvitationCheck:
 		return d.Fields
+	case Console:
+		return d.fields()
 	case Dashboard:
 		var out []Field
 		for _, p := range d.Parts {

@@ -77,7 +77,7 @@ func TestEverythingCanBeTranslated(t *testing.T) {
 		pages[key] = w.Body.Bytes()
 	}
 	show("a client without a name", page.View{Template: "sign_in", Client: login.Client{}, Data: page.SignIn{Action: "/sign-in", Cancel: "/c"}})
-	always := "Gatehouse English Nederlands xx auth.example.com Acme acme.example acme says DP TS"
+	always := "ann@example.com · Gatehouse English Nederlands xx auth.example.com Acme acme.example acme says DP TS"
 	for name, body := range pages {
 		for _, text := range texts(t, body) {
 			left := text // the rest, without the messages

@@ -38,6 +38,11 @@ var nav = &page.Nav{
 	Back:    "https://shop.example.com/", BackName: "shop.example.com",
 }
 
+var consoleNav = &page.Nav{
+	Name: "Demo van Person", SignOut: "t", Label: "console.menu",
+	Entries: []page.NavEntry{{Label: "console.overview.title", URL: "/admin", Icon: "chart"}, {Label: "console.persons.title", URL: "/admin/persons", Icon: "person", Current: true}},
+}
+
 // views is every page in the shapes that matter.
 func views() map[string]page.View {
 	return map[string]page.View{
@@ -65,6 +70,27 @@ func views() map[string]page.View {
 			{Text: page.Say("device.another.scan", "time", time.Hour), Code: &page.Code{QR: page.NewQR(21, func(x, y int) bool { return (x*y+x/3)%3 == 0 }), Text: page.Say("device.another.link"), Value: "https://auth.example.com/sign-in/token?token=t"}},
 			{Text: page.Say("device.another.again.text"), Form: &page.PartForm{Action: "/account/devices/sign-in", CSRF: "t", Submit: "device.another.again", Quiet: true}},
 		}}},
+		"console": {Template: "console", Nav: consoleNav, Data: page.Console{
+			Title: page.Say("console.persons.title"), Done: page.Say("console.done.remove"), Actions: []page.Action{{Label: "console.act.create", URL: "/admin/persons/create"}},
+			Filter: &page.Filter{Action: "/admin/persons", Clear: "/admin/persons", Hidden: []page.Hidden{{Name: "sort", Value: "name"}}, Fields: []page.Field{{Name: "q", Type: "search", Label: "console.field.search", Hint: "console.persons.search", Value: "an"}, {Name: "state", Type: "select", Label: "console.field.state", Options: []page.Option{{Value: "", Label: "console.any"}, {Value: "ACTIVE", Label: "console.state.active"}}}}},
+			Parts:  []page.ConsolePart{{Table: &page.Table{Label: page.Say("console.persons.title"), Columns: []string{"console.column.person", "console.column.state", ""}, First: "/admin/persons", Next: "/admin/persons?after=b", Rows: []page.TableRow{{URL: "/admin/persons/1", Cells: []page.Cell{{Name: "ann@example.com", Note: "Ann Example"}, {Text: page.Say("console.state.active"), Kind: "good"}, {Text: page.Say("console.act.leave"), URL: "/admin/persons/1/leave?group=staff"}}}}}}},
+		}},
+		"console_one": {Template: "console", Nav: consoleNav, Data: page.Console{
+			Name: "ann@example.com", Up: &page.Up{Label: page.Say("console.persons.title"), URL: "/admin/persons"}, Lead: page.Say("console.person.self"), Tags: []page.Cell{{Text: page.Say("console.state.blocked"), Kind: "bad"}, {Text: page.Say("console.role.owner"), Kind: "plain"}},
+			Cards: []page.Card{{Icon: "device", Title: "console.sessions.title", URL: "/admin/sessions", Text: page.Say("console.count", "n", 3), Kind: "warn"}},
+			Parts: []page.ConsolePart{
+				{Facts: []page.ConsoleFact{{Label: "console.field.id", Cells: []page.Cell{{Name: "0c4e", Code: true}}}, {Label: "console.column.created", Cells: []page.Cell{{Text: page.Say("console.time", "time", time.Date(2026, 3, 1, 9, 5, 0, 0, time.UTC)), Hint: page.Say("console.session.this")}}}}, Actions: []page.Action{{Label: "console.act.edit", URL: "/admin/persons/1/edit"}, {Label: "console.act.block", URL: "/admin/persons/1/block", Danger: true}}},
+				{ID: "groups", Title: page.Say("console.groups.title"), Text: page.Say("console.client.source.text"), Empty: &page.Empty{Text: page.Say("console.person.groups.none"), Next: &page.Action{Label: "console.act.join", URL: "/admin/persons/1/join"}}},
+				{ID: "caddyfile", Title: page.Say("console.client.source"), Source: "client wiki"},
+			},
+		}},
+		"console_asks": {Template: "console", Status: 422, Nav: consoleNav, Data: page.Console{
+			Title: page.Say("console.act.invite.title"), Up: &page.Up{Name: "ann@example.com", URL: "/admin/persons"}, Lead: page.Say("console.act.invite.text", "n", 50), Problem: page.Say("console.problem.gone"),
+			Parts: []page.ConsolePart{{Form: &page.ConsoleForm{Action: "/admin/persons/invite", CSRF: "t", Submit: "console.act.invite", Cancel: "/admin/persons", Danger: true, Hidden: []page.Hidden{{Name: "group", Value: "staff"}}, Fields: []page.Field{{Name: "addresses", Type: "textarea", Label: "console.field.addresses", Hint: "console.field.addresses.hint", Value: "a@example.com", Required: true, Problem: "console.problem.addresses"}, {Name: "keep", Type: "checkbox", Label: "console.field.keep", Checked: true}}}}},
+		}},
+		"console_secret": {Template: "console", Nav: consoleNav, Data: page.Console{
+			Title: page.Say("console.secret.title"), Refresh: 5, Parts: []page.ConsolePart{{Secret: &page.Secret{Text: page.Say("console.secret.once"), Value: "s3cr3t"}, Actions: []page.Action{{Label: "console.secret.kept", URL: "/admin/applications/wiki"}}}},
+		}},
 		"form_post":        {Template: "form_post", Client: shop, Data: page.FormPost{Action: "https://shop.example.com/callback?x=1", Fields: []page.Hidden{{"code", "c"}, {"state", "a \"state\""}}}},
 		"form_post_away":   {Template: "form_post", Data: page.FormPost{Action: "https://idp.example.com/sso", Away: true, Fields: []page.Hidden{{"SAMLRequest", "PHg+"}}}},
 		"sign_in_first":    {Template: "sign_in", Client: shop, Data: page.SignIn{Action: "/sign-in?flow=f", CSRF: "t", CanRemember: true, Cancel: "/c", Providers: twoProviders, NoPassword: true}},

@@ -145,7 +145,7 @@ func Refused(err error) (status int, text string) {
 		return http.StatusConflict, err.Error()
 	case is(person.ErrNoPerson, actiontoken.ErrNoToken, stepup.ErrNoMethod, person.ErrNoGroup, registry.ErrUnknown, refusal.ErrUnknown, errUnknownItem):
 		return http.StatusNotFound, err.Error()
-	case is(enrol.ErrInvitationsOff, proof.ErrCodesOff, stepup.ErrLastWay):
+	case is(enrol.ErrInvitationsOff, enrol.ErrNoReset, proof.ErrCodesOff, stepup.ErrLastWay):
 		return http.StatusConflict, err.Error()
 	case errors.As(err, new(*person.UncertainError)):
 		return http.StatusServiceUnavailable, err.Error()

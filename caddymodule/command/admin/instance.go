@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/explain"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/access"
@@ -47,6 +48,8 @@ type Instance struct {
 	Written func(id string) *client.Client
 	// Reseal seals with the first encryption key what an older one has sealed, from behind after on.
 	Reseal func(ctx context.Context, after string) (Resealed, error)
+	// OwnerGroup is the group of the owners of the admin console.
+	OwnerGroup string
 	// PlaceOf returns where an option stands in the Caddyfile, as file:line, or "".
 	PlaceOf func(option string) string
 	// Providers asks the identity providers and returns their answers by their ids: ok, or what is wrong.
@@ -57,6 +60,11 @@ type Instance struct {
 	Mail, Texts, Pushes outbox
 
 	Leave func()
+}
+
+// manage does what this API shares with the admin console.
+func (i *Instance) manage() *manage.Service {
+	return &manage.Service{Identity: i.Identity, Authz: i.Authz, Store: i.Store}
 }
 
 // outbox sends messages while the instance runs.

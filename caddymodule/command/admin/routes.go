@@ -27,6 +27,7 @@ func (AdminAPI) Routes() []caddy.AdminRoute {
 		"POST /gatehouse/persons/invitations":       reading(adminInvite),
 		"POST /gatehouse/persons/invitations/again": reading(adminInviteAgain),
 		"POST /gatehouse/persons/import":            reading(adminImport),
+		"POST /gatehouse/admins":                    reading(adminInviteOwner),
 		"GET /gatehouse/groups":                     adminListGroups,
 		"POST /gatehouse/groups":                    reading(adminAddGroup),
 		"POST /gatehouse/groups/change":             reading(adminChangeGroup),

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/near"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -32,12 +33,7 @@ func (e *unknownError) Error() string {
 func (e *unknownError) Unwrap() error { return e.cause }
 
 // Typed is the name of a person as commands take it.
-func Typed(p person.Person) string {
-	if p.Partition == "" {
-		return p.Username
-	}
-	return p.Partition + `\` + p.Username
-}
+func Typed(p person.Person) string { return manage.Typed(p) }
 
 // maxSought bounds the names that are compared with one that was not found.
 const maxSought = 10_000

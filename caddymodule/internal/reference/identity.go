@@ -20,6 +20,7 @@ session {
 			Word: "partitions", Arguments: "[<name>…]", Default: "off: everybody is in the partition `default`", Example: "partitions north south",
 			Text: "Keeps people apart: a username is unique within its partition only. Names limit which partitions there are, in addition to `default`; without names there can be any.",
 		},
+		{Word: "admin", Arguments: "[<username>…]", Default: "nobody", Blocks: []*Block{&Admin}, Text: "Who has a role in the admin console."},
 		{Word: "session", Text: "How long sign-ins last.", Blocks: []*Block{&Session}},
 		{Word: "lockout", Text: "When failed sign-ins are slowed down. No lockout is permanent.", Blocks: []*Block{&Lockout}},
 		{Word: "password_hash", Text: "What a password hash costs.", Blocks: []*Block{&PasswordHash}},

@@ -1,0 +1,79 @@
+// Package admins is who has a role in the admin console as an operator writes it: the JSON and the block of the
+// Caddyfile. What the roles may do is in package console.
+package admins
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/console"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
+)
+
+// Admin is who has a role in the admin console.
+type Admin struct {
+	// The usernames of owners. One that does not exist is created, without a password. Default: none.
+	Owners []string `json:"owners,omitempty"`
+	// The authentication level that a session needs there, 1 to 4. Default: 2.
+	Level options.Count `json:"level,omitempty"`
+	// The groups whose members have a role, by the names of the roles: viewer, helpdesk, operator, owner. Default:
+	// gatehouse- and the name of the role.
+	Groups map[string]string `json:"groups,omitempty"`
+}
+
+// Read reads
+//
+//	admin [<username>...] {
+//		level    <1 to 4>
+//		viewer   <group>
+//		helpdesk <group>
+//		operator <group>
+//		owner    <group>
+//	}
+func Read(d *caddyfile.Dispenser) (*Admin, error) {
+	a := &Admin{Groups: map[string]string{}}
+	for d.NextArg() {
+		a.Owners = append(a.Owners, d.Val())
+	}
+	words, groups := options.Subdirectives{"level": options.Value(&a.Level, options.CheckLevel)}, map[string]*string{}
+	for name := range console.Roles() {
+		groups[name] = new(string)
+		words[name] = options.Value(groups[name], nil)
+	}
+	if err := options.ReadBlock(d, "admin", &reference.Admin, words); err != nil {
+		return nil, err
+	}
+	for name, group := range groups {
+		if *group != "" {
+			a.Groups[name] = *group
+		}
+	}
+	return a, nil
+}
+
+// Build returns the configuration of the console, and the owners. a can be nil.
+func (a *Admin) Build(r *options.Resolver) (cfg console.Config, owners []string) {
+	if a == nil {
+		return cfg, nil
+	}
+	owners = r.List("identity: admin", a.Owners, nil)
+	cfg.Level = r.Count("identity: admin level", a.Level, options.CheckLevel)
+	cfg.Groups = map[console.Role]string{}
+	roles, seen := console.Roles(), map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(a.Groups)) {
+		role, known := roles[name]
+		group := r.Plain("identity: admin "+name, a.Groups[name], nil)
+		switch {
+		case !known:
+			r.Fail("identity: admin: unknown role %q, %s", name, options.DidYouMean(name, slices.Sorted(maps.Keys(roles)), "known are: viewer, helpdesk, operator, owner"))
+		case seen[group] != "":
+			r.Fail("identity: admin: %s and %s have the same group %q: a group gives one role", seen[group], name, group)
+		default:
+			seen[group], cfg.Groups[role] = name, group
+		}
+	}
+	return cfg, owners
+}

@@ -1,0 +1,30 @@
+package admin
+
+import (
+	"net/http"
+
+	"github.com/gatehouse-id/gatehouse/identity/enrol"
+)
+
+// OwnerLink is the answer of a person who was made an owner of the admin console.
+type OwnerLink struct {
+	enrol.HandedReset
+
+	Console string `json:"console"` // where it is
+}
+
+// adminInviteOwner makes an owner of the admin console, and a link with which they choose a password.
+func adminInviteOwner(i *Instance, r *http.Request, in PersonRequest) (any, error) {
+	u, err := i.Config.Current(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	if !u.Features.AdminConsoleEnabled {
+		return nil, badRequestf("the admin console is off: add `admin_console on` to the block identity of the Caddyfile and reload")
+	}
+	if _, err := i.manage().MakeOwner(r.Context(), in.Person, i.OwnerGroup, caller(r)); err != nil {
+		return nil, err
+	}
+	link, err := i.Identity.Enrol.HandReset(r.Context(), in.Person, false, caller(r))
+	return OwnerLink{link, i.Issuer + "/admin"}, i.aboutPerson(r, in.Person, err)
+}

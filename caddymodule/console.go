@@ -1,0 +1,71 @@
+package caddymodule
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/console"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
+	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// consoleSwitch is the switch of the console. With admin in the Caddyfile it is on by default.
+const consoleSwitch = "features.admin_console_enabled"
+
+// ownersInPersons gives the persons of the configuration who are owners the group, so that their groups agree with it.
+// The others are returned.
+func (a *App) ownersInPersons() (others []string) {
+	group := a.console.OwnerGroup()
+	for _, name := range a.owners {
+		i := slices.IndexFunc(a.persons.Persons, func(p person.NewPerson) bool { return p.Username == name && p.Partition == "" })
+		if i < 0 {
+			others = append(others, name)
+			continue
+		}
+		if p := &a.persons.Persons[i]; !slices.Contains(p.Groups, group) {
+			p.Groups = append(slices.Clone(p.Groups), group)
+		}
+	}
+	return others
+}
+
+func (b *builder) openConsole() error {
+	i, id := b.inst, b.inst.identity
+	i.manage = &manage.Service{Identity: id, Authz: i.authz, Store: i.core.Store}
+	i.console = console.New(b.console, console.Deps{
+		Identity: id, Manage: i.manage, Clients: i.authz.Clients(), Store: i.core.Store, Units: i.config.Units,
+		Pages: i.pages, PlaceOf: b.Places.Of, Mails: i.mail != nil, Now: i.now,
+		GroupUses: func(ctx context.Context, group string) (places []string, err error) {
+			book, _, err := i.policies.Current(ctx)
+			if err != nil {
+				return nil, err
+			}
+			for _, use := range b.usesOfGroups(book) {
+				if use.group == group {
+					places = append(places, use.place)
+				}
+			}
+			return places, nil
+		},
+		Findings: func(ctx context.Context) ([]finding.Finding, error) { return i.findings(ctx, b.App) },
+	})
+	for _, name := range b.others {
+		made, err := i.manage.MakeOwner(b.ctx, name, b.console.OwnerGroup(), event.Actor{ID: "configuration", Name: "configuration"})
+		if made {
+			i.log.Info("an owner of the admin console was created: `caddy gatehouse admin invite` prints a link for the first sign-in", zap.String("username", name))
+		}
+		if err != nil {
+			if storage.IsFailure(err) {
+				return fmt.Errorf("admin %s: %w", name, err)
+			}
+			b.warn("identity: admin", fmt.Sprintf("admin %s: %v", name, err), "correct it and reload, or make the account and add it to the group "+b.console.OwnerGroup())
+		}
+	}
+	return nil
+}

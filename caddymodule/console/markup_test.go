@@ -1,0 +1,94 @@
+package console
+
+import (
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// canary is in every payload.
+const canary = "xq7z"
+
+// TestStoredTextStaysText puts every payload of the XSS matrix into the names of a person, a group and an application,
+// and into what a filter says, and opens every screen.
+func TestStoredTextStaysText(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	t.Run("attack 536: names that are markup", func(t *testing.T) {
+		raw, err := os.ReadFile("../../e2e/testdata/xss.txt")
+		h.must(err)
+		list := strings.Split(strings.TrimSpace(string(raw)), "\n")
+		if len(list) < 40 {
+			t.Fatalf("%d payloads, want 40", len(list))
+		}
+		b, by := h.as("owner@example.com"), event.Actor{ID: "admin", Name: list[0]}
+		victim := h.personID("nobody@example.com")
+		shown := 0
+		for i, payload := range list {
+			by.Name = payload
+			_, err := h.id.Person.UpdatePerson(t.Context(), victim, person.Edit{By: by}, func(_ storage.Tx, d *person.Details) error {
+				d.Profile.Name = person.Name{DisplayName: payload, FirstName: payload, LastName: payload}
+				return nil
+			})
+			h.must(err)
+			group := strings.TrimSpace(strings.ReplaceAll(payload, ",", ";"))
+			g, err := h.id.Person.AddGroup(t.Context(), person.GroupChange{Name: group, Permissions: []string{payload}, Add: []string{victim}}, by)
+			h.must(err)
+			id := "app" + string(rune('a'+i%26)) + string(rune('a'+i/26))
+			_, err = h.az.Clients().Add(t.Context(), client.Client{ID: id, Name: payload, Secrets: []secret.String{secret.New(strings.Repeat("s", 40))}, Grants: []string{"client_credentials"}}, by)
+			h.must(err)
+			q := url.Values{"q": {payload}, "person": {payload}, "address": {payload}, "group": {payload}, "kind": {payload}, "param": {payload}, "what": {payload}}.Encode()
+			for _, path := range []string{
+				Root, personPath(victim), personPath(victim) + "/edit", personPath(victim) + "/leave?" + url.Values{"group": {group}}.Encode(), groupPath(g.ID), groupPath(g.ID) + "/edit-group", applicationPath(id), applicationPath(id) + "/disable",
+				Root + "/persons?" + q, Root + "/groups?" + q, Root + "/sessions?" + q, Root + "/applications?" + q, Root + "/events?" + q, Root + "/events", Root + "/groups", Root + "/applications",
+			} {
+				a := b.get(path)
+				if strings.Contains(a.Body.String(), canary) {
+					shown++
+				}
+				if what := markup(a.Body.String()); what != "" {
+					t.Fatalf("GET %s makes %s of the payload %q", path, what, payload)
+				}
+			}
+			h.must(h.id.Person.RemoveGroup(t.Context(), g.ID, by, nil))
+		}
+		if shown < 10*len(list) {
+			t.Errorf("only %d pages have shown a payload", shown)
+		}
+	})
+}
+
+// markup returns the element or attribute that a payload has become, or "".
+func markup(body string) string {
+	doc, err := html.Parse(strings.NewReader(body))
+	if err != nil {
+		return err.Error()
+	}
+	for n := range doc.Descendants() {
+		if n.Type != html.ElementNode {
+			continue
+		}
+		if strings.Contains(n.Data, canary) || n.Data == "iframe" || n.Data == "object" || n.Data == "math" || n.Data == "base" {
+			return "the element " + n.Data
+		}
+		for _, a := range n.Attr {
+			value := strings.ToLower(strings.TrimSpace(a.Val))
+			switch {
+			case strings.HasPrefix(a.Key, "on"), strings.Contains(a.Key, canary):
+				return "the attribute " + a.Key
+			case n.Data == "script" && a.Key == "src" && !strings.HasPrefix(a.Val, "/assets/"), strings.HasPrefix(value, "javascript:") && a.Key != "value" && a.Key != "content":
+				return "a script"
+			}
+		}
+	}
+	return ""
+}

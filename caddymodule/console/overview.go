@@ -1,0 +1,89 @@
+package console
+
+import (
+	"strconv"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
+	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	maxCounted = 10_000 // sessions
+	latest     = 10     // events
+)
+
+// overviewScreen is what needs an administrator's eye.
+func overviewScreen() *screen {
+	return &screen{name: "overview", path: "", icon: "chart", role: Viewer, show: (*Console).showOverview}
+}
+
+func (c *Console) showOverview(v *visit) (*page.Console, error) {
+	var persons int64
+	var live int
+	var list []event.Event
+	var names map[string]string
+	err := c.Store.View(v.Context(), func(tx storage.Tx) (err error) {
+		if persons, _, err = c.Identity.Person.CountPersons(tx, event.DefaultPartition); err != nil {
+			return err
+		}
+		if live, err = session.Count(tx, maxCounted); err != nil {
+			return err
+		}
+		found, _, err := event.Search{Partition: event.DefaultPartition, Limit: latest}.Find(tx)
+		if err != nil {
+			return err
+		}
+		list = nil
+		for _, e := range found {
+			list = append(list, e.Event)
+		}
+		names, err = c.Manage.Names(tx, actorsOf(list))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	clients, err := c.Clients.List(v.Context())
+	if err != nil {
+		return nil, err
+	}
+	found, err := c.Findings(v.Context())
+	if err != nil {
+		return nil, err
+	}
+	sessions := strconv.Itoa(live)
+	if live == maxCounted {
+		sessions += "+"
+	}
+	out := &page.Console{Title: page.Say("console.overview.title"), Cards: []page.Card{
+		{Icon: "person", Title: "console.persons.title", URL: Root + "/persons", Text: page.Say("console.count", "n", persons)},
+		{Icon: "device", Title: "console.sessions.title", URL: Root + "/sessions", Text: page.Say("console.count", "n", sessions)},
+		{Icon: "app", Title: "console.applications.title", URL: Root + "/applications", Text: page.Say("console.count", "n", len(clients))},
+		{Icon: "alert", Title: "console.findings.title", URL: Root + "#findings", Text: page.Say("console.count", "n", len(found)), Kind: map[bool]string{true: "warn", false: "good"}[len(found) > 0]},
+	}}
+	happened := page.ConsolePart{ID: "events", Title: page.Say("console.overview.events"), Table: c.eventTable(list, names, true), Actions: []page.Action{{Label: "console.person.events.all", URL: Root + "/events"}}}
+	out.Parts = []page.ConsolePart{findingsPart(found), happened}
+	return out, nil
+}
+
+// findingsPart lists what is wrong, as `caddy gatehouse check` does. Findings are English: they name options.
+func findingsPart(found []finding.Finding) page.ConsolePart {
+	part := page.ConsolePart{ID: "findings", Title: page.Say("console.findings.title")}
+	if len(found) == 0 {
+		part.Text = page.Say("console.findings.none")
+		return part
+	}
+	t := &page.Table{Label: page.Say("console.findings.title"), Columns: []string{"console.column.finding", "console.column.severity", "console.column.mend", "console.column.place"}}
+	for _, f := range found {
+		kind := "warn"
+		if f.Severity == finding.Error {
+			kind = "bad"
+		}
+		t.Rows = append(t.Rows, page.TableRow{Cells: []page.Cell{{Name: f.Reason}, {Text: page.Say("console.severity." + string(f.Severity)), Kind: kind}, {Name: f.Mend}, {Name: f.Place, Code: f.Place != ""}}})
+	}
+	part.Table = t
+	return part
+}

@@ -1,0 +1,324 @@
+package console
+
+import (
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
+	"github.com/gatehouse-id/gatehouse/identity/enrol"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	pageRows = 50 // of a list on one page
+	// maxScan bounds the records that are read for one page of a list with a filter. The next page goes on from there.
+	maxScan = 2000
+	// maxInvited bounds the addresses of one form.
+	maxInvited = 50
+)
+
+// personsScreen is the list of the persons.
+func personsScreen() *screen {
+	return &screen{
+		name: "persons", path: "/persons", icon: "person", role: Viewer, show: (*Console).showPersons,
+		acts: []*act{
+			{name: "create", role: Helpdesk, ask: (*Console).askCreate, do: (*Console).create},
+			{name: "invite", role: Helpdesk, ask: (*Console).askInvite, do: (*Console).invite},
+		},
+	}
+}
+
+// personFilter selects persons, as the address of the list says.
+type personFilter struct{ q, group, state, partition string }
+
+func (f personFilter) none() bool { return f.q == "" && f.group == "" && f.state == "" }
+
+func (f personFilter) selects(p person.Person) bool {
+	return (f.group == "" || slices.Contains(p.Groups, f.group)) && (f.state == "" || strings.EqualFold(string(p.State), f.state)) && f.named(p)
+}
+
+// named tells whether a search means the person: by the id, or by the beginning of the username, of the address or of a
+// name.
+func (f personFilter) named(p person.Person) bool {
+	q := strings.ToLower(f.q)
+	begins := func(s string) bool { return strings.HasPrefix(strings.ToLower(s), q) }
+	return q == "" || p.ID == f.q || begins(p.Username) || begins(p.Email) || begins(p.FamilyName) || slices.ContainsFunc(strings.Fields(p.Name), begins)
+}
+
+// states are the states that a list can be limited to.
+var states = []person.State{person.Active, person.Invited, person.Inactive, person.Blocked}
+
+// stateCell is the state of a person as a mark.
+func stateCell(s person.State) page.Cell {
+	kind := map[person.State]string{person.Active: "good", person.Invited: "plain", person.Inactive: "warn", person.Blocked: "bad"}[s]
+	return page.Cell{Text: page.Say("console.state." + strings.ToLower(string(s))), Kind: kind}
+}
+
+func (c *Console) showPersons(v *visit) (*page.Console, error) {
+	q := v.URL.Query()
+	f := personFilter{strings.TrimSpace(q.Get("q")), q.Get("group"), q.Get("state"), ""}
+	if c.Identity.Person.Partitioned() {
+		f.partition = q.Get("partition")
+	}
+	var list []person.Person
+	var next string
+	err := c.Store.View(v.Context(), func(tx storage.Tx) (err error) {
+		list, next, err = c.findPersons(tx, f, q.Get("after"))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	t := &page.Table{Label: page.Say("console.persons.title"), Columns: []string{"console.column.person", "console.column.email", "console.column.groups", "console.column.state"}}
+	for _, p := range list {
+		row := page.TableRow{URL: personPath(p.ID), Cells: []page.Cell{
+			{Name: manage.Typed(p), Note: p.Name}, {Name: p.Email}, {Name: strings.Join(p.Groups, ", ")}, stateCell(p.State),
+		}}
+		t.Rows = append(t.Rows, row)
+	}
+	t.First, t.Next = pagesOf(v, next)
+	out := &page.Console{Title: page.Say("console.persons.title"), Actions: c.buttons(v), Filter: c.personFilters(v, f), Parts: []page.ConsolePart{{Table: t}}}
+	switch {
+	case len(list) > 0 || next != "":
+	case f.none():
+		out.Parts[0].Empty = c.empty(v, "console.persons.none", "create")
+	default:
+		out.Parts[0].Empty = &page.Empty{Text: page.Say("console.none"), Next: &page.Action{Label: "console.filter.clear", URL: v.path()}}
+	}
+	return out, nil
+}
+
+// empty says that a list is empty, and leads to what fills it for those who may.
+func (c *Console) empty(v *visit, key, act string) *page.Empty {
+	out := &page.Empty{Text: page.Say(key)}
+	if a := v.screen.act(act); a != nil && c.offers(v, a) {
+		out.Next = &page.Action{Label: "console.act." + act, URL: v.path() + "/" + act}
+	}
+	return out
+}
+
+func (c *Console) personFilters(v *visit, f personFilter) *page.Filter {
+	options := []page.Option{{Value: "", Label: "console.any"}}
+	for _, s := range states {
+		options = append(options, page.Option{Value: string(s), Label: "console.state." + strings.ToLower(string(s))})
+	}
+	out := &page.Filter{Action: v.path(), Fields: []page.Field{
+		{Name: "q", Type: "search", Label: "console.field.search", Hint: "console.persons.search", Value: f.q, EnterKeyHint: "search"},
+		{Name: "group", Label: "console.field.group", Value: f.group},
+		{Name: "state", Type: "select", Label: "console.field.state", Value: f.state, Options: options},
+	}}
+	if c.Identity.Person.Partitioned() {
+		out.Fields = append(out.Fields, page.Field{Name: "partition", Label: "console.field.partition", Value: f.partition})
+	}
+	if !f.none() || f.partition != "" {
+		out.Clear = v.path()
+	}
+	return out
+}
+
+// pagesOf returns the addresses of the first and the next page of a list, with its filter.
+func pagesOf(v *visit, next string) (first, following string) {
+	q := v.URL.Query()
+	q.Del(sinceParam)
+	q.Del("done")
+	with := func(after string) string {
+		if q.Del("after"); after != "" {
+			q.Set("after", after)
+		}
+		if len(q) == 0 {
+			return v.path()
+		}
+		return v.path() + "?" + q.Encode()
+	}
+	if v.URL.Query().Get("after") != "" {
+		first = with("")
+	}
+	if next != "" {
+		following = with(next)
+	}
+	return first, following
+}
+
+// findPersons returns a page of the persons that a filter selects, behind after, and what continues the list. It reads
+// the index that leads to the fewest: the members of a group, or the usernames.
+func (c *Console) findPersons(tx storage.Tx, f personFilter, after string) (list []person.Person, next string, err error) {
+	partition := f.partition
+	if partition == "" {
+		partition = event.DefaultPartition
+	}
+	read := 0
+	take := func(id, place string) (goOn bool, err error) {
+		read++
+		found, err := c.Identity.Person.ManyPersons(tx, []string{id})
+		if err != nil {
+			return false, err
+		}
+		if len(found) == 1 && f.selects(found[0]) {
+			list = append(list, found[0])
+		}
+		if len(list) == pageRows || read == maxScan {
+			next = place
+		}
+		return next == "", nil
+	}
+	if f.group != "" {
+		id, err := c.Identity.Person.GroupID(tx, partition, f.group)
+		if err != nil || id == "" {
+			return nil, "", err
+		}
+		members, err := c.Identity.Person.Members(tx, id, after, maxScan)
+		for i := 0; i < len(members) && err == nil; i++ {
+			if goOn, e := take(members[i], members[i]); !goOn {
+				err = e
+				break
+			}
+		}
+		return list, next, err
+	}
+	if after == "" && f.q != "" {
+		exact, err := c.exact(tx, partition, f.q)
+		if err != nil {
+			return nil, "", err
+		}
+		for _, id := range exact {
+			if _, err := take(id, ""); err != nil {
+				return nil, "", err
+			}
+		}
+		if len(list) > 0 {
+			return list, "", nil
+		}
+	}
+	err = c.Identity.Person.PersonIDs(tx, partition, after, false, func(folded, id string) (bool, error) { return take(id, folded) })
+	return list, next, err
+}
+
+// exact returns the ids of the persons who have a search as their id, username or address.
+func (c *Console) exact(tx storage.Tx, partition, q string) (ids []string, err error) {
+	if person.IsID(q) {
+		return []string{q}, nil
+	}
+	switch id, err := c.Identity.Person.ByUsername(tx, partition, q); {
+	case err == nil:
+		ids = append(ids, id)
+	case !errors.Is(err, person.ErrNoPerson):
+		return nil, err
+	}
+	if !strings.Contains(q, "@") {
+		return ids, nil
+	}
+	more, err := c.Identity.Person.ByEmail(tx, partition, q)
+	for _, id := range more {
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids, err
+}
+
+func (c *Console) askCreate(*visit) (question, error) {
+	return question{fields: []page.Field{
+		{Name: "username", Required: true, MaxLength: person.MaxUsername},
+		{Name: "given_name", MaxLength: person.MaxName},
+		{Name: "family_name", MaxLength: person.MaxName},
+		{Name: "email", Type: "email", Hint: "console.field.email.hint"},
+		{Name: "password", Type: "password", Autocomplete: "new-password", Hint: "console.field.password.hint"},
+		{Name: "group", Hint: "console.field.groups.hint", Label: "console.field.groups"},
+	}}, nil
+}
+
+// create adds a person.
+func (c *Console) create(v *visit, in url.Values) (result, error) {
+	n := person.NewPerson{
+		Username: strings.TrimSpace(in.Get("username")), GivenName: strings.TrimSpace(in.Get("given_name")), FamilyName: strings.TrimSpace(in.Get("family_name")),
+		Email: strings.TrimSpace(in.Get("email")), Password: secret.New(in.Get("password")), Groups: lines(in.Get("group")),
+	}
+	if in.Get("password") == "" {
+		n.Password = secret.String{}
+	}
+	if err := c.mayGive(v, n.Groups); err != nil {
+		return result{}, err
+	}
+	p, err := c.Identity.Person.AddPerson(v.Context(), n, c.actor(v))
+	return result{to: personPath(p.ID)}, err
+}
+
+// mayGive refuses groups that give a role, unless an owner gives them. Groups that do not exist are not made by the
+// way.
+func (c *Console) mayGive(v *visit, groups []string) error {
+	for _, g := range groups {
+		if c.roleOf("", []string{g}) != Nobody && v.role != Owner {
+			return &problem{field: "group", key: "console.problem.role"}
+		}
+	}
+	if len(groups) > 0 && v.role < Operator {
+		return &problem{field: "group", key: "console.problem.not_yours"}
+	}
+	return c.Store.View(v.Context(), func(tx storage.Tx) error {
+		for _, g := range groups {
+			id, err := c.Identity.Person.GroupID(tx, event.DefaultPartition, g)
+			if err != nil {
+				return err
+			}
+			if id == "" && c.roleOf("", []string{g}) == Nobody {
+				return &problem{field: "group", key: "console.problem.no_group"}
+			}
+		}
+		return nil
+	})
+}
+
+func (c *Console) askInvite(*visit) (question, error) {
+	return question{fields: []page.Field{
+		{Name: "addresses", Type: "textarea", Required: true, Hint: "console.field.addresses.hint"},
+		{Name: "group", Hint: "console.field.groups.hint", Label: "console.field.groups"},
+	}, fill: []any{"n", maxInvited}}, nil
+}
+
+// invite invites the owners of addresses, one by one. What came of each is shown.
+func (c *Console) invite(v *visit, in url.Values) (result, error) {
+	addresses, groups := lines(in.Get("addresses")), lines(in.Get("group"))
+	switch {
+	case len(addresses) == 0:
+		return result{}, &problem{field: "addresses", key: "console.problem.addresses"}
+	case len(addresses) > maxInvited:
+		return result{}, &problem{field: "addresses", key: "console.problem.too_many_addresses", fill: []any{"n", maxInvited}}
+	}
+	for _, a := range addresses {
+		if !person.IsEmail(a) {
+			return result{}, &problem{field: "addresses", key: "console.problem.address", fill: []any{"address", a}}
+		}
+	}
+	if err := c.mayGive(v, groups); err != nil {
+		return result{}, err
+	}
+	t := &page.Table{Label: page.Say("console.act.invite"), Columns: []string{"console.column.email", "console.column.outcome", "console.column.link"}}
+	for _, a := range addresses {
+		made, err := c.Identity.Enrol.Invite(v.Context(), enrol.NewInvitation{Email: a, Groups: groups}, c.actor(v))
+		row := page.TableRow{Cells: []page.Cell{{Name: a}, {Text: page.Say("console.invited.sent"), Kind: "good"}, {}}}
+		if wrong := problemOf(err); wrong != nil {
+			if wrong.key == "console.problem.invitations_off" {
+				return result{}, err
+			}
+			row.Cells[1] = page.Cell{Text: page.Say(wrong.key, wrong.fill...), Kind: "bad"}
+		} else if err != nil {
+			return result{}, err
+		} else {
+			row.URL = personPath(made.PersonID)
+		}
+		if made.Link != "" {
+			row.Cells[1], row.Cells[2] = page.Cell{Text: page.Say("console.invited.link"), Kind: "warn"}, page.Cell{Name: made.Link, Code: true}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return result{page: &page.Console{Title: page.Say("console.done.invite"), Up: v.up(), Lead: page.Say("console.invited.text"), Parts: []page.ConsolePart{{Table: t}}}}, nil
+}
+
+// personPath is the page of a person.
+func personPath(id string) string { return Root + "/persons/" + id }

@@ -1,0 +1,383 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Which roles may do what, to whom: a row for each screen and each act, by their paths. Columns: viewer, helpdesk,
+// operator, owner. An act on a person has four letters for each kind of person: nobody without a role, somebody with a
+// lower role, with the same role, with a higher role; + may, - may not, . there is no such person.
+var rights = map[string][4]string{
+	"":                   {"+", "+", "+", "+"},
+	"/persons":           {"+", "+", "+", "+"},
+	"/persons/create":    {"-", "+", "+", "+"},
+	"/persons/invite":    {"-", "+", "+", "+"},
+	"/groups":            {"+", "+", "+", "+"},
+	"/sessions":          {"+", "+", "+", "+"},
+	"/applications":      {"+", "+", "+", "+"},
+	"/events":            {"+", "+", "+", "+"},
+	"/applications/{id}": {"+", "+", "+", "+"},
+	"/persons/{id}":      {"+.++", "++++", "++++", "+++."},
+	"/groups/{id}":       {"++", "++", "++", "++"}, // a group, and one that gives a role
+
+	"/persons/{id}/edit":            helpdesk,
+	"/persons/{id}/reset":           helpdesk,
+	"/persons/{id}/link":            {"-.--", "----", "----", "+++."},
+	"/persons/{id}/invite-again":    helpdesk,
+	"/persons/{id}/unlock":          helpdesk,
+	"/persons/{id}/end":             helpdesk,
+	"/persons/{id}/end-session":     helpdesk,
+	"/persons/{id}/revoke":          helpdesk,
+	"/persons/{id}/withdraw":        helpdesk,
+	"/persons/{id}/revoke-password": helpdesk,
+	"/persons/{id}/remove-method":   helpdesk,
+	"/persons/{id}/join":            {"-.--", "----", "++--", "+++."},
+	"/persons/{id}/leave":           {"-.--", "----", "++--", "+++."},
+	"/persons/{id}/block":           {"-.--", "++--", "++--", "++-."},
+	"/persons/{id}/unblock":         {"-.--", "++--", "++--", "++-."},
+	"/persons/{id}/remove":          {"-.--", "----", "++--", "++-."},
+
+	"/groups/create-group":       {"-", "-", "+", "+"},
+	"/groups/{id}/add-member":    {"--", "--", "+-", "++"},
+	"/groups/{id}/remove-member": {"--", "--", "+-", "++"},
+	"/groups/{id}/edit-group":    {"--", "--", "+-", "+-"},
+	"/groups/{id}/remove-group":  {"--", "--", "+-", "+-"},
+
+	"/applications/add":                {"-", "-", "+", "+"},
+	"/applications/{id}/rotate":        operator,
+	"/applications/{id}/end-old":       operator,
+	"/applications/{id}/disable":       operator,
+	"/applications/{id}/enable":        operator,
+	"/applications/{id}/revoke-client": operator,
+	"/applications/{id}/remove-client": operator,
+}
+
+// Rows that several acts share.
+var (
+	helpdesk = [4]string{"-.--", "++--", "++--", "+++."}
+	operator = [4]string{"-", "-", "+", "+"}
+)
+
+// objects are what a row is about, in the order of its letters, for a role.
+func (h *harness) objects(path, role string) []string {
+	h.t.Helper()
+	names := []string{"viewer", "helpdesk", "operator", "owner"}
+	at := slices.Index(names, role)
+	who := func(name string) string { return h.personID("two." + name + "@example.com") }
+	switch {
+	case strings.HasPrefix(path, "/persons/{id}"):
+		out := []string{who("nobody"), "", who(role), ""}
+		if at > 0 {
+			out[1] = who(names[at-1])
+		}
+		if at < 3 {
+			out[3] = who(names[at+1])
+		}
+		return out
+	case strings.HasPrefix(path, "/groups/{id}"):
+		return []string{h.groupID("staff"), h.groupID("gatehouse-viewer")}
+	case strings.HasPrefix(path, "/applications/{id}"):
+		return []string{"wiki"}
+	}
+	return []string{""}
+}
+
+// TestRights takes every screen and every act of the list: who may not gets 403 for the page and for its form, and no
+// page shows the way there.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	t.Run("attack 531: who may not gets 403 and is not shown the way", func(t *testing.T) {
+		_, err := h.az.Clients().Add(t.Context(), client.Client{ID: "wiki", RedirectURIs: []string{"https://wiki.example.com/cb"}, Grants: []string{"authorization_code"}, Scopes: []string{"openid"}}, event.Actor{})
+		h.must(err)
+		rows := map[string]bool{}
+		for col, role := range []string{"viewer", "helpdesk", "operator", "owner"} {
+			b := h.as(role + "@example.com")
+			for _, s := range screens() {
+				for i, kind := range objectsOf(t, rows, s.path, col) {
+					object := h.objects(s.path, role)[i]
+					if kind == '.' {
+						continue
+					}
+					shown := b.get(at(s.path, object))
+					want(t, role, http.MethodGet, at(s.path, object), shown, kind == '+')
+					for _, a := range s.acts {
+						path := s.path + "/" + a.name
+						may := objectsOf(t, rows, path, col)[i] == '+'
+						target := at(path, object)
+						asked := b.get(target)
+						want(t, role, http.MethodGet, target, asked, may)
+						if !may {
+							want(t, role, http.MethodPost, target, b.do(http.MethodPost, target, url.Values{"csrf": {shown.csrf()}}.Encode()), false)
+							if strings.Contains(shown.Body.String(), `href="`+target) {
+								t.Errorf("%s is shown the way to %s", role, target)
+							}
+						}
+					}
+				}
+			}
+			for _, c := range []string{"nobody@example.com", ""} { // and those without a role
+				b := h.browser()
+				if c != "" {
+					b = h.as(c)
+				}
+				for _, s := range screens() {
+					target := at(s.path, h.objects(s.path, role)[0])
+					if a := b.do(http.MethodGet, target, ""); c != "" && a.Code != http.StatusForbidden || c == "" && !strings.HasPrefix(a.Header().Get("Location"), "/sign-in") {
+						t.Errorf("GET %s by %q: status %d to %q", target, c, a.Code, a.Header().Get("Location"))
+					}
+				}
+				if role != "viewer" {
+					break
+				}
+			}
+		}
+		for path := range rights {
+			if !rows[path] {
+				t.Errorf("the table has a row for %s, and no screen has", path)
+			}
+		}
+	})
+}
+
+func objectsOf(t *testing.T, rows map[string]bool, path string, col int) string {
+	t.Helper()
+	rows[path] = true
+	row, ok := rights[path]
+	if !ok {
+		t.Errorf("the table of rights has no row for %s", path)
+		return "."
+	}
+	return row[col]
+}
+
+func at(path, object string) string {
+	return Root + strings.ReplaceAll(path, "{id}", object)
+}
+
+func want(t *testing.T, role, method, target string, a *answer, may bool) {
+	t.Helper()
+	if got := a.Code != http.StatusForbidden; got != may || may && a.Code != http.StatusOK {
+		t.Errorf("%s: %s %s = %d, want may: %t", role, method, target, a.Code, may)
+	}
+}
+
+// TestForgedForms takes every act of the list: a form without a token, with one of another form or session, or sent by
+// another site changes nothing.
+func TestForgedForms(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	t.Run("attack 532: forged forms", func(t *testing.T) {
+		_, err := h.az.Clients().Add(t.Context(), client.Client{ID: "wiki", RedirectURIs: []string{"https://wiki.example.com/cb"}, Grants: []string{"authorization_code"}, Scopes: []string{"openid"}}, event.Actor{})
+		h.must(err)
+		owner, other := h.as("owner@example.com"), h.as("two.owner@example.com")
+		last := ""
+		before := h.events()
+		for _, s := range screens() {
+			object := h.objects(s.path, "viewer")[0]
+			for _, a := range s.acts {
+				target := at(s.path+"/"+a.name, object)
+				own := owner.get(target).csrf()
+				if own == "" {
+					t.Errorf("%s has no form", target)
+				}
+				for what, token := range map[string]string{"no token": "", "the token of another session": other.get(target).csrf(), "the token of another form": last} {
+					if a := owner.do(http.MethodPost, target, url.Values{"csrf": {token}, "username": {"x"}}.Encode()); a.Code != http.StatusForbidden {
+						t.Errorf("POST %s with %s = %d, want 403", target, what, a.Code)
+					}
+				}
+				owner.site = "cross-site"
+				if a := owner.do(http.MethodPost, target, url.Values{"csrf": {own}}.Encode()); a.Code != http.StatusForbidden {
+					t.Errorf("POST %s from another site = %d, want 403", target, a.Code)
+				}
+				owner.site, last = "same-origin", own
+			}
+		}
+		if after := h.events(); after != before {
+			t.Errorf("forged forms have caused events: %s", after[len(before):])
+		}
+	})
+}
+
+// events are the types of all events, oldest first.
+func (h *harness) events() string {
+	h.t.Helper()
+	return typesOf(h.allEvents(h.t.Context()))
+}
+
+// allEvents are all events, oldest first.
+func (h *harness) allEvents(ctx context.Context) (out []event.Event) {
+	h.t.Helper()
+	h.must(h.store.View(ctx, func(tx storage.Tx) error {
+		found, _, err := event.Search{Partition: event.DefaultPartition, Following: true, Limit: 10_000}.Find(tx)
+		out = nil
+		for _, e := range found {
+			out = append(out, e.Event)
+		}
+		return err
+	}))
+	return out
+}
+
+func typesOf(list []event.Event) string {
+	out := ""
+	for _, e := range list {
+		out += e.Type + "\n"
+	}
+	return out
+}
+
+// TestSignInOfAdministrators: the console needs the level that is configured and asks for it, and nobody
+// changes anything with a sign-in that is older than 15 minutes.
+func TestSignInOfAdministrators(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	t.Run("a password alone does not do at level 2", func(t *testing.T) {
+		b := h.as("owner@example.com")
+		b.console = h.strict
+		if a := b.get(Root); a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), `href="/account/security"`) {
+			t.Errorf("GET /admin = %d, want 403 and the way to set up a second factor\n%s", a.Code, a.Body)
+		}
+	})
+	t.Run("attack 533: an old sign-in shows pages and changes nothing", func(t *testing.T) {
+		b := h.as("owner@example.com")
+		h.clock.Advance(16 * time.Minute)
+		path := personPath(h.personID("nobody@example.com"))
+		if a := b.get(path); a.Code != http.StatusOK {
+			t.Fatalf("GET %s = %d", path, a.Code)
+		}
+		asked := b.get(path + "/edit")
+		if !strings.Contains(asked.Body.String(), `name="password"`) {
+			t.Fatalf("GET edit leads to %s, want the sign-in page:\n%s", asked.url, asked.Body)
+		}
+		if a := b.do(http.MethodPost, path+"/edit", ""); !strings.HasPrefix(a.Header().Get("Location"), "/sign-in") {
+			t.Errorf("POST edit = %d to %q, want the sign-in page", a.Code, a.Header().Get("Location"))
+		}
+		a := b.submit(asked, "username", "owner@example.com", "password", password)
+		if a = b.get(a.Header().Get("Location")); !strings.Contains(a.Body.String(), `name="family_name"`) {
+			t.Fatalf("after the sign-in: %d %s\n%s", a.Code, a.url, a.Body)
+		}
+		// The address that the sign-in led back to is worth no more than the sign-in, however often it is opened.
+		h.clock.Advance(16 * time.Minute)
+		if a := b.get(a.url); !strings.Contains(a.Body.String(), `name="password"`) {
+			t.Errorf("attack: the address of an old sign-in opens the form again: %s\n%s", a.url, a.Body)
+		}
+	})
+	t.Run("switched off it is not there", func(t *testing.T) {
+		b := h.as("owner@example.com")
+		if a := b.get("/account"); !strings.Contains(a.Body.String(), `href="/admin"`) {
+			t.Errorf("the account page of an owner has no link to the console:\n%s", a.Body)
+		}
+		h.on = false
+		defer func() { h.on = true }()
+		for _, path := range []string{"", "/persons", "/persons/create", "/nothing"} {
+			if a := b.get(Root + path); a.Code != http.StatusNotFound {
+				t.Errorf("GET %s = %d, want 404", Root+path, a.Code)
+			}
+		}
+		if a := b.get("/account"); strings.Contains(a.Body.String(), `href="/admin"`) {
+			t.Errorf("the account page leads to a console that is off")
+		}
+	})
+}
+
+// TestNobodyRaisesThemselves: no way leads to more rights than one has, or leaves the console without an owner.
+func TestNobodyRaisesThemselves(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	t.Run("attack 534,535: roles and the last owner", func(t *testing.T) {
+		operator, owner := h.as("operator@example.com"), h.as("owner@example.com")
+		refused := func(what string, a *answer) {
+			t.Helper()
+			if a.Code != http.StatusForbidden && a.Code != http.StatusUnprocessableEntity {
+				t.Errorf("%s: status %d, want a refusal\n%s", what, a.Code, a.Body)
+			}
+		}
+		nobody, owners := personPath(h.personID("nobody@example.com")), groupPath(h.groupID("gatehouse-owner"))
+		refused("an operator makes an owner", operator.acts(nobody+"/join", "group", "gatehouse-owner"))
+		refused("an operator makes a helpdesk", operator.acts(nobody+"/join", "group", "gatehouse-helpdesk"))
+		refused("an operator creates an owner", operator.acts("/admin/persons/create", "username", "evil@example.com", "password", password, "group", "gatehouse-owner"))
+		refused("an operator invites an owner", operator.acts("/admin/persons/invite", "addresses", "evil@example.com", "group", "gatehouse-owner"))
+		refused("an operator names a group like that of the owners", operator.acts(groupPath(h.groupID("staff"))+"/edit-group", "group", "gatehouse-owner"))
+		refused("an operator joins themselves", operator.acts(groupPath(h.groupID("staff"))+"/add-member", "username", "operator@example.com"))
+		refused("a helpdesk puts people into groups", h.as("helpdesk@example.com").acts("/admin/persons/create", "username", "evil@example.com", "password", password, "group", "staff"))
+		refused("an owner takes the rights from themselves", owner.acts(owners+"/remove-member?person="+h.personID("owner@example.com")))
+
+		two := h.personID("two.owner@example.com")
+		if a := owner.acts(owners + "/remove-member?person=" + two); a.Code != http.StatusOK {
+			t.Fatalf("an owner takes the rights from another one: %d\n%s", a.Code, a.Body)
+		}
+		if a := owner.acts(personPath(two) + "/block"); a.Code != http.StatusOK {
+			t.Errorf("an owner blocks somebody who was one: %d\n%s", a.Code, a.Body)
+		}
+		// Now owner@ is the last one.
+		a := owner.submit(owner.get("/account/data/delete"), "password", password)
+		if a.Code != http.StatusConflict || !strings.Contains(a.Body.String(), "last owner") {
+			t.Errorf("the last owner deletes the own account: %d\n%s", a.Code, a.Body)
+		}
+		err := h.id.Person.RemovePerson(t.Context(), h.personID("owner@example.com"), event.Actor{ID: "admin"}, func(storage.Tx, *person.Details) error { return nil })
+		if err == nil || !strings.Contains(err.Error(), "last owner") {
+			t.Errorf("a command removes the last owner: %v", err)
+		}
+	})
+}
+
+// TestEveryActHasItsEvent: what is done in the console is recorded with who did it.
+func TestEveryActHasItsEvent(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	owner, ownerID := h.as("owner@example.com"), h.personID("owner@example.com")
+	victim := personPath(h.personID("nobody@example.com"))
+	h.as("nobody@example.com")
+	for _, c := range []struct {
+		path, event string
+		fields      []string
+	}{
+		{victim + "/edit", "person.PersonUpdatedEvent", []string{"name", "Somebody Else", "email", "nobody@example.com", "username", "nobody@example.com"}},
+		{victim + "/reset", "person.PasswordResetRequestedEvent", nil},
+		{victim + "/link", "person.PasswordResetRequestedEvent", nil},
+		{victim + "/join", "group.GroupUpdatedEvent", []string{"group", "gatehouse-viewer"}},
+		{victim + "/leave?group=gatehouse-viewer", "group.GroupUpdatedEvent", nil},
+		{victim + "/end", "session.SessionsEndedEvent", nil},
+		{victim + "/block", "person.PersonBlockedEvent", []string{"reason", "left the company"}},
+		{victim + "/unblock", "person.PersonActivatedEvent", nil},
+		{"/admin/persons/create", "person.PersonCreatedEvent", []string{"username", "new@example.com", "password", password}},
+		{"/admin/persons/invite", "person.PersonInvitedEvent", []string{"addresses", "a@example.com\nb@example.com"}},
+		{"/admin/groups/create-group", "group.GroupCreatedEvent", []string{"group", "editors", "permissions", "wiki.edit"}},
+		{"/admin/applications/add", "client.ClientAddedEvent", []string{"template", "web", "client_id", "blog", "redirect_uris", "https://blog.example.com/cb"}},
+		{"/admin/applications/blog/rotate", "client.ClientSecretReplacedEvent", []string{"keep", "yes"}},
+		{"/admin/applications/blog/end-old", "", nil},
+		{"/admin/applications/blog/disable", "client.ClientUpdatedEvent", nil},
+		{"/admin/applications/blog/enable", "client.ClientUpdatedEvent", nil},
+		{"/admin/applications/blog/revoke-client", "", nil},
+		{"/admin/applications/blog/remove-client", "client.ClientRemovedEvent", nil},
+		{victim + "/remove", "person.PersonRemovedEvent", nil},
+	} {
+		n := len(h.allEvents(t.Context()))
+		if a := owner.acts(c.path, c.fields...); a.Code != http.StatusOK || strings.Contains(a.Body.String(), `id="problem"`) {
+			t.Errorf("%s = %d\n%s", c.path, a.Code, a.form())
+			continue
+		}
+		found := false
+		for _, e := range h.allEvents(t.Context())[n:] {
+			found = found || e.Actor == ownerID && (c.event == "" || e.Type == c.event)
+			if e.Type == "person.PersonBlockedEvent" && e.Reason != "left the company" {
+				t.Errorf("the event of a block has the reason %q", e.Reason)
+			}
+		}
+		if !found {
+			t.Errorf("%s has no event %s of the owner: %s", c.path, c.event, typesOf(h.allEvents(t.Context())[n:]))
+		}
+	}
+}

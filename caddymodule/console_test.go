@@ -1,0 +1,81 @@
+package caddymodule_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// openConsole opens a page of the console as demo@example.com, who signs in on the way.
+func (b *browser) openConsole(s *server, path string) (*http.Response, string) {
+	b.t.Helper()
+	resp, body := b.open(s.issuer() + path)
+	if strings.Contains(body, `name="password"`) {
+		resp, body = b.submit(resp, body, url.Values{"username": {"demo@example.com"}, "password": {testPassword}})
+	}
+	return resp, body
+}
+
+// TestAdminConsole: the console is off by default; `admin` makes an owner who has no password yet, `admin invite`
+// prints a link, and its reader chooses a password and is in.
+func TestAdminConsole(t *testing.T) {
+	s := newServer(t)
+	s.mustLoad()
+	if resp, _ := s.get("/admin"); resp.StatusCode != http.StatusNotFound {
+		t.Errorf("GET /admin without the switch = %d, want 404", resp.StatusCode)
+	}
+	s.refused("admin_console on", "", "admin", "invite", "ann@example.com")
+	s.inIdentity = "admin ann@example.com demo@example.com {\n\tlevel 1\n\thelpdesk support\n}"
+	s.mustLoad()
+	for _, name := range []string{"ann@example.com", "demo@example.com"} {
+		if out := s.run("", "person", "show", name); !strings.Contains(out, "gatehouse-owner") {
+			t.Errorf("person show %s = %s", name, out)
+		}
+	}
+	s.mustLoad() // a reload changes nothing
+	s.run("", "group", "add", "support")
+	s.run("", "group", "add", "gatehouse-helpdesk")
+	link := strings.TrimSpace(s.run("", "admin", "invite", "ann@example.com"))
+	if !strings.HasPrefix(link, s.issuer()+"/reset?token=") {
+		t.Fatalf("admin invite prints %q", link)
+	}
+	b := newBrowser(t)
+	page, body := b.open(link)
+	if page, body = b.submit(page, body, url.Values{"password": {"the password of ann"}}); page.StatusCode != http.StatusOK {
+		t.Fatalf("the new password: %d\n%s", page.StatusCode, body)
+	}
+	page, body = b.open(s.issuer() + "/admin")
+	if page, body = b.submit(page, body, url.Values{"username": {"ann@example.com"}, "password": {"the password of ann"}}); !strings.Contains(body, `href="/admin/persons"`) {
+		t.Fatalf("the console after the sign-in: %d\n%s", page.StatusCode, body)
+	}
+	if _, body = b.open(s.issuer() + "/admin/groups?q=support"); !strings.Contains(body, "Helpdesk") {
+		t.Errorf("the group that the Caddyfile names has no role:\n%s", body)
+	}
+	if _, body = b.open(s.issuer() + "/admin/groups?q=gatehouse-helpdesk"); strings.Contains(body, "Helpdesk") {
+		t.Errorf("the group of the default name has a role:\n%s", body)
+	}
+	if _, body = b.open(s.issuer() + "/admin/applications/reports"); !strings.Contains(body, "client reports {") || !strings.Contains(body, "Caddyfile:") || strings.Contains(body, "/admin/applications/reports/remove-client") {
+		t.Errorf("an application of the Caddyfile is shown as:\n%s", body)
+	}
+	if out := s.run("", "admin", "invite", "carl@example.com"); !strings.Contains(out, "/reset?token=") {
+		t.Errorf("admin invite of somebody new = %s", out)
+	}
+	s.inIdentity = "admin ann@example.com\n\tadmin_console off"
+	s.mustLoad()
+	if resp, _ := s.get("/admin"); resp.StatusCode != http.StatusNotFound {
+		t.Errorf("GET /admin with admin_console off = %d, want 404", resp.StatusCode)
+	}
+	for lines, problem := range map[string]string{
+		"admin ann@example.com {\n\tlevel 5\n}":                  "level",
+		"admin ann@example.com {\n\tboss x\n}":                   "boss",
+		"admin ann@example.com {\n\thelpdesk a\n\toperator a\n}": "have the same group",
+		"admin ann@example.com\n\tadmin ben@example.com":         "admin",
+		"admin ann@example.com {\n\tviewer\n}":                   "viewer",
+	} {
+		s.inIdentity = lines
+		if err := s.tryLoad(); err == nil || !strings.Contains(err.Error(), problem) {
+			t.Errorf("%q: %v, want an error about %q", lines, err, problem)
+		}
+	}
+}

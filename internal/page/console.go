@@ -1,0 +1,159 @@
+package page
+
+import (
+	"cmp"
+	"html/template"
+)
+
+// Console is the data of console: a page of the admin console. Texts are messages; names and values are shown as they
+// are. Everything is optional but the title.
+type Console struct {
+	Title Text
+	Name  string // in place of the title: what the page is about
+	Lead  Text
+	Tags  []Cell // next to the title
+	Up    *Up
+	// Done says what was just done, Problem what to do next.
+	Done, Problem Text
+	Actions       []Action // next to the title, such as what creates one more
+	Cards         []Card
+	Filter        *Filter
+	Parts         []ConsolePart
+	// Refresh is after how many seconds the browser loads the page again. 0: it does not
+	Refresh int
+}
+
+// Up is the way to the page above.
+type Up struct {
+	Label Text
+	Name  string // in place of the label
+	URL   string
+}
+
+// Filter is the form above a list. It is sent by GET, so that what it selects stands in the address.
+type Filter struct {
+	Action string
+	Hidden []Hidden
+	Fields []Field
+	Clear  string // the list without a filter. Empty: nothing is filtered
+}
+
+// ConsolePart is a part of such a page.
+type ConsolePart struct {
+	ID          string // unique on the page; needed with a Title
+	Title, Text Text
+	Facts       []ConsoleFact
+	Table       *Table
+	Empty       *Empty // in place of a table without rows
+	Secret      *Secret
+	Source      string // lines of a configuration, to copy
+	Form        *ConsoleForm
+	Actions     []Action
+}
+
+// ConsoleFact is a name and what is known by it.
+type ConsoleFact struct {
+	Label string
+	Cells []Cell
+}
+
+// Table is a list. The first cell of a row is its name, and a link if the row has an address.
+type Table struct {
+	Label   Text
+	Columns []string // messages
+	Rows    []TableRow
+	// First and Next are the beginning and the following part of the list. Empty: no such part
+	First, Next string
+}
+
+// TableRow is a line of a table.
+type TableRow struct {
+	URL   string
+	Cells []Cell
+}
+
+// Cell is one value: a message, or a name. Kind makes it a mark: good, warn, bad or plain.
+type Cell struct {
+	Text Text
+	Name string
+	Hint Text
+	Note string // in place of the hint, as it is
+	Kind string
+	URL  string
+	Code bool // it is copied rather than read
+}
+
+// Empty says that a list is empty, and what to do next.
+type Empty struct {
+	Text Text
+	Next *Action
+}
+
+// Secret is shown once.
+type Secret struct {
+	Text  Text
+	Value string
+}
+
+// ConsoleForm is a form that changes something. Cancel is the page that it was opened from.
+type ConsoleForm struct {
+	Action, CSRF, Submit, Cancel string
+	Hidden                       []Hidden
+	Fields                       []Field
+	Danger                       bool
+}
+
+// fields are those of its forms, in their order.
+func (c Console) fields() (out []Field) {
+	for _, p := range c.Parts {
+		if p.Form != nil {
+			out = append(out, p.Form.Fields...)
+		}
+	}
+	return out
+}
+
+// cell is what the template "cell" sees.
+type cell struct {
+	Words template.HTML
+	Hint  template.HTML
+	Mark  bool
+	Kind  string // of the mark. Empty: plain
+	URL   string
+	Code  bool
+}
+
+// Cell returns a cell with its words.
+func (f *frame) Cell(in Cell) cell {
+	out := cell{Words: template.HTML(template.HTMLEscapeString(in.Name)), Hint: template.HTML(template.HTMLEscapeString(in.Note)), Kind: in.Kind, URL: LocalPath(in.URL), Code: in.Code} //nolint:gosec // escaped
+	if out.Mark = in.Kind != ""; in.Kind == "plain" {
+		out.Kind = ""
+	}
+	if in.Text.Key != "" {
+		out.Words = f.Rich(in.Text)
+	}
+	if in.Hint.Key != "" {
+		out.Hint = f.Rich(in.Hint)
+	}
+	return out
+}
+
+// Heading returns the title of a page of the console.
+func (f *frame) Heading() string {
+	c, _ := f.Data.(Console)
+	if c.Name != "" || c.Title.Key == "" {
+		return c.Name
+	}
+	return f.Say(c.Title)
+}
+
+// UpName returns the name of the page above.
+func (f *frame) UpName(u Up) string { return cmp.Or(u.Name, f.Say(u.Label)) }
+
+// ColumnOf returns the heading of the column of a cell, which narrow windows show next to it.
+func (f *frame) ColumnOf(t Table, i int) string {
+	if i >= len(t.Columns) || t.Columns[i] == "" {
+		return ""
+	}
+	return f.T(t.Columns[i])
+}
