@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -19,6 +18,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/metadoc"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/internal/outbound"
+	"github.com/gatehouse-id/gatehouse/internal/outbound/outboundtest"
 )
 
 const id = "https://app.example/client.json"
@@ -286,26 +286,10 @@ func TestFetchesAreBounded(t *testing.T) {
 // attack: a client id that leads into the network behind the server. None makes a connection that is not allowed.
 func TestHostileAddresses(t *testing.T) {
 	t.Parallel()
-	var met atomic.Int64
-	inside := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { met.Add(1) }))
-	t.Cleanup(inside.Close)
-	inside.Config.ConnState = func(_ net.Conn, s http.ConnState) {
-		if s == http.StateNew {
-			met.Add(1)
-		}
-	}
-	_, port, err := net.SplitHostPort(inside.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	port, met := outboundtest.Inside(t)
 	d := metadoc.New(metadoc.Config{On: true}, outbound.New(false), time.Now)
 	n := 0
-	for _, address := range []string{
-		"127.0.0.1", "127.0.0.2", "127.1", "127.0.1", "2130706433", "0x7f000001", "0x7f.0.0.1", "0177.0.0.1", "017700000001", "localhost", "0.0.0.0", "0", "[::1]", "[::]",
-		"[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[0:0:0:0:0:0:0:1]", "[::127.0.0.1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "[fe80::1]", "[fe80::1%25lo]", "[fd00::1]", "[fec0::1]",
-		"169.254.169.254", "10.0.0.1", "172.16.0.1", "192.168.0.1", "100.64.0.1", "192.0.0.1", "192.0.2.1", "198.18.0.1", "198.51.100.1", "203.0.113.1", "224.0.0.1", "240.0.0.1",
-		"255.255.255.255", "[ff02::1]", "[2001:db8::1]", "[100::1]", "[3fff::1]", "[5f00::1]",
-	} {
+	for _, address := range outboundtest.Hosts {
 		which := "https://" + address + ":" + port + "/client.json"
 		if n++; !d.Takes(which) {
 			continue
@@ -314,8 +298,8 @@ func TestHostileAddresses(t *testing.T) {
 			t.Errorf("%s was fetched", which)
 		}
 	}
-	if n < 40 || met.Load() != 0 {
-		t.Errorf("%d addresses made %d connections, want none", n, met.Load())
+	if n < 40 || met() != 0 {
+		t.Errorf("%d addresses made %d connections, want none", n, met())
 	}
 }
 
