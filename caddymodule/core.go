@@ -24,6 +24,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/dpop"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/caddymodule/metrics"
+	"github.com/gatehouse-id/gatehouse/identity/lookup"
 	"github.com/gatehouse-id/gatehouse/internal/cluster"
 	"github.com/gatehouse-id/gatehouse/internal/decision"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -72,6 +73,7 @@ const (
 	roleKeys   = "keys"       // makes successors of signing keys
 	roleReseal = "reseal"     // seals with the first encryption key what an older one has sealed
 	roleCounts = "statistics" // moves what has happened into the counters
+	roleLists  = "lists"      // keeps the indexes by which persons are found
 )
 
 func newOpenStore(store storage.Store, node *cluster.Node, options string, log *zap.Logger) *openStore {
@@ -101,6 +103,7 @@ func newOpenStore(store storage.Store, node *cluster.Node, options string, log *
 		workers.Go(func() { o.proofs.Run(work) })
 		workers.Go(func() { o.metrics.Sites.Run(work) })
 		workers.Go(func() { o.node.Lead(work, roleCounts, tally.New(store, nil, log.Named("statistics")).Run) })
+		workers.Go(func() { o.node.Lead(work, roleLists, lookup.New(store, nil, log.Named("lists")).Run) })
 		workers.Wait()
 		leave()
 		node.Wait()

@@ -17,6 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/delivery"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
+	"github.com/gatehouse-id/gatehouse/identity/lookup"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -176,7 +177,7 @@ func (a *App) newEvents(c *core) (*event.Recorder, *teller, error) {
 		}
 		t.webhooks = append(t.webhooks, w)
 	}
-	rec := &event.Recorder{Now: time.Now, Random: rand.Reader, Count: a.count, Lane: c.node.Lane}
+	rec := &event.Recorder{Now: time.Now, Random: rand.Reader, Note: a.note, Lane: c.node.Lane}
 	if len(t.webhooks) > 0 || a.authz.Signals.On {
 		rec.Also = t.post
 	}
@@ -187,12 +188,17 @@ func (a *App) newEvents(c *core) (*event.Recorder, *teller, error) {
 	return rec, t, nil
 }
 
-// count counts an event for statistics. While persons are kept in partitions, each is counted on its own too.
-func (a *App) count(tx storage.Tx, e event.Event) error {
-	if !a.persons.Partitions.On {
-		return tally.Event(tx, e, "")
+// note tells statistics and the lists of persons of an event. While persons are kept in partitions, each is counted on
+// its own too.
+func (a *App) note(tx storage.Tx, e event.Event) error {
+	partition := ""
+	if a.persons.Partitions.On {
+		partition = e.Partition
 	}
-	return tally.Event(tx, e, e.Partition)
+	if err := tally.Event(tx, e, partition); err != nil {
+		return err
+	}
+	return lookup.Note(tx, e)
 }
 
 // reopened records that the store was opened again after a failure. Webhooks of the newest configuration hear of it.

@@ -24,7 +24,7 @@ func TestNodes(t *testing.T) {
 	s.mustLoad()
 	eventually(t, "a storage of its own has one server, which does everything", func() bool {
 		out := s.run("", "nodes")
-		return strings.Contains(out, "this one") && strings.Contains(out, "1 server") && strings.Contains(out, "events, keys, reseal")
+		return strings.Contains(out, "this one") && strings.Contains(out, "1 server") && strings.Contains(out, "events, keys, lists, reseal, statistics")
 	})
 	s.stop()
 
@@ -53,7 +53,7 @@ func TestNodes(t *testing.T) {
 		other.Run(ctx)
 	}()
 	eventually(t, "one server seals the events, renews the keys and looks at what is sealed", func() bool {
-		return strings.Contains(s.run("", "nodes"), "events, keys, reseal")
+		return strings.Contains(s.run("", "nodes"), "events, keys, lists, reseal, statistics")
 	})
 	list := decode[[]cluster.Info](t, s.run("", "nodes", "--json"))
 	if len(list) != 2 || !list[0].This || !list[0].Alive || list[1].Host != "elsewhere" || list[1].Version != "v9" || len(list[1].Roles) != 0 {

@@ -64,6 +64,22 @@ func Operations() []openapi.Operation {
 			},
 		},
 		{
+			Method: http.MethodGet, Path: "/api/persons", ID: "listPersons", Tag: personsAPI, Summary: "Lists persons, or searches for some, page by page",
+			Query: []openapi.Param{
+				{Name: "text", Text: "Begins a username, an e-mail address or an id, or its words begin words of the name"},
+				{Name: "group", Text: "Only members of this group: its name or id"},
+				{Name: "state", Text: "ACTIVE, INACTIVE, BLOCKED or REMOVED. Default: all but REMOVED"},
+				{Name: "seen_since", Text: "Only those whose last sign-in was at this time or later: RFC 3339, or milliseconds since 1970"},
+				{Name: "seen_before", Text: "Only those whose last sign-in was before this time"},
+				{Name: "order", Text: "recent: by the last sign-in, the latest first, without those who never came"},
+				{Name: "limit", Text: "How many, 1 to 1000. Default: 100"},
+				{Name: "after", Text: "next of the page before"},
+				{Name: "format", Text: "json, or csv for all of them in one file. Default: json"},
+			},
+			Header:  []openapi.Param{{Name: rest.PartitionHeader, Text: "Where the persons are; required while persons are kept in partitions"}},
+			Answers: []openapi.Answer{{Status: http.StatusOK, Body: personsAnswer{}}, {Status: http.StatusBadRequest, Text: "4002 limit; no code: another parameter"}},
+		},
+		{
 			Method: http.MethodPost, Path: "/api/persons/{id}/tokens", ID: "makeActionToken", Tag: personsAPI, Summary: "Makes an action token for a person",
 			Body: newTokenRequest{}, Answers: []openapi.Answer{{Status: http.StatusCreated, Body: actiontoken.ActionToken{}}, {Status: http.StatusNotFound}},
 		},

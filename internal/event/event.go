@@ -110,8 +110,9 @@ type Recorder struct {
 	Also func(tx storage.Tx, at Ref, e Event) error
 	// PartitionOf returns the partition of a person, for events that do not name one. nil: DefaultPartition
 	PartitionOf func(tx storage.Tx, person string) (string, error)
-	// Count is called in the transaction of each event that statistics count. nil: none is counted.
-	Count func(tx storage.Tx, e Event) error
+	// Note is called in the transaction of each event that statistics count or that concerns a person. nil: nobody is
+	// told.
+	Note func(tx storage.Tx, e Event) error
 	// Lane returns the lane of this node, in which its events are numbered. Two nodes in one lane lose nothing; they
 	// only wait for each other. nil: the first
 	Lane func() int
@@ -146,8 +147,8 @@ func (r *Recorder) Append(tx storage.Tx, e Event) error {
 			return err
 		}
 	}
-	if e.counts != "" && r.Count != nil {
-		if err := r.Count(tx, e); err != nil {
+	if r.Note != nil && (e.counts != "" || e.PersonID != "") {
+		if err := r.Note(tx, e); err != nil {
 			return err
 		}
 	}

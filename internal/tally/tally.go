@@ -97,10 +97,11 @@ func New(store storage.Store, now func() time.Time, log *zap.Logger) *Counter {
 	return &Counter{store: store, now: now, log: log}
 }
 
-// Event counts an event, in its transaction. A partition is counted on its own too, unless it is empty.
+// Event counts an event in its transaction, if its kind says so. A partition is counted on its own too, unless it is
+// empty.
 func Event(tx storage.Tx, e event.Event, partition string) error {
 	measure := e.Counts()
-	if measure == activity && e.PersonID == "" {
+	if measure == "" || measure == activity && e.PersonID == "" {
 		return nil
 	}
 	d := dueRecord{Measure: measure, At: e.Occurred, Partition: partition, Person: e.PersonID, By: map[Dimension]string{}}

@@ -63,7 +63,7 @@ func newHarness(t testing.TB) *harness {
 
 func harnessOf(t testing.TB, store storage.Store) *harness {
 	h := &harness{TB: t, store: store, time: noon}
-	h.rec = &event.Recorder{Random: rand.Reader, Now: h.now, Count: func(tx storage.Tx, e event.Event) error { return Event(tx, e, "") }}
+	h.rec = &event.Recorder{Random: rand.Reader, Now: h.now, Note: func(tx storage.Tx, e event.Event) error { return Event(tx, e, "") }}
 	h.counter = New(store, h.now, zap.NewNop())
 	return h
 }
@@ -303,7 +303,7 @@ func TestDamagedStatistics(t *testing.T) {
 func TestStatisticsOfPartitions(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	h.rec.Count = func(tx storage.Tx, e event.Event) error { return Event(tx, e, e.Partition) }
+	h.rec.Note = func(tx storage.Tx, e event.Event) error { return Event(tx, e, e.Partition) }
 	for _, partition := range []string{"north", "south", "south"} {
 		h.rec.PartitionOf = func(storage.Tx, string) (string, error) { return partition, nil }
 		h.happen(signedIn, "ann of "+partition, "identity", "")
