@@ -186,7 +186,7 @@ func (k *Keeper) report(err error, last *string) {
 
 // Seal seals every event that exists now, and has each chain named by another one. Errors: a failure of storage.
 func (k *Keeper) Seal(ctx context.Context) error {
-	todo, behind, err := k.unsealed(ctx)
+	todo, behind, several, err := k.unsealed(ctx)
 	if err != nil {
 		return err
 	}
@@ -210,13 +210,14 @@ func (k *Keeper) Seal(ctx context.Context) error {
 		}
 		todo = again
 	}
-	return errors.Join(failed, k.checkpoint(ctx))
+	return errors.Join(failed, k.checkpoint(ctx, several))
 }
 
-// unsealed returns the chains with events behind their last block, and the number of those events.
-func (k *Keeper) unsealed(ctx context.Context) (list []Chain, behind int64, err error) {
+// unsealed returns the chains with events behind their last block, and the number of those events. several: more than
+// one node has written some.
+func (k *Keeper) unsealed(ctx context.Context) (list []Chain, behind int64, several bool, err error) {
 	err = k.store.View(ctx, func(tx storage.Tx) error {
-		list, behind = nil, 0
+		list, behind, several = nil, 0, false
 		heads, err := headsOf(tx, "")
 		if err != nil {
 			return err
@@ -225,14 +226,16 @@ func (k *Keeper) unsealed(ctx context.Context) (list []Chain, behind int64, err 
 			if err != nil {
 				return err
 			}
+			c := chainOf(e.Key)
+			several = several || c.Lane > 0
 			if sealed := heads[e.Key].Event; sealed+1 < e.Value {
-				list = append(list, chainOf(e.Key))
+				list = append(list, c)
 				behind += int64(e.Value - sealed - 1) //nolint:gosec // no chain is that long
 			}
 		}
 		return nil
 	})
-	return list, behind, err
+	return list, behind, several, err
 }
 
 // chainAt returns the state of a chain, zero before its first block.

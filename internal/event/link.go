@@ -73,8 +73,8 @@ func (c *chainRecord) name(b *blockRecord) {
 // checkpoint names chains that have grown in the chain of another node, which adds nothing by itself: that of a node
 // without events of its own, or of one that is gone. So what is taken from the end of a chain is missed, although its
 // own node never comes back.
-func (k *Keeper) checkpoint(ctx context.Context) error {
-	if k.Links != nil && !k.Links() {
+func (k *Keeper) checkpoint(ctx context.Context, several bool) error {
+	if !several || k.Links != nil && !k.Links() {
 		return nil
 	}
 	var due []Chain
@@ -170,8 +170,8 @@ func merged(lists [][]Event) iter.Seq[Event] {
 
 // naming is a block that names another chain's.
 type naming struct {
-	by    string // the block
-	block uint64
+	by           string // the block
+	block, event uint64 // what it names, and its last event
 }
 
 // links is what Verify has found of chains that name each other.
@@ -191,7 +191,7 @@ func (l *links) look(tx storage.Tx, heads []headRecord, by string) error {
 		switch {
 		case h.Block > is.Block:
 			if l.short[h.Chain].block < h.Block {
-				l.short[h.Chain] = naming{by, h.Block}
+				l.short[h.Chain] = naming{by, h.Block, h.Event}
 			}
 			continue
 		case h.Block < is.CutBlock: // it was collected
@@ -207,7 +207,7 @@ func (l *links) look(tx storage.Tx, heads []headRecord, by string) error {
 			hash = b.Hash
 		}
 		if _, known := l.replaced[h.Chain]; !known && !bytes.Equal(hash, h.Hash) {
-			l.replaced[h.Chain] = naming{by, h.Block}
+			l.replaced[h.Chain] = naming{by, h.Block, h.Event}
 		}
 	}
 	return nil
@@ -226,10 +226,10 @@ func (l *links) tell(list []Verified) []Verified {
 		return &list[len(list)-1]
 	}
 	for key, n := range l.replaced {
-		of(key).problem("block %d is not the one that %s names", n.block, n.by)
+		of(key).problem("block %d, through event %d, is not the one that %s names", n.block, n.event, n.by)
 	}
 	for key, n := range l.short {
-		of(key).problem("blocks were removed from the end: %s names block %d", n.by, n.block)
+		of(key).problem("blocks were removed from the end: %s names block %d, through event %d", n.by, n.block, n.event)
 	}
 	return list
 }
