@@ -2,6 +2,7 @@ package authz_test
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +82,32 @@ func TestBusyClientDoesNotFillTheDisk(t *testing.T) {
 	settle()
 	if each, together := tokenEvents(t, h, "reports"); each != 20 || len(together) != 2 {
 		t.Errorf("after the next minute: %d events, %d of several tokens, want 20 and 2", each, len(together))
+	}
+	h.Invariants(t)
+}
+
+// TestBusyClientOfTwoNodes: each node counts the tokens of a client for itself, and none is forgotten.
+func TestBusyClientOfTwoNodes(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	for node, tokens := range []int{15, 17} {
+		h.Move(node)
+		for range tokens {
+			wantStatus(t, "Token", own(h), http.StatusOK)
+		}
+	}
+	h.Clock.Advance(time.Minute)
+	if err := authz.SettleTallies(t.Context(), h.Server()); err != nil { // one settles for both
+		t.Fatal(err)
+	}
+	each, together := tokenEvents(t, h, "reports")
+	var reasons []string
+	for _, e := range together {
+		reasons = append(reasons, e.Reason)
+	}
+	slices.Sort(reasons)
+	if each != 20 || len(reasons) != 2 || !strings.HasPrefix(reasons[0], "5 more access tokens") || !strings.HasPrefix(reasons[1], "7 more access tokens") {
+		t.Errorf("%d events and %q, want 10 of each node, one of 5 tokens and one of 7", each, reasons)
 	}
 	h.Invariants(t)
 }

@@ -156,6 +156,13 @@ func (h *Harness) makeDeps() {
 // Server returns the server that answers now.
 func (h *Harness) Server() *authz.Server { return h.server.Load() }
 
+// Move makes the server another node of the store, which numbers its events in this lane.
+func (h *Harness) Move(lane int) {
+	h.T.Helper()
+	h.deps.Events = &event.Recorder{Random: randomReader, Now: h.Clock.Now, Lane: func() int { return lane }}
+	h.Restart(nil)
+}
+
 // Restart replaces the server by a new one on the same store, as a restart or reload does. change can be nil.
 func (h *Harness) Restart(change func(*authz.Config)) {
 	h.T.Helper()

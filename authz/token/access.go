@@ -72,7 +72,7 @@ func (l *Ledger) Issue(tx storage.Tx, i *Draft) error {
 		}
 	}
 	if i.counted {
-		return tally(tx, &i.Rec)
+		return l.tally(tx, &i.Rec)
 	}
 	return l.deps.Events.Append(tx, i.event)
 }

@@ -15,7 +15,7 @@ var (
 	accessTokens = storage.NewTable[Access]("authz_access")        // hash of the access token
 	uses         = storage.NewTable[useRecord]("authz_access_use") // hash of an access token with a usage limit
 	secrets      = storage.NewTable[secretRecord]("authz_secret")  // what it is for
-	tallies      = storage.NewTable[tallyRecord]("authz_tally")    // minute, client
+	tallies      = storage.NewTable[tallyRecord]("authz_tally")    // minute, client, lane of the node from the second one on
 	globals      = storage.NewTable[globalRecord]("authz_global")  // globalKey
 )
 

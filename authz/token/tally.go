@@ -43,16 +43,24 @@ func (p *pace) isBusy(clientID string, now time.Time) bool {
 // tallyZeros are as many zeros as a time has digits.
 const tallyZeros = "000000000000"
 
-// tallyKey begins with the time, so that the oldest count is the first.
-func tallyKey(minute time.Time, clientID string) string {
+// tallyKey begins with the time, so that the oldest count is the first. Each node has a count of its own: two that
+// issue tokens to one client would wait for each other. The first one's is that of before.
+func tallyKey(minute time.Time, clientID string, lane int) string {
 	digits := strconv.FormatInt(max(minute.UnixMilli(), 0), 16)
-	return storage.Key(tallyZeros[min(len(digits), len(tallyZeros)):]+digits, clientID)
+	parts := []string{tallyZeros[min(len(digits), len(tallyZeros)):] + digits, clientID}
+	if lane > 0 {
+		parts = append(parts, strconv.Itoa(lane))
+	}
+	return storage.Key(parts...)
 }
 
 // tally counts a token of a client in place of its event.
-func tally(tx storage.Tx, rec *Access) error {
-	minute := rec.CreatedAt.Truncate(tallyTime)
-	key := tallyKey(minute, rec.ClientID)
+func (l *Ledger) tally(tx storage.Tx, rec *Access) error {
+	minute, lane := rec.CreatedAt.Truncate(tallyTime), 0
+	if l.deps.Events.Lane != nil {
+		lane = l.deps.Events.Lane()
+	}
+	key := tallyKey(minute, rec.ClientID, lane)
 	count, _, err := tallies.Find(tx, key)
 	if err != nil {
 		return err
