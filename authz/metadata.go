@@ -8,6 +8,8 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/dpop"
+	"github.com/gatehouse-id/gatehouse/authz/exchange"
+	"github.com/gatehouse-id/gatehouse/authz/idjag"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/authz/registration"
 	"github.com/gatehouse-id/gatehouse/authz/token"
@@ -62,7 +64,9 @@ type metadata struct {
 	MutualEndpoints       *mutual  `json:"mtls_endpoint_aliases,omitempty"`            // RFC 8705 5
 	BoundTokens           bool     `json:"tls_client_certificate_bound_access_tokens"` // RFC 8705 3.3
 	ClientDocuments       bool     `json:"client_id_metadata_document_supported,omitempty"`
-	IssParameter          bool     `json:"authorization_response_iss_parameter_supported"`  // RFC 9207 3
+	IssParameter          bool     `json:"authorization_response_iss_parameter_supported"` // RFC 9207 3
+	ChainedTypes          []string `json:"identity_chaining_requested_token_types_supported,omitempty"`
+	GrantProfiles         []string `json:"authorization_grant_profiles_supported,omitempty"`
 	DetailTypes           []string `json:"authorization_details_types_supported,omitempty"` // RFC 9396 10
 }
 
@@ -83,11 +87,19 @@ func (s *Server) metadata() metadata {
 	for i, alg := range client.AssertionAlgorithms {
 		assertionAlgNames[i] = string(alg)
 	}
+	var chained, profiles []string
+	if s.clients.IssuesIdentities() {
+		chained = []string{exchange.TypeIDJAG}
+	}
+	if s.clients.TakesIdentities() {
+		profiles = []string{idjag.Profile}
+	}
 	registers := ""
 	if s.registered.On() {
 		registers = at(registration.Path)
 	}
 	return metadata{
+		ChainedTypes: chained, GrantProfiles: profiles,
 		Registration: registers, DetailTypes: s.clients.DetailTypes(), MutualEndpoints: s.mutualEndpoints(), BoundTokens: true,
 		Issuer: s.cfg.Issuer, Authorization: at("/oauth/authorize"), Token: at("/oauth/token"), Userinfo: at("/oauth/userinfo"),
 		JWKS: at("/oauth/jwks"), Revocation: at("/oauth/revoke"), Introspection: at("/oauth/api/v2/token/introspect"), EndSession: at(logoutPath),

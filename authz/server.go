@@ -28,6 +28,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/envelope"
 	"github.com/gatehouse-id/gatehouse/authz/exchange"
 	"github.com/gatehouse-id/gatehouse/authz/grant"
+	"github.com/gatehouse-id/gatehouse/authz/idjag"
 	"github.com/gatehouse-id/gatehouse/authz/jar"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/authz/metadoc"
@@ -81,6 +82,8 @@ type Subjects interface {
 	// Permissions returns the permissions of groups of a partition by the groups' names; a group without any has an
 	// empty list.
 	Permissions(tx storage.Tx, partition string, groups []string) (map[string][]string, error)
+	// Linked returns the person of an identity at a provider, or storage.ErrNotFound.
+	Linked(tx storage.Tx, provider, issuer, subject string) (person string, err error)
 	// RefreshDetails asks the identity provider of a session for the details of its person again, until ctx ends. nil:
 	// the provider cannot be asked, or the person has signed in by another provider since, whose details the client is
 	// not necessarily allowed to know.
@@ -258,7 +261,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 		SignedIn: s.checkSignedIn, Username: s.username, FailPage: s.failPage, Admit: deps.Admit, Origin: deps.Origin, Now: deps.Now,
 		Record: func(r *http.Request, err error) { s.record(r, oauth.AsError(err)) }, Random: deps.Random,
 	})
-	exchanges := exchange.Deps{Store: deps.Store, Clients: s.clients, Tokens: s.tokens, Grants: s.grants, Subjects: deps.Subjects}
+	if s.clients.TakesIdentities() {
+		idjag.Serve(idjag.Deps{Store: deps.Store, Clients: s.clients, Tokens: s.tokens, Grants: s.grants, Subjects: deps.Subjects})
+	}
+	exchanges := exchange.Deps{Issuer: cfg.Issuer, Keys: deps.Keys, Events: deps.Events, Store: deps.Store, Clients: s.clients, Tokens: s.tokens, Grants: s.grants, Subjects: deps.Subjects}
 	exchange.Serve(exchanges)
 	s.upstream = exchange.NewUpstream(exchanges, deps.Now)
 	s.pushed = par.New(par.Deps{Store: deps.Store, Clients: s.clients, Check: s.checkPush, Bind: s.bindPush, Admit: deps.Admit, Now: deps.Now, Random: deps.Random})

@@ -58,7 +58,11 @@ func (a *App) buildAuthz(r *options.Resolver) authz.Config {
 	for i := range a.TrustedIssuers {
 		rule := a.TrustedIssuers[i].Build(r)
 		if rule.Client != "" && !seen[rule.Client] {
-			r.Fail("trust_issuer %s: client %s is not in the configuration: add it, with `auth_method workload`", rule.Issuer, rule.Client)
+			with := "`auth_method workload`"
+			if rule.Provider != "" {
+				with = "`grants jwt_bearer` and `idps " + rule.Provider + "`"
+			}
+			r.Fail("trust_issuer %s: client %s is not in the configuration: add it, with %s", rule.Issuer, rule.Client, with)
 		}
 		cfg.Trusted = append(cfg.Trusted, rule)
 	}

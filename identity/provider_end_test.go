@@ -183,6 +183,37 @@ func TestEndSessionsBehindMany(t *testing.T) {
 	}
 }
 
+// TestLinkedIdentity: an identity at a provider leads to the person who signs in with it, by its issuer and subject to
+// the letter, and to nobody by an address.
+func TestLinkedIdentity(t *testing.T) {
+	t.Parallel()
+	e := newElsewhere(t)
+	e.at("partner")
+	id := ann()
+	id.Issuer = partnerIssuer
+	si := e.mustEnter(e.browser(), id)
+	for _, c := range []struct{ provider, issuer, subject, want string }{
+		{"partner", partnerIssuer, id.Subject, si.Subject},
+		{"partner", partnerIssuer, strings.ToUpper(id.Subject) + "x", ""},
+		{"partner", partnerIssuer + "/", id.Subject, ""},
+		{"other", partnerIssuer, id.Subject, ""},
+		{"partner", partnerIssuer, id.Email, ""},
+		{"partner", partnerIssuer, si.Subject, ""},
+		{"partner", "", "", ""},
+	} {
+		err := e.store.View(t.Context(), func(tx storage.Tx) error {
+			got, err := e.Subjects().Linked(tx, c.provider, c.issuer, c.subject)
+			if got != c.want || (c.want == "") != errors.Is(err, storage.ErrNotFound) {
+				t.Errorf("Linked(%q, %q, %q) = %q, %v, want %q", c.provider, c.issuer, c.subject, got, err, c.want)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestRefreshDetails(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t)

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -37,6 +39,12 @@ func (s *Service) Subjects() Subjects { return Subjects{s} }
 // Get returns the state of a person, or storage.ErrNotFound.
 func (x Subjects) Get(tx storage.Tx, subject string) (login.Subject, error) {
 	return x.s.Person.Get(tx, subject)
+}
+
+// Linked returns the person of an identity at a provider, or storage.ErrNotFound.
+func (x Subjects) Linked(tx storage.Tx, provider, issuer, subject string) (string, error) {
+	rec, err := person.Identities.Get(tx, person.IdentityKey(provider, &idp.Identity{Issuer: issuer, Subject: subject}))
+	return rec.PersonID, err
 }
 
 // Permissions returns the permissions of groups of a partition by the groups' names.

@@ -36,6 +36,7 @@ type People struct {
 	closing             map[string]bool // sessions of which a transaction says that they are closed, if it was kept
 	demands             []login.Demand
 	touched             map[string]int
+	linked              map[string]string // provider, issuer, subject
 	made                int
 	failure             error
 	farewell, elsewhere bool
@@ -260,6 +261,26 @@ func (p *People) Session(tx storage.Tx, id string, now time.Time) (login.Session
 		return login.Session{}, storage.ErrNotFound
 	}
 	return s.Session, nil
+}
+
+// Linked implements authz.Subjects.
+func (p *People) Linked(_ storage.Tx, provider, issuer, subject string) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if person := p.linked[provider+" "+issuer+" "+subject]; person != "" {
+		return person, nil
+	}
+	return "", storage.ErrNotFound
+}
+
+// Link links an identity at a provider to a person. An empty person unlinks it.
+func (p *People) Link(provider, issuer, subject, person string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.linked == nil {
+		p.linked = map[string]string{}
+	}
+	p.linked[provider+" "+issuer+" "+subject] = person
 }
 
 // Permissions implements authz.Subjects: the staff can read, other groups have no permissions.

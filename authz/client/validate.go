@@ -235,8 +235,8 @@ func (c *Client) checkGrants(p *Problems) {
 		p.Addf("grants: a public client cannot use validate_bearer, since it has no credentials")
 	}
 	c.checkExchange(p)
-	if c.HasGrant(GrantJWTBearer) && c.AuthMethod != MethodWorkload {
-		p.Addf("grants: jwt_bearer is for clients with auth_method workload, which show tokens of a trust_issuer")
+	if c.HasGrant(GrantJWTBearer) && c.Public {
+		p.Addf("grants: a public client cannot use jwt_bearer: anyone who knows its name could show what it shows")
 	}
 	if c.HasGrant(GrantPassword) && c.Public { // docs/decisions.md#password-grant
 		p.Addf("grants: a public client cannot use password: anyone who knows its name could try passwords")
@@ -374,6 +374,14 @@ func checkAudience(a string) error {
 		return fmt.Errorf("audiences: %q is not an absolute URI without fragment", a)
 	}
 	return nil
+}
+
+// CheckResource says what is wrong with a resource that a client names. (RFC 8707 2)
+func CheckResource(s string) error {
+	if len(s) > maxTarget {
+		return errors.New("it is too long")
+	}
+	return checkAudience(s)
 }
 
 func checkOrigin(o string) error {

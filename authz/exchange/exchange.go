@@ -11,10 +11,12 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/grant"
+	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -45,6 +47,9 @@ type Subjects interface {
 
 // Deps is what exchanges work with. All are required.
 type Deps struct {
+	Issuer   string
+	Keys     *keys.Keys
+	Events   *event.Recorder
 	Store    storage.Store
 	Clients  *registry.Registry
 	Tokens   *token.Ledger
@@ -72,6 +77,8 @@ type request struct {
 	scope    []string           // asked; empty: all that can be given
 	targets  []string           // audiences of the new token
 	details  string             // asked; empty: all that can be given
+	// elsewhere is the issuer that an identity assertion is for. Empty: an access token is wanted.
+	elsewhere string
 }
 
 // exchange gives a token for another one. (RFC 8693 2) There is no refresh token: the client can exchange again as long
@@ -88,6 +95,9 @@ func (s *service) exchange(ctx context.Context, q *grant.Request) (reply.Body, e
 	})
 	if err != nil {
 		return nil, oauth.StorageError(err)
+	}
+	if x.elsewhere != "" {
+		return s.assert(ctx, x, sub)
 	}
 	scope, err := s.narrow(x, sub)
 	if err != nil {
@@ -170,6 +180,11 @@ func (s *service) read(ctx context.Context, q *grant.Request) (*request, error) 
 		if q.Client.TokenFormat != client.FormatJWT {
 			return nil, oauth.InvalidRequest(nil, "requested_token_type is not supported")
 		}
+	case TypeIDJAG:
+		if err := x.readAssertion(); err != nil {
+			return nil, err
+		}
+		return x, s.readSubject(ctx, x, raw)
 	default:
 		return nil, oauth.InvalidRequest(nil, "requested_token_type is not supported")
 	}
@@ -190,6 +205,11 @@ func (s *service) read(ctx context.Context, q *grant.Request) (*request, error) 
 	if err := s.readActor(x); err != nil {
 		return nil, err
 	}
+	return x, s.readSubject(ctx, x, raw)
+}
+
+// readSubject reads the token that is exchanged.
+func (s *service) readSubject(ctx context.Context, x *request, raw string) (err error) {
 	good := true
 	switch x.kind {
 	case typeAccess:
@@ -202,18 +222,18 @@ func (s *service) read(ctx context.Context, q *grant.Request) (*request, error) 
 		good = err == nil && x.id.Session != ""
 	case typeJWT:
 		if !s.deps.Clients.TrustsIssuers() {
-			return nil, refuse(errIssuer)
+			return refuse(errIssuer)
 		}
 		if x.workload, err = s.deps.Clients.VerifyWorkload(ctx, raw); err != nil {
-			return nil, refuse(err)
+			return refuse(err)
 		}
 	default:
-		return nil, oauth.InvalidRequest(nil, "subject_token_type is not supported")
+		return oauth.InvalidRequest(nil, "subject_token_type is not supported")
 	}
 	if !good {
-		return nil, refuse(errInactive)
+		return refuse(errInactive)
 	}
-	return x, nil
+	return nil
 }
 
 // readActor reads the actor's token, which is an access token of the client.

@@ -16,6 +16,7 @@ var (
 	errLimited  = refusal.New(refusal.SubjectToken, "subject_token has a usage limit, which an exchange would lift")
 	errIssuer   = refusal.New(refusal.SubjectToken, "no issuer elsewhere is trusted")
 	errActor    = refusal.New(refusal.SubjectToken, "actor_token is not a valid access token of the client itself")
+	errForeign  = refusal.New(refusal.SubjectToken, "subject_token was issued to another client")
 	errChain    = refusal.New(refusal.SubjectToken, "the token was exchanged too often, or by the same actor before")
 	errUnproved = refusal.New(refusal.KeyUnproved, "the token is bound to a key or certificate that the sender has not proved to have")
 )

@@ -60,7 +60,7 @@ var tokenGrants = map[string]served{
 	client.GrantRefreshToken:      {client.GrantRefreshToken, ofPerson((*Grants).grantRefresh)},
 	client.GrantClientCredentials: {client.GrantClientCredentials, ofClient((*Grants).grantClientCredentials)},
 	client.GrantPassword:          {client.GrantPassword, ofPerson((*Grants).grantPassword)},
-	typeJWTBearer:                 {client.GrantJWTBearer, ofClient((*Grants).grantJWTBearer)},
+	typeJWTBearer:                 {client.GrantJWTBearer, ofPerson((*Grants).grantJWTBearer)},
 	typeValidateBearer:            {client.GrantValidateBearer, ofPerson((*Grants).validateBearer)},
 }
 

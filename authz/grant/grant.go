@@ -74,6 +74,7 @@ type Grants struct {
 	visits   *visit.Visits
 	personal *personal.Passwords
 	served   map[string]served
+	identity Answer // of identity assertions; nil: none are taken
 }
 
 // New returns the grants of an issuer.

@@ -18,6 +18,9 @@ type Issuance struct {
 	Resources []string    // of the access token
 	Details   string      // its authorization details
 	Epoch     int64       // of the person, when the sign-in was checked
+	// Alone gives the access token alone: no refresh token and no ID token.
+	Alone  bool
+	Reason string // for the event of the access token
 	// Spend runs first in the transaction that stores the tokens, and undoes it by an error. nil: nothing is spent.
 	Spend func(tx storage.Tx) error
 }
@@ -39,7 +42,7 @@ func (s *Grants) IssueGrant(ctx context.Context, q *Request, i *Issuance) (*repl
 	l := q.Client.Lifetimes
 	g.ClientID, g.Epochs, g.CreatedAt, g.ExpiresAt = q.Client.ID, st.Epochs, q.Now, q.Now.Add(l.AccessToken)
 	g.Confirmation = q.heldBy()
-	refreshes := q.Client.HasGrant(client.GrantRefreshToken) && s.clients.UsageLimit(g.Scope) == 0
+	refreshes := !i.Alone && q.Client.HasGrant(client.GrantRefreshToken) && s.clients.UsageLimit(g.Scope) == 0
 	if refreshes {
 		g.ExpiresAt = q.Now.Add(l.RefreshChain)
 	}
@@ -47,6 +50,7 @@ func (s *Grants) IssueGrant(ctx context.Context, q *Request, i *Issuance) (*repl
 	if err != nil {
 		return nil, err
 	}
+	access.Explain("", i.Reason)
 	answer := s.respond(q.Client, access, q.Now)
 	var refresh *refreshDraft
 	if refreshes {
@@ -55,7 +59,7 @@ func (s *Grants) IssueGrant(ctx context.Context, q *Request, i *Issuance) (*repl
 		}
 		answer.RefreshToken = refresh.token
 	}
-	if slices.Contains(g.Scope, client.ScopeOpenID) {
+	if slices.Contains(g.Scope, client.ScopeOpenID) && !i.Alone {
 		answer.IDToken, err = s.tokens.SignIDToken(ctx, token.IDToken{
 			Client: q.Client, SignIn: g.SignIn, Subject: st.Subject, Scope: g.Scope, Access: access.Token,
 		}, q.Now)

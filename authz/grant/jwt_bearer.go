@@ -11,9 +11,16 @@ import (
 // typeJWTBearer is the grant_type of a workload that shows the token of a trusted issuer. (RFC 7523 2.1)
 const typeJWTBearer = "urn:ietf:params:oauth:grant-type:jwt-bearer" //nolint:gosec // a name, no credentials
 
+// ServeIdentity sets what answers a client with credentials that shows an assertion. It must not be called later than
+// New's caller.
+func (s *Grants) ServeIdentity(answer Answer) { s.identity = answer }
+
 // grantJWTBearer gives a workload a token of its client, which the token of the workload has authenticated. There is no
 // refresh token: the workload can show another token.
-func (s *Grants) grantJWTBearer(ctx context.Context, q *Request) (*reply.Token, error) {
+func (s *Grants) grantJWTBearer(ctx context.Context, q *Request) (reply.Body, error) {
+	if q.Workload == nil && s.identity != nil {
+		return s.identity(ctx, q)
+	}
 	if q.Workload == nil {
 		return nil, oauth.InvalidRequest(nil, "the assertion of a workload stands alone, without other credentials of a client")
 	}

@@ -288,7 +288,7 @@ func (k *Keys) open(key *signingKey) error {
 		return errors.New("not a signing key")
 	}
 	key.private, key.signers = private, map[string]jose.Signer{}
-	for _, typ := range []string{TypeIDToken, TypeAccessToken, TypeLogout, TypeAssertion, TypeSecurityEvent, TypeIntrospection, TypeResponse} {
+	for _, typ := range []string{TypeIDToken, TypeAccessToken, TypeLogout, TypeAssertion, TypeSecurityEvent, TypeIntrospection, TypeResponse, TypeIdentity} {
 		opts := (&jose.SignerOptions{}).WithHeader("kid", key.id)
 		if typ != "" {
 			opts = opts.WithType(jose.ContentType(typ))
@@ -321,6 +321,9 @@ const (
 	TypeResponse = ""
 	// TypeSecurityEvent is what receivers of shared signals get (RFC 8417 2.3).
 	TypeSecurityEvent = "secevent+jwt"
+	// TypeIdentity is what clients show to authorization servers elsewhere.
+	// (draft-ietf-oauth-identity-assertion-authz-grant 3)
+	TypeIdentity = "oauth-id-jag+jwt"
 )
 
 // Sign returns claims as a signed JWT in compact form. alg is RS256, ES256 or EdDSA; typ is the type header.

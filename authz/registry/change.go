@@ -99,7 +99,7 @@ func (r *Registry) change(ctx context.Context, id string, kind event.Type, reaso
 	if err := r.RefreshProviders(ctx); err != nil {
 		return err
 	}
-	if err := cmp.Or(c.Validate(), r.checkProviders(&c), r.checkDetails(&c)); err != nil {
+	if err := cmp.Or(c.Validate(), r.checkProviders(&c), r.checkDetails(&c), r.checkBearer(&c)); err != nil {
 		return err
 	}
 	raw, err := json.Marshal(c)

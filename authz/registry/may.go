@@ -49,6 +49,8 @@ type Permission struct {
 	// From is the client whose token is to be exchanged, for one with the audiences To.
 	From string
 	To   []string
+	// Elsewhere is the issuer that an identity assertion is for.
+	Elsewhere string
 }
 
 // ErrExchange is the cause of a refused exchange of tokens.
@@ -88,6 +90,9 @@ func (r *Registry) May(c *client.Client, a Permission) error {
 	}
 	if err := r.mayDetails(c, a); err != nil {
 		return err
+	}
+	if a.Elsewhere != "" && c.MayAssert(a.Elsewhere) == nil {
+		return oauth.InvalidTarget(ErrExchange)
 	}
 	if a.From != "" && !c.MayExchange(a.From, a.To) {
 		return oauth.InvalidTarget(ErrExchange) // RFC 8693 2.2.2

@@ -107,11 +107,56 @@ func (r *Registry) checkWorkloads(p *client.Problems) {
 			p.Addf("trust_issuer: client %q has another way to authenticate: give it `auth_method workload` in place of a secret", id)
 		}
 	}
+	for id, provider := range r.workloads.IdentityClients() {
+		switch reg := r.fixed[id]; {
+		case id == "": // said already
+		case reg == nil:
+			p.Addf("trust_issuer: there is no client %q in the configuration", id)
+		case !reg.client.HasGrant(client.GrantJWTBearer):
+			p.Addf("trust_issuer: id_jag: client %q lacks the grant jwt_bearer", id)
+		case reg.client.AuthMethod == client.MethodWorkload:
+			p.Addf("trust_issuer: id_jag: client %q has auth_method workload: give it credentials of its own", id)
+		case !slices.Contains(reg.client.IDPs, provider):
+			p.Addf("trust_issuer: id_jag: client %q lacks the provider %q: add it to its idps", id, provider)
+		}
+	}
 	for id, reg := range r.fixed {
+		p.AddErr(r.checkBearer(reg.client))
 		if reg.client.AuthMethod == client.MethodWorkload && !slices.Contains(named, id) {
 			p.Addf("client %q: auth_method workload: no trust_issuer names it: add `trust_issuer ADDRESS { match …; client %s }`", id, id)
 		}
 	}
+}
+
+// checkBearer refuses the grant jwt_bearer to a client that can have nothing to show.
+func (r *Registry) checkBearer(c *client.Client) error {
+	if _, named := r.workloads.IdentityClients()[c.ID]; named || !c.HasGrant(client.GrantJWTBearer) || c.AuthMethod == client.MethodWorkload {
+		return nil
+	}
+	return client.Invalidf("client %q: grants: jwt_bearer is for clients with auth_method workload, which show tokens of a trust_issuer, and for those of a trust_issuer with id_jag", c.ID)
+}
+
+// TakesIdentities tells whether identity assertions of some issuer are taken.
+func (r *Registry) TakesIdentities() bool { return r.workloads.TakesIdentities() }
+
+// VerifyIdentity returns what an identity assertion says that the client shows. It is not used up: see
+// trust.Identity.Spend.
+func (r *Registry) VerifyIdentity(ctx context.Context, c *client.Client, raw string) (*trust.Identity, error) {
+	who, err := r.workloads.VerifyIdentity(ctx, raw, c.ID)
+	if err == nil || errors.As(err, new(*oauth.Error)) {
+		return who, err
+	}
+	return nil, oauth.InvalidGrant(err, "assertion is invalid, expired or was used before") // RFC 7523 3.1
+}
+
+// IssuesIdentities tells whether a client of the configuration can get identity assertions for others.
+func (r *Registry) IssuesIdentities() bool {
+	for _, reg := range r.fixed {
+		if e := reg.client.Exchange; e != nil && len(e.IDJAG) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // String says for events which workload it was.

@@ -22,6 +22,9 @@ type Rule struct {
 	// Keys of the issuer, or the address of its key set. Default: what its metadata say.
 	Keys    *jose.JSONWebKeySet
 	KeysURI string
+	// Provider takes identity assertions of the issuer in place of workloads' tokens: their subjects are identities at
+	// this provider. Empty: workloads.
+	Provider string
 	// Reuse takes a token more than once, until it is ten minutes old.
 	Reuse bool
 }
@@ -39,7 +42,10 @@ func (r *Rule) Validate() error {
 	if r.Client == "" {
 		p.Addf("client is missing: the client that the workload stands for")
 	}
-	if len(r.Match) == 0 {
+	if r.Provider != "" && r.Reuse {
+		p.Addf("reuse: an identity assertion counts once: remove reuse")
+	}
+	if len(r.Match) == 0 && r.Provider == "" {
 		p.Addf("match is missing: without it everybody who gets tokens of the issuer would be the client. Write for example `match sub repo:example/app:ref:refs/heads/main`")
 	}
 	for _, m := range r.Match {

@@ -75,6 +75,9 @@ func New(own string, rules []Rule, allow []netip.Prefix, now func() time.Time) (
 	sets := map[string]*keySet{}
 	for _, r := range rules {
 		p.AddErr(r.Validate())
+		if r.Provider != "" && r.Issuer == own {
+			p.Addf("trust_issuer %s: id_jag: identity assertions for this server come from others", own)
+		}
 		if r.Audience == "" {
 			r.Audience = own
 		}
@@ -97,7 +100,9 @@ func (t *Issuers) Any() bool { return len(t.rules) > 0 }
 // Clients are the ids of the clients that workloads can stand for.
 func (t *Issuers) Clients() (ids []string) {
 	for _, r := range t.rules {
-		ids = append(ids, r.Client)
+		if r.Provider == "" {
+			ids = append(ids, r.Client)
+		}
 	}
 	return ids
 }
@@ -139,7 +144,7 @@ func (t *Issuers) Verify(ctx context.Context, raw, clientID string) (*Statement,
 	refused := errUnknown
 	for i := range t.rules {
 		r := &t.rules[i]
-		if r.Issuer != unverified.Issuer || (clientID != "" && r.Client != clientID) {
+		if r.Provider != "" || r.Issuer != unverified.Issuer || (clientID != "" && r.Client != clientID) {
 			continue
 		}
 		st, err := t.try(ctx, r, parsed)
@@ -158,25 +163,40 @@ func (t *Issuers) try(ctx context.Context, r *rule, parsed *jose.JSONWebSignatur
 		return nil, err
 	}
 	var c claims
-	var all map[string]any
-	if json.Unmarshal(payload, &c) != nil || json.Unmarshal(payload, &all) != nil {
+	if json.Unmarshal(payload, &c) != nil {
 		return nil, errMalformed
 	}
-	now := t.now().UTC()
-	if err := r.check(&c, now); err != nil {
+	if err := r.check(&c, t.now().UTC()); err != nil {
 		return nil, err
+	}
+	if err := r.matches(payload, c.Subject); err != nil {
+		return nil, err
+	}
+	return r.statement(&c), nil
+}
+
+// matches holds that each claim that the rule names is as it says.
+func (r *rule) matches(payload []byte, subject string) error {
+	var all map[string]any
+	if json.Unmarshal(payload, &all) != nil {
+		return errMalformed
 	}
 	for _, m := range r.Match {
 		value, isText := all[m.Claim].(string)
 		if !isText || !slices.ContainsFunc(m.Patterns, func(p string) bool { return fits(p, value) }) {
-			return nil, refusal.New(refusal.AssertionUntrusted, fmt.Sprintf("match of trust_issuer: the claim %s is not as it says in the assertion of %s", m.Claim, c.Subject))
+			return refusal.New(refusal.AssertionUntrusted, fmt.Sprintf("match of trust_issuer: the claim %s is not as it says in the assertion of %s", m.Claim, subject))
 		}
 	}
+	return nil
+}
+
+// statement is what a token says that has passed.
+func (r *rule) statement(c *claims) *Statement {
 	st := &Statement{Issuer: c.Issuer, Subject: c.Subject, Client: r.Client, Scopes: r.Scopes, Expires: at(*c.Expires)}
 	if !r.Reuse {
 		st.seen, st.until = storage.Key(secret.Hash(c.Issuer), secret.Hash(c.ID)), at(*c.IssuedAt).Add(maxAge+skew+margin)
 	}
-	return st, nil
+	return st
 }
 
 func invalid(why string) error {

@@ -3,6 +3,7 @@ package client
 import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/details"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
@@ -49,7 +50,7 @@ import (
 //		subject_type              public|pairwise
 //		audiences                 <uri>...
 //		authorization_details_types <type>...
-//		exchange { from <client>...; to <audience>... }
+//		exchange { from <client>...; to <audience>...; id_jag <issuer> <client> [<scope>...] }
 //		origins                   <origin>...
 //		max_sessions              <number>
 //		disabled
@@ -140,7 +141,26 @@ func (c *Client) readExchange(d *caddyfile.Dispenser) error {
 	return options.Block(&reference.Exchange, options.Subdirectives{
 		"from": options.Values(&c.Exchange.From, nil),
 		"to":   options.Values(&c.Exchange.To, nil),
+
+		"id_jag": c.Exchange.readIDJAG,
 	})(d)
+}
+
+func (e *Exchange) readIDJAG(d *caddyfile.Dispenser) error {
+	args := d.RemainingArgs()
+	if len(args) < 2 {
+		return d.Err("id_jag: want the issuer of the server elsewhere, the id of the client there, and scopes, as in: id_jag https://auth.chat.example wiki-at-chat chat.read")
+	}
+	if err := options.Check(d, "id_jag", args[0], client.CheckIssuer); err != nil {
+		return err
+	}
+	for _, scope := range args[2:] {
+		if err := options.Check(d, "id_jag", scope, options.CheckScope); err != nil {
+			return err
+		}
+	}
+	e.IDJAG = append(e.IDJAG, IDJAG{Issuer: args[0], ClientID: args[1], Scopes: args[2:]})
+	return options.NoMore(d, "id_jag")
 }
 
 func (c *Client) readApp(d *caddyfile.Dispenser) error {

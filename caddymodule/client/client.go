@@ -125,8 +125,20 @@ type Client struct {
 type Exchange struct {
 	// The clients whose tokens it may exchange, besides its own. Default: none.
 	From []string `json:"from,omitempty"`
-	// The audiences of the tokens that it gets for them. Required.
-	To []string `json:"to"`
+	// The audiences of the tokens that it gets for them. Required, unless there is id_jag.
+	To []string `json:"to,omitempty"`
+	// The authorization servers elsewhere for which it gets identity assertions. Default: none.
+	IDJAG []IDJAG `json:"id_jag,omitempty"`
+}
+
+// IDJAG is an authorization server elsewhere that takes identity assertions about people.
+type IDJAG struct {
+	// Its issuer. Required.
+	Issuer string `json:"issuer"`
+	// The client_id of the client there. Required.
+	ClientID string `json:"client_id"`
+	// The scopes that the client may ask for there. Default: none.
+	Scopes []string `json:"scopes,omitempty"`
 }
 
 // MobileApp is the mobile app that a client is an instance of. Introspection and validation return it.

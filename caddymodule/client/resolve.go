@@ -86,6 +86,16 @@ func (e *Exchange) build(r *options.Resolver, of string) *client.Exchange {
 	if r.Adapting() && len(out.To) < len(e.To) {
 		out.To = append(out.To, options.StandInURI)
 	}
+	for _, server := range e.IDJAG {
+		j := client.IDJAG{
+			Issuer: r.Plain(of+"exchange id_jag", server.Issuer, client.CheckIssuer), ClientID: r.Plain(of+"exchange id_jag", server.ClientID, nil),
+			Scopes: r.List(of+"exchange id_jag", server.Scopes, options.CheckScope),
+		}
+		if r.Adapting() && options.HasPlaceholder(server.Issuer+server.ClientID) {
+			j.Issuer, j.ClientID = options.StandInURI, "placeholder"
+		}
+		out.IDJAG = append(out.IDJAG, j)
+	}
 	return out
 }
 
@@ -203,6 +213,17 @@ func uris(r *options.Resolver, option string, vs []string) []string {
 	return out
 }
 
+func ofExchange(e *client.Exchange) *Exchange {
+	if e == nil {
+		return nil
+	}
+	out := &Exchange{From: e.From, To: e.To}
+	for _, j := range e.IDJAG {
+		out.IDJAG = append(out.IDJAG, IDJAG(j))
+	}
+	return out
+}
+
 // Of returns a client in the form of the configuration, without its secrets. written is what the configuration says of
 // it, with its files. nil: it was added by command.
 func Of(c *client.Client, written *Client) Client {
@@ -219,7 +240,7 @@ func Of(c *client.Client, written *Client) Client {
 	l := c.Lifetimes
 	return Client{
 		DPoPRequired: c.DPoPRequired, MTLSRequired: c.MTLSRequired, FAPI2: c.FAPI2,
-		TokenFormat: c.TokenFormat, App: (*MobileApp)(c.App), Exchange: (*Exchange)(c.Exchange), DetailTypes: c.DetailTypes, SubjectType: c.SubjectType, JWKS: keys, Logo: logo,
+		TokenFormat: c.TokenFormat, App: (*MobileApp)(c.App), Exchange: ofExchange(c.Exchange), DetailTypes: c.DetailTypes, SubjectType: c.SubjectType, JWKS: keys, Logo: logo,
 		BackchannelLogoutURI: c.BackchannelLogoutURI, FrontchannelLogoutURI: c.FrontchannelLogoutURI,
 		ID: c.ID, Name: c.Name, Public: c.Public, Native: c.Native, AuthMethod: c.AuthMethod, CertificateSubject: (*Subject)(c.CertificateSubject), RedirectURIs: c.RedirectURIs, PostLogoutRedirectURIs: c.PostLogoutRedirectURIs,
 		Grants: c.Grants, Scopes: c.Scopes, DefaultScopes: c.DefaultScopes, IDPs: c.IDPs, Consent: c.Consent, PKCERequired: c.PKCERequired, PARRequired: c.PARRequired, PasswordOnly: c.PasswordOnly,

@@ -25,6 +25,9 @@ type TrustedIssuer struct {
 	// A file or a URL with its public keys (JSON Web Key Set). A file is read when the configuration is loaded, a URL
 	// when it is needed. Default: what its metadata name.
 	JWKS string `json:"jwks,omitempty"`
+	// The identity provider (idp) whose linked identities the subjects of identity assertions (ID-JAG) are. The issuer's
+	// assertions are then taken in place of workloads' tokens. Default: none.
+	IDJAG string `json:"id_jag,omitempty"`
 	// Whether a token can be used until it is ten minutes old, on, or once, off. Default: off.
 	Reuse string `json:"reuse,omitempty"`
 }
@@ -46,6 +49,7 @@ type ClaimMatch struct {
 //		scopes   <scope>...
 //		jwks     <file or URL>
 //		reuse    on|off
+//		id_jag   <idp>
 //	}
 func ReadTrusted(d *caddyfile.Dispenser) (t TrustedIssuer, err error) {
 	start := d.Token()
@@ -59,6 +63,7 @@ func ReadTrusted(d *caddyfile.Dispenser) (t TrustedIssuer, err error) {
 		"scopes":   options.Values(&t.Scopes, options.CheckScope),
 		"jwks":     options.Value(&t.JWKS, nil),
 		"reuse":    options.Value(&t.Reuse, checkSwitch),
+		"id_jag":   options.Value(&t.IDJAG, options.CheckProviderID),
 	})
 	if err != nil {
 		return t, err
@@ -87,6 +92,7 @@ func (t *TrustedIssuer) Build(r *options.Resolver) trust.Rule {
 	rule := trust.Rule{
 		Issuer: r.Plain("trust_issuer", t.Issuer, trust.CheckIssuer), Audience: r.Plain(of+"audience", t.Audience, nil), Client: r.Plain(of+"client", t.Client, nil),
 		Scopes: r.List(of+"scopes", t.Scopes, options.CheckScope), Keys: keys, KeysURI: uri, Reuse: r.Plain(of+"reuse", t.Reuse, checkSwitch) == "on",
+		Provider: r.Plain(of+"id_jag", t.IDJAG, options.CheckProviderID),
 	}
 	unknown := options.HasPlaceholder(t.Issuer) || options.HasPlaceholder(t.Client) || options.HasPlaceholder(t.JWKS)
 	for _, m := range t.Match {

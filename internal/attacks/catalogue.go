@@ -371,6 +371,13 @@ var catalogue = []section{
 		{513, "authorization details with markup and with text that runs the other way", "markup is shown as text; the other is refused"},
 		{514, "other authorization details than were allowed before, under the same scopes", "the person is asked again"},
 	}},
+	{"Identity assertions", []attackCase{
+		{521, "an identity assertion of another issuer, key, audience, client, type or time, a workload's token as one and one as a workload's token, an ID token, access token or client assertion", "400 `invalid_grant`, 401"},
+		{522, "an identity assertion twice, by many at once, after a restart", "one success"},
+		{523, "an identity assertion about a person who is not linked, by an address, of another issuer's identity, of a blocked person, of a provider that the client does not have", "400 `invalid_grant`, `access_denied`"},
+		{524, "an identity assertion for other scopes or resources than it names, without its key", "400"},
+		{525, "an identity assertion asked for another server, for the token of another client, with scopes that the operator did not give, after the person's sign-in has ended, by a public client", "400; an event for each that is given"},
+	}},
 	{"The admin console", []attackCase{
 		{531, "a page or an act of the console by a person whose role does not reach, who has none, or by a stranger", "403, or the sign-in page; no page shows the way there"},
 		{532, "forms of the console without a token, with that of another form or session, or from another site", "403, nothing happens"},

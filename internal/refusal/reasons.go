@@ -166,7 +166,7 @@ var meanings = map[Reason]meaning{
 	AssertionReplayed:   {"the assertion was used before", "Get a new one for each token, or allow it with reuse on. If the workload does, the assertion was stolen."},
 	SubjectToken:        {"the token that was to be exchanged, or the actor's, is not valid here", "Get a new one. The cause in the log says what is wrong with it."},
 	DetailsRefused:      {"the authorization details are not of a type that the client may ask for, or not within what was granted", "Declare the type with authorization_details, name it in authorization_details_types of the client, and compare the members."},
-	ExchangeRefused:     {"the client may not exchange tokens of that client, or not for that audience", "Name both in exchange of the client."},
+	ExchangeRefused:     {"the client may not exchange tokens of that client, or not for that audience", "Name both in exchange of the client, or the server elsewhere with id_jag."},
 	CodeReplayed:        {"the code was used a second time, so its tokens were revoked", "Redeem a code once. If the application does, the code was stolen."},
 	RefreshReplayed:     {"the refresh token was used a second time, so the grant was revoked", "Store the newest refresh token. If the application does, an older one was stolen."},
 	ProofKey:            {"redirect_uri or code_verifier is not that of the sign-in", "Send both exactly as when the sign-in began."},

@@ -175,7 +175,11 @@ var Exchange = Block{
 	Needs: "to https://stock.example.com",
 	Options: []Option{
 		{Word: "from", Arguments: "<client>…", Default: "the client alone", Text: "The clients whose tokens it can exchange, besides its own.", Example: "from web mobile"},
-		{Word: "to", Arguments: "<audience>…", Default: "required", Text: "The audiences of the tokens that it gets: resources, or names that the other API knows itself by.", Example: "to https://stock.example.com", Instead: "-"},
+		{Word: "to", Arguments: "<audience>…", Default: "required, unless there is `id_jag`", Text: "The audiences of the tokens that it gets: resources, or names that the other API knows itself by.", Example: "to https://stock.example.com", Instead: "-"},
+		{
+			Word: "id_jag", Arguments: "<issuer> <client> [<scope>…]", Repeats: true, Default: "none", Example: "id_jag https://auth.chat.example wiki-at-chat chat.read", Instead: "-",
+			Text: "An authorization server elsewhere for which the client gets identity assertions (ID-JAG): its issuer, the id of the client there, and the scopes that it can ask for there. See [identity assertions](decisions.md#identity-assertions).",
+		},
 	},
 }
 
@@ -196,6 +200,11 @@ var TrustedIssuer = Block{
 		{
 			Word: "jwks", Arguments: "<file or url>", Default: "what the metadata of the issuer name", Example: "jwks https://token.actions.githubusercontent.com/.well-known/jwks",
 			Text: "The public keys of the issuer, a JSON Web Key Set, where its metadata cannot be read. A file is read when the configuration is loaded, a URL when it is needed.",
+		},
+		{
+			Word: "id_jag", Arguments: "<idp>", Default: "its tokens stand for workloads", Instead: "client wiki", Example: "id_jag corp",
+			Beside: "idp corp oidc {\n\tissuer https://login.corp.example\n\tclient_id gatehouse\n\tclient_secret {env.CORP_SECRET}\n}",
+			Text:   "The issuer gives identity assertions (ID-JAG): the client, with credentials of its own, gets a token of the person who signs in by this `idp` with the identity that the assertion names. `match` is not needed. See [identity assertions](decisions.md#identity-assertions).",
 		},
 		{Word: "reuse", Arguments: "on|off", Default: "`off`", Text: "`on`: a token can be shown until it is ten minutes old, in place of once. For clusters that give a pod the same token for minutes.", Example: "reuse on"},
 	},

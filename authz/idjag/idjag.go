@@ -1,0 +1,161 @@
+// Package idjag gives a client an access token for an identity assertion (ID-JAG): the statement of an identity
+// provider that we trust for sign-in, which says for which person the client acts. Which issuers are trusted is in
+// package trust, which client can show what in the registry, and assertions that we give to our own clients are those
+// of package exchange. (draft-ietf-oauth-identity-assertion-authz-grant; docs/decisions.md#identity-assertions)
+package idjag
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/gatehouse-id/gatehouse/authz/grant"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/authz/reply"
+	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/authz/trust"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Profile is what the metadata say where identity assertions are taken.
+const Profile = "urn:ietf:params:oauth:grant-profile:id-jag"
+
+// level is the authentication level of a person about whom another server speaks.
+const level = 1
+
+var (
+	errReplayed = refusal.New(refusal.AssertionReplayed, "the assertion was used before")
+	errPerson   = refusal.New(refusal.AssertionUntrusted, "no person is linked to the identity that the assertion names, or the person is blocked")
+	errUnproved = refusal.New(refusal.KeyUnproved, "the assertion is bound to a key that the sender has not proved to have")
+)
+
+// Subjects reads people inside a transaction.
+type Subjects interface {
+	// Linked returns the person of an identity at a provider, or storage.ErrNotFound.
+	Linked(tx storage.Tx, provider, issuer, subject string) (person string, err error)
+}
+
+// Deps is what identity assertions are taken with. All are required.
+type Deps struct {
+	Store    storage.Store
+	Clients  *registry.Registry
+	Tokens   *token.Ledger
+	Grants   *grant.Grants
+	Subjects Subjects
+}
+
+// Serve takes identity assertions at the token endpoint.
+func Serve(deps Deps) {
+	s := &service{deps}
+	deps.Grants.ServeIdentity(s.answer)
+}
+
+type service struct{ deps Deps }
+
+// answer gives an access token of the person. There is no refresh token: the client can show another assertion, and the
+// identity provider decides each time.
+func (s *service) answer(ctx context.Context, q *grant.Request) (reply.Body, error) {
+	raw := q.Form.Get("assertion")
+	if raw == "" {
+		return nil, oauth.InvalidRequest(nil, "assertion is missing")
+	}
+	if q.Form.Has("authorization_details") {
+		return nil, oauth.InvalidDetails(nil, "an identity assertion gives no authorization_details")
+	}
+	who, err := s.deps.Clients.VerifyIdentity(ctx, q.Client, raw)
+	if err != nil {
+		return nil, err
+	}
+	if who.JKT != "" && who.JKT != q.Proved.JKT {
+		return nil, refuse(errUnproved)
+	}
+	scope, err := s.scope(q, who)
+	if err != nil {
+		return nil, err
+	}
+	asked := q.Client.OwnResources(q.Form.All("resource"))
+	resources, err := grant.NarrowAudience(asked, q.Client.OwnResources(who.Resources))
+	if err != nil {
+		return nil, err
+	}
+	if err := s.deps.Clients.May(q.Client, registry.Permission{Scope: scope, Provider: who.Provider, Resources: resources}); err != nil {
+		return nil, err
+	}
+	if s.deps.Clients.ScopeLevel(scope) > level {
+		return nil, oauth.InvalidScope(nil, "a scope needs a higher authentication level than an identity assertion has")
+	}
+	person, epoch, err := s.find(ctx, q, who)
+	if err != nil {
+		return nil, err
+	}
+	return s.deps.Grants.IssueGrant(ctx, q, &grant.Issuance{
+		Grant: token.Grant{
+			SignIn: token.SignIn{Subject: person, AuthTime: who.AuthTime, Level: level, Provider: who.Provider}, Scope: scope, Resources: resources,
+		},
+		Resources: resources, Epoch: epoch, Alone: true, Reason: "identity assertion of " + who.Issuer,
+		Spend: func(tx storage.Tx) error {
+			if linked, err := s.deps.Subjects.Linked(tx, who.Provider, who.Issuer, who.Subject); errors.Is(err, storage.ErrNotFound) || err == nil && linked != person {
+				return refuse(errPerson) // unlinked since
+			} else if err != nil {
+				return err
+			}
+			if err := who.Spend(tx); errors.Is(err, storage.ErrExists) {
+				return refuse(errReplayed)
+			} else if err != nil {
+				return err
+			}
+			return nil
+		},
+	})
+}
+
+func refuse(cause error) error {
+	return oauth.InvalidGrant(cause, "assertion is invalid, expired or was used before")
+}
+
+// scope returns the scopes of the token: those asked for, which the assertion and the operator must allow, or all that
+// they and the client have in common.
+func (s *service) scope(q *grant.Request, who *trust.Identity) ([]string, error) {
+	allowed := func(name string) bool {
+		return (who.Scope == nil || slices.Contains(who.Scope, name)) && (who.Most == nil || slices.Contains(who.Most, name)) && q.Client.HasScope(name)
+	}
+	if !q.Form.Has("scope") && who.Scope != nil {
+		scope := slices.DeleteFunc(slices.Clone(who.Scope), func(name string) bool { return !allowed(name) })
+		if len(scope) == 0 {
+			return nil, oauth.InvalidScope(nil, "the client may have none of the scopes of the assertion")
+		}
+		return scope, nil
+	}
+	scope, err := s.deps.Clients.ScopesFor(q.Client, q.Form)
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(scope, func(name string) bool { return !allowed(name) }) {
+		return nil, oauth.InvalidScope(nil, "scope is more than the assertion, the operator or the client allows")
+	}
+	return scope, nil
+}
+
+// find returns the person whom the assertion names: the one who signs in with that very identity. An address in an
+// assertion finds nobody.
+func (s *service) find(ctx context.Context, q *grant.Request, who *trust.Identity) (person string, epoch int64, err error) {
+	err = s.deps.Store.View(ctx, func(tx storage.Tx) error {
+		if person, err = s.deps.Subjects.Linked(tx, who.Provider, who.Issuer, who.Subject); errors.Is(err, storage.ErrNotFound) {
+			return refuse(errPerson)
+		} else if err != nil {
+			return err
+		}
+		st, ok, err := s.deps.Tokens.CheckStanding(tx, q.Client.ID, person)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return refuse(errPerson)
+		}
+		epoch = st.Subject.Epoch
+		return nil
+	})
+	return person, epoch, oauth.StorageError(err)
+}

@@ -1,0 +1,304 @@
+package authz_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/authz/trust"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+const (
+	idJAGType = "oauth-id-jag+jwt"
+	idJAG     = tokenType + "id-jag"
+	chat      = "https://auth.chat.example"
+)
+
+// withIdentities trusts the issuer for the client wiki, and links the subject u1 there to Demo.
+func withIdentities(b *buildServer) authztest.Option {
+	return func(h *authztest.Harness) {
+		h.People.Link("corp", b.url, "u1", authztest.Demo)
+		h.Config.Providers = append(h.Config.Providers, registry.Provider{ID: "corp"})
+		h.Config.Clients = append(h.Config.Clients,
+			&client.Client{
+				ID: "wiki", Secrets: []secret.String{secret.New(authztest.Secret("wiki"))}, Grants: []string{"authorization_code", "refresh_token", "jwt_bearer"}, IDPs: []string{"corp"},
+				RedirectURIs: []string{"https://wiki.example.com/callback"}, Scopes: []string{"openid", "chat.read", "chat.write", "orders.read", "secure.read"}, DefaultScopes: []string{"chat.read"},
+				Audiences: []string{"https://tools.example.com", "https://api.example.com"},
+			},
+			&client.Client{ID: "stranger", Secrets: []secret.String{secret.New(authztest.Secret("stranger"))}, Grants: []string{"client_credentials"}, Scopes: []string{"chat.read"}, IDPs: []string{"corp"}},
+		)
+		h.Config.Trusted = append(h.Config.Trusted, trust.Rule{Issuer: b.url, Client: "wiki", Provider: "corp", Scopes: []string{"chat.read", "chat.write", "secure.read"}})
+	}
+}
+
+// about is an identity assertion about u1 for the client wiki.
+func (b *buildServer) about(h *authztest.Harness, changes ...any) map[string]any {
+	return b.job(h, append([]any{"sub", "u1", "client_id", "wiki", "scope", "chat.read chat.write orders.read", "resource", "https://tools.example.com", "repository", nil}, changes...)...)
+}
+
+func assertionFor(raw string, more ...string) url.Values {
+	return jobForm(raw, append([]string{"scope", ""}, more...)...)
+}
+
+// TestIdentityAssertion: a client shows what the identity provider of a company says, and gets a token of the person
+// who signs in here by that provider, without a page.
+func TestIdentityAssertion(t *testing.T) {
+	t.Parallel()
+	b := newBuildServer(t, jose.ES256)
+	h := authztest.New(t, withIdentities(b))
+	res := h.Token("wiki", assertionFor(b.sign(t, b.about(h, "auth_time", h.Clock.Now().Unix()-60), idJAGType)))
+	wantStatus(t, "an assertion", res, http.StatusOK)
+	wantAPIHeaders(t, "an assertion", res)
+	if scopesOf(res) != "chat.read chat.write" || res.Text("refresh_token") != "" || res.Text("id_token") != "" {
+		t.Errorf("answer = %s", res.Body)
+	}
+	in := h.Introspect(res.Text("access_token")).JSON()
+	aud, _ := in["aud"].([]any)
+	if in["sub"] != authztest.Demo || in["client_id"] != "wiki" || in["username"] == nil || !slices.Equal(texts(aud), []string{"https://tools.example.com"}) || in["auth_time"] != float64(h.Clock.Now().Unix()-60) {
+		t.Errorf("introspection = %v", in)
+	}
+	wantReason(t, h, "token.AccessTokenIssuedEvent", "identity assertion of "+b.url)
+	less := h.Token("wiki", assertionFor(b.sign(t, b.about(h), idJAGType), "scope", "chat.read", "resource", "https://tools.example.com"))
+	if wantStatus(t, "less", less, http.StatusOK); scopesOf(less) != "chat.read" {
+		t.Errorf("scope = %q", scopesOf(less))
+	}
+	silent := h.Token("wiki", assertionFor(b.sign(t, b.about(h, "scope", nil, "resource", nil), idJAGType)))
+	if wantStatus(t, "without scope and resource", silent, http.StatusOK); scopesOf(silent) != "chat.read" {
+		t.Errorf("scope = %q, want the default of the client", scopesOf(silent))
+	}
+	// A key that the assertion is bound to.
+	key := newKeyHolder(t, h)
+	bound := b.about(h, "cnf", map[string]any{"jkt": key.JKT})
+	wantError(t, "without the proof", h.Token("wiki", assertionFor(b.sign(t, bound, idJAGType))), 400, "invalid_grant")
+	proved := h.Token("wiki", assertionFor(b.sign(t, bound, idJAGType)), key.proof("/oauth/token")...)
+	if wantStatus(t, "with the proof", proved, http.StatusOK); proved.Text("token_type") != "DPoP" {
+		t.Errorf("token_type = %q", proved.Text("token_type"))
+	}
+	meta := h.Get("/.well-known/oauth-authorization-server").JSON()
+	if profiles, _ := meta["authorization_grant_profiles_supported"].([]any); !slices.Equal(texts(profiles), []string{"urn:ietf:params:oauth:grant-profile:id-jag"}) {
+		t.Errorf("metadata = %v", meta["authorization_grant_profiles_supported"])
+	}
+	// Blocking the person ends the token.
+	h.People.Change(authztest.Demo, func(s *login.Subject) { s.Active = false })
+	wantActive(t, h, "of a blocked person", res.Text("access_token"), false)
+	h.Invariants(t)
+}
+
+// TestIdentityAssertionAttacks: see docs/attacks.md.
+func TestIdentityAssertionAttacks(t *testing.T) {
+	t.Parallel()
+	b, other := newBuildServer(t, jose.ES256), newBuildServer(t, jose.ES256)
+	t.Run("attack 521: an assertion that is not for this client and server", func(t *testing.T) {
+		t.Parallel()
+		h := authztest.New(t, deployment(other), withIdentities(b))
+		now := h.Clock.Now().Unix()
+		for name, raw := range map[string]string{
+			"another issuer": b.sign(t, b.about(h, "iss", "https://evil.example"), idJAGType), "another key": other.sign(t, b.about(h), idJAGType),
+			"another audience": b.sign(t, b.about(h, "aud", "https://other.example"), idJAGType), "two audiences": b.sign(t, b.about(h, "aud", []string{h.Issuer, "https://other.example"}), idJAGType),
+			"another client": b.sign(t, b.about(h, "client_id", "shop"), idJAGType), "no client": b.sign(t, b.about(h, "client_id", nil), idJAGType),
+			"type JWT": b.sign(t, b.about(h), "JWT"), "no type": b.sign(t, b.about(h), ""), "type of an access token": b.sign(t, b.about(h), "at+jwt"),
+			"expired": b.sign(t, b.about(h, "exp", now), idJAGType), "old": b.sign(t, b.about(h, "iat", now-700), idJAGType), "of the future": b.sign(t, b.about(h, "iat", now+300), idJAGType),
+			"no jti": b.sign(t, b.about(h, "jti", nil), idJAGType), "no exp": b.sign(t, b.about(h, "exp", nil), idJAGType), "no sub": b.sign(t, b.about(h, "sub", nil), idJAGType),
+			"bound to a certificate": b.sign(t, b.about(h, "cnf", map[string]any{"x5t#S256": "x"}), idJAGType), "text": "x.y.z", "resource of a number": b.sign(t, b.about(h, "resource", 1), idJAGType),
+			"a trusted issuer of workloads": other.sign(t, other.about(h), idJAGType),
+		} {
+			wantError(t, name, h.Token("wiki", assertionFor(raw)), 400, "invalid_grant")
+		}
+		good := func() string { return b.sign(t, b.about(h), idJAGType) }
+		wantError(t, "without credentials", h.Post("/oauth/token", assertionFor(good(), "client_id", "wiki")), 400, "invalid_grant")
+		wantError(t, "with a wrong secret", h.Post("/oauth/token", assertionFor(good()), authztest.Basic("wiki", "wrong")...), 401, "invalid_client")
+		wantError(t, "by another client", h.Token("stranger", assertionFor(good())), 400, "unauthorized_client")
+		wantError(t, "as a client assertion", h.Post("/oauth/token", assertionForm(good(), "scope", "chat.read")), 401, "invalid_client")
+		wantError(t, "a job's token", h.Token("wiki", assertionFor(other.sign(t, other.job(h), "JWT"))), 400, "invalid_grant")
+		wantError(t, "with details", h.Token("wiki", assertionFor(good(), "authorization_details", `[{"type":"a"}]`)), 400, "invalid_authorization_details")
+		wantActive(t, h, "as an access token", good(), false)
+		wantStatus(t, "as it is meant", h.Token("wiki", assertionFor(good())), http.StatusOK)
+		h.Invariants(t)
+	})
+	attack(t, "attack 522: an assertion twice", func(t *testing.T, h *authztest.Harness) {
+		raw := b.sign(t, b.about(h), idJAGType)
+		all := together(8, func(int) *authztest.Response { return h.Token("wiki", assertionFor(raw)) })
+		if n := countStatus(all, http.StatusOK); n != 1 {
+			t.Errorf("%d of 8 succeeded, want 1", n)
+		}
+		h.Restart(nil)
+		wantError(t, "after a restart", h.Token("wiki", assertionFor(raw)), 400, "invalid_grant")
+	}, withIdentities(b))
+	attack(t, "attack 523: an assertion about somebody else", func(t *testing.T, h *authztest.Harness) {
+		h.People.Link("corp", "https://another.example", "u2", authztest.Guest)
+		h.People.Link("partner", b.url, "u3", authztest.Guest)
+		for name, claims := range map[string]map[string]any{
+			"unknown": b.about(h, "sub", "u9"), "the subject in other letters": b.about(h, "sub", "U1"), "by an address": b.about(h, "sub", "demo@example.com", "email", "demo@example.com", "email_verified", true),
+			"of another issuer": b.about(h, "sub", "u2"), "of another provider": b.about(h, "sub", "u3"), "by our own id": b.about(h, "sub", authztest.Demo),
+		} {
+			wantError(t, name, h.Token("wiki", assertionFor(b.sign(t, claims, idJAGType))), 400, "invalid_grant")
+		}
+		h.People.Change(authztest.Demo, func(s *login.Subject) { s.Active = false })
+		wantError(t, "of a blocked person", h.Token("wiki", assertionFor(b.sign(t, b.about(h), idJAGType))), 400, "invalid_grant")
+		h.People.Change(authztest.Demo, func(s *login.Subject) { s.Active = true })
+		h.People.Link("corp", b.url, "u1", "")
+		wantError(t, "after the identity was unlinked", h.Token("wiki", assertionFor(b.sign(t, b.about(h), idJAGType))), 400, "invalid_grant")
+	}, withIdentities(b))
+	attack(t, "attack 524: more than the assertion says", func(t *testing.T, h *authztest.Harness) {
+		for name, c := range map[string]struct {
+			claims map[string]any
+			form   []string
+			code   string
+		}{
+			"a scope that the assertion lacks":      {b.about(h, "scope", "chat.read"), []string{"scope", "chat.write"}, "invalid_scope"},
+			"a scope that the operator did not add": {b.about(h), []string{"scope", "orders.read"}, "invalid_scope"},
+			"a scope that the client lacks":         {b.about(h, "scope", "admin"), []string{"scope", "admin"}, "invalid_scope"},
+			"none that is allowed":                  {b.about(h, "scope", "admin"), nil, "invalid_scope"},
+			"an empty scope":                        {b.about(h, "scope", ""), nil, "invalid_scope"},
+			"a scope of a higher level":             {b.about(h, "scope", "secure.read"), nil, "invalid_scope"},
+			"another resource":                      {b.about(h), []string{"resource", "https://api.example.com"}, "invalid_target"},
+			"a resource that the client lacks":      {b.about(h, "resource", "https://evil.example"), nil, "invalid_target"},
+		} {
+			wantError(t, name, h.Token("wiki", assertionFor(b.sign(t, c.claims, idJAGType), c.form...)), 400, c.code)
+		}
+	}, withIdentities(b))
+}
+
+// asserters are a shop that gets identity assertions for a chat server, and one that does not.
+func asserters() authztest.Option {
+	return authztest.WithConfig(func(c *authz.Config) {
+		changeClient(c, "shop", func(c *client.Client) {
+			c.Grants, c.Exchange = append(slices.Clone(c.Grants), "token_exchange"), &client.Exchange{IDJAG: []client.IDJAG{{Issuer: chat, ClientID: "shop-at-chat", Scopes: []string{"chat.read", "chat.write"}}}}
+		})
+		changeClient(c, "two", func(c *client.Client) {
+			c.Grants, c.Exchange = append(slices.Clone(c.Grants), "token_exchange"), &client.Exchange{From: []string{"shop"}, To: []string{chat}}
+		})
+	})
+}
+
+func askAssertion(token string, more ...string) url.Values {
+	return exchangeForm(token, append([]string{"subject_token_type", tokenType + "id_token", "requested_token_type", idJAG, "audience", chat, "scope", "chat.read"}, more...)...)
+}
+
+// TestIdentityAssertionIsIssued: an application gets an assertion about the person who has signed in, for the
+// authorization server of another one.
+func TestIdentityAssertionIsIssued(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t, asserters())
+	tokens := h.Tokens("shop", authztest.Demo, "scope", "openid email")
+	res := h.Token("shop", askAssertion(tokens.ID, "resource", "https://api.chat.example"))
+	wantStatus(t, "an assertion", res, http.StatusOK)
+	if res.Text("issued_token_type") != idJAG || res.Text("token_type") != "N_A" || res.JSON()["expires_in"] != 300.0 || scopesOf(res) != "chat.read" || res.Text("refresh_token") != "" {
+		t.Errorf("answer = %s", res.Body)
+	}
+	parsed, err := jose.ParseSignedCompact(res.Text("access_token"), []jose.SignatureAlgorithm{jose.RS256, jose.ES256})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := strings.Split(res.Text("access_token"), ".")
+	raw, err := base64.RawURLEncoding.DecodeString(parts[1])
+	var claims map[string]any
+	if err != nil || json.Unmarshal(raw, &claims) != nil {
+		t.Fatal(err)
+	}
+	now := float64(h.Clock.Now().Unix())
+	if parsed.Signatures[0].Header.ExtraHeaders[jose.HeaderType] != idJAGType || claims["iss"] != h.Issuer || claims["sub"] != authztest.Demo || claims["aud"] != chat || claims["client_id"] != "shop-at-chat" ||
+		claims["scope"] != "chat.read" || claims["iat"] != now || claims["exp"] != now+300 || claims["email"] != "demo@example.com" || claims["email_verified"] != true || len(claims["jti"].(string)) < 20 {
+		t.Errorf("claims = %s", raw)
+	}
+	wantReason(t, h, "token.IdentityAssertionIssuedEvent", "for "+chat+" as client shop-at-chat")
+	again := h.Token("shop", askAssertion(tokens.Refresh, "subject_token_type", tokenType+"refresh_token", "scope", ""))
+	wantStatus(t, "by a refresh token", again, http.StatusOK)
+	if again.Text("access_token") == res.Text("access_token") || scopesOf(again) != "" {
+		t.Errorf("the second = %s", again.Body)
+	}
+	key := newKeyHolder(t, h)
+	bound := h.Token("shop", askAssertion(tokens.ID), key.proof("/oauth/token")...)
+	if raw, err := base64.RawURLEncoding.DecodeString(strings.Split(bound.Text("access_token"), ".")[1]); err != nil || !strings.Contains(string(raw), `"cnf":{"jkt":"`+key.JKT+`"}`) {
+		t.Errorf("bound = %s, %v", raw, err)
+	}
+	meta := h.Get("/.well-known/oauth-authorization-server").JSON()
+	if chained, _ := meta["identity_chaining_requested_token_types_supported"].([]any); !slices.Equal(texts(chained), []string{idJAG}) {
+		t.Errorf("metadata = %v", meta["identity_chaining_requested_token_types_supported"])
+	}
+	h.Invariants(t)
+}
+
+// TestIdentityAssertionsAreLimited: see docs/attacks.md.
+func TestIdentityAssertionsAreLimited(t *testing.T) {
+	t.Parallel()
+	attack(t, "attack 525: assertions that the operator does not allow", func(t *testing.T, h *authztest.Harness) {
+		shop := h.Tokens("shop", authztest.Demo, "scope", "openid")
+		for name, c := range map[string]struct {
+			by, code string
+			form     url.Values
+		}{
+			"another server":           {"shop", "invalid_target", askAssertion(shop.ID, "audience", "https://evil.example")},
+			"the server with a slash":  {"shop", "invalid_target", askAssertion(shop.ID, "audience", chat+"/")},
+			"no server":                {"shop", "invalid_request", askAssertion(shop.ID, "audience", "")},
+			"another scope":            {"shop", "invalid_scope", askAssertion(shop.ID, "scope", "chat.admin")},
+			"an access token":          {"shop", "invalid_request", askAssertion(shop.Access, "subject_token_type", tokenType+"access_token")},
+			"an actor":                 {"shop", "invalid_request", askAssertion(shop.ID, "actor_token", shop.Access, "actor_token_type", tokenType+"access_token")},
+			"another client's token":   {"two", "invalid_request", askAssertion(shop.ID)},
+			"a resource with fragment": {"shop", "invalid_target", askAssertion(shop.ID, "resource", "https://api.chat.example/#x")},
+			"details":                  {"shop", "invalid_authorization_details", askAssertion(shop.ID, "authorization_details", `[{"type":"a"}]`)},
+		} {
+			wantError(t, name, h.Token(c.by, c.form), 400, c.code)
+		}
+		two := h.Tokens("two", authztest.Demo, "scope", "openid")
+		wantError(t, "a client without id_jag", h.Token("two", askAssertion(two.ID)), 400, "invalid_target")
+		given := h.Token("shop", askAssertion(shop.ID)).Text("access_token")
+		wantActive(t, h, "the assertion as an access token", given, false)
+		wantError(t, "the assertion as an ID token", h.Token("shop", askAssertion(given)), 400, "invalid_request")
+		wantError(t, "the assertion here", h.Token("shop", assertionFor(given)), 400, "unsupported_grant_type")
+		h.Clock.Advance(25 * time.Hour)
+		wantError(t, "an old ID token", h.Token("shop", askAssertion(shop.ID)), 400, "invalid_request")
+		fresh := h.Tokens("shop", authztest.Demo, "scope", "openid")
+		h.People.Change(authztest.Demo, func(s *login.Subject) { s.Active = false })
+		wantError(t, "a blocked person", h.Token("shop", askAssertion(fresh.ID)), 400, "invalid_request")
+	}, asserters())
+}
+
+// TestWrongIdentityAssertionRules: what is wrong with a rule is said when the server starts.
+func TestWrongIdentityAssertionRules(t *testing.T) {
+	t.Parallel()
+	b := newBuildServer(t, jose.ES256)
+	h := authztest.New(t, withIdentities(b))
+	rule := func(change func(*trust.Rule)) func(*authz.Config) {
+		return func(c *authz.Config) {
+			r := trust.Rule{Issuer: b.url, Client: "wiki", Provider: "corp"}
+			change(&r)
+			c.Trusted = []trust.Rule{r}
+		}
+	}
+	for want, change := range map[string]func(*authz.Config){
+		`there is no client "nobody"`:             rule(func(r *trust.Rule) { r.Client = "nobody" }),
+		`client "shop" lacks the grant`:           rule(func(r *trust.Rule) { r.Client = "shop" }),
+		`lacks the provider "other"`:              rule(func(r *trust.Rule) { r.Provider = "other" }),
+		"identity assertions for this server":     rule(func(r *trust.Rule) { r.Issuer = h.Issuer }),
+		"an identity assertion counts once":       rule(func(r *trust.Rule) { r.Reuse = true }),
+		"and for those of a trust_issuer with id": func(c *authz.Config) { c.Trusted = nil },
+	} {
+		if err := h.Try(change); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error = %v, want %q", err, want)
+		}
+	}
+	for want, j := range map[string]client.IDJAG{
+		"is not the issuer of an authorization server": {Issuer: "http://chat.example", ClientID: "x"},
+		"the id of the client there is missing":        {Issuer: chat},
+		"a scope has a character":                      {Issuer: chat, ClientID: "x", Scopes: []string{"a b"}},
+	} {
+		c := client.Client{ID: "x", Secrets: []secret.String{secret.New(authztest.Secret("x"))}, Grants: []string{"token_exchange"}, Scopes: []string{"openid"}, Exchange: &client.Exchange{IDJAG: []client.IDJAG{j}}}
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error = %v, want %q", err, want)
+		}
+	}
+}
