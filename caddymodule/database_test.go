@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+
 	"github.com/gatehouse-id/gatehouse/internal/cluster"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -152,20 +154,34 @@ func lostWritesAreNotServed(t *testing.T, db *pgtest.Server) {
 // writes nothing.
 func strangeDatabaseIsRefused(t *testing.T, db *pgtest.Server) {
 	for name, tc := range map[string]struct {
-		setup string // after the tables of an empty store
-		more  string // lines of the storage
+		setup string    // after the tables of an empty store
+		more  string    // lines of the storage
+		typo  [2]string // in the URL
 		want  []string
 	}{
-		"newer tables":    {setup: "UPDATE gatehouse_meta SET value = '9' WHERE name = 'format'", want: []string{"newer version of Gatehouse (format 9", "start that version"}},
-		"newer records":   {want: []string{"its records have format 9, this version reads", "use that version"}},
-		"another cluster": {more: "cluster test", want: []string{`that of the cluster "gatehouse", this node is of "test"`, "correct the URL"}},
-		"foreign tables":  {setup: "ALTER TABLE gatehouse_kv ADD more int", want: []string{"tables of somebody else", "use another database"}},
+		"a misspelt option":       {typo: [2]string{"sslmode=", "sslmod="}, want: []string{"option", "sslmod", "check how it is written"}},
+		"an unknown mode":         {typo: [2]string{"sslmode=disable", "sslmode=off"}, want: []string{"cannot be read", "sslmode", "postgres://USER"}},
+		"another protocol":        {typo: [2]string{"postgres://", "mysql://"}, want: []string{"cannot be read", "postgres://USER"}},
+		"another user":            {typo: [2]string{"gatehouse:", "gatehose:"}, want: []string{"refuses user or password"}},
+		"no such database":        {typo: [2]string{"/gatehouse?", "/gatehose?"}, want: []string{"no such database", "createdb"}},
+		"an unknown host":         {typo: [2]string{"127.0.0.1", "db.invalid"}, want: []string{"db.invalid", "check its name"}},
+		"a port without a server": {typo: [2]string{db.Address(), "127.0.0.1:1"}, want: []string{"does not answer", "is it running"}},
+		"newer tables":            {setup: "UPDATE gatehouse_meta SET value = '9' WHERE name = 'format'", want: []string{"newer version of Gatehouse (format 9", "start that version"}},
+		"newer records":           {want: []string{"its records have format 9, this version reads", "use that version"}},
+		"another cluster":         {more: "cluster test", want: []string{`that of the cluster "gatehouse", this node is of "test"`, "correct the URL"}},
+		"foreign tables":          {setup: "ALTER TABLE gatehouse_kv ADD more int", want: []string{"tables of somebody else", "use another database"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			schema := "strange_" + strings.ReplaceAll(name, " ", "_")
 			s := newServer(t)
 			s.useSchema(db, schema)
 			s.storage = strings.TrimSuffix(s.storage, "}") + " " + tc.more + "\n}"
+			if tc.typo[0] != "" {
+				if !strings.Contains(s.storage, tc.typo[0]) {
+					t.Fatalf("%s has no %s", s.storage, tc.typo[0])
+				}
+				s.storage = strings.Replace(s.storage, tc.typo[0], tc.typo[1], 1)
+			}
 			other := openSchema(t, db, schema)
 			if name == "newer records" {
 				err := other.Update(t.Context(), func(tx storage.Tx) error {
@@ -180,11 +196,17 @@ func strangeDatabaseIsRefused(t *testing.T, db *pgtest.Server) {
 			}
 			db.Exec(t, pgtest.Database, "SET search_path = "+schema+"; "+tc.setup)
 			before := db.Dump(t, pgtest.Database)
-			err := s.load()
+			_, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(s.caddyfile()), map[string]any{"filename": "Caddyfile"})
+			if err == nil {
+				err = s.load()
+			}
 			for _, want := range tc.want {
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("load = %v, want %q", err, want)
 				}
+			}
+			if err != nil && (strings.Contains(err.Error(), pgtest.Password) || strings.Contains(err.Error(), "ss%2Fword")) {
+				t.Errorf("load = %v, which tells the password", err)
 			}
 			if after := db.Dump(t, pgtest.Database); !slices.Equal(before, after) {
 				t.Error("the server that was refused has written something")

@@ -5,7 +5,10 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -163,4 +166,42 @@ func TestRecoveryFile(t *testing.T) {
 	if a := other.do(http.MethodPost, file, "codes="+codes[0]); a.Code == http.StatusOK {
 		t.Errorf("a session with the password alone got the file: %s", a.Body)
 	}
+}
+
+// TestRecoveryCodeRaces: of several browsers that come with the same recovery code at once, at two servers that share a
+// storage, one gets in.
+func TestRecoveryCodeRaces(t *testing.T) {
+	t.Parallel()
+	h, _ := stepping(t, 3)
+	_, codes, _ := h.plain().app(authenticatorPage)
+	other := *h
+	other.start()
+	for i, code := range codes {
+		h.clock.Advance(time.Hour) // what failed before is forgotten
+		var pages [4]*answer
+		var browsers [4]*browser
+		for j := range pages {
+			at := h
+			if j%2 == 1 {
+				at = &other
+			}
+			browsers[j] = at.plain()
+			page := browsers[j].get("/next")
+			pages[j] = browsers[j].get(page.url + "&method=recovery")
+		}
+		var in atomic.Int64
+		var all sync.WaitGroup
+		for j, b := range browsers {
+			all.Go(func() {
+				if a := b.post(pages[j], "code", code); a.Code == http.StatusSeeOther && a.Header().Get("Location") == "/next" {
+					in.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if n := in.Load(); n != 1 {
+			t.Errorf("code %d: %d browsers got in, want 1", i, n)
+		}
+	}
+	h.checkInvariants()
 }

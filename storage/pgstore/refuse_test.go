@@ -52,6 +52,8 @@ func TestRefusals(t *testing.T) {
 		}, want: []string{"TLS", "ssl = on", "sslmode=disable"}},
 		"a misspelt option": {url: func(db string) string { return server.URL(db, "sslmod=disable") }, want: []string{"option", "sslmod"}},
 		"an unknown mode":   {url: func(db string) string { return server.URL(db, "sslmode=always") }, want: []string{"cannot be read", "sslmode"}},
+		"another protocol":  {url: func(db string) string { return strings.Replace(server.URL(db), "postgres://", "mysql://", 1) }, want: []string{"cannot be read", "form postgres://"}},
+		"a misspelt scheme": {url: func(db string) string { return strings.Replace(server.URL(db), "postgres://", "postgress://", 1) }, want: []string{"cannot be read", "form postgres://"}},
 		"no URL":            {url: func(string) string { return "" }, want: []string{"there is no URL"}},
 		"no port":           {url: func(db string) string { return "postgres://gatehouse:p@ss/word@host:5432/" + db }, want: []string{"cannot be read", "%40"}},
 		"durability off":    {opt: pgstore.Options{Durability: "off"}, want: []string{"durability", "on or local"}},
