@@ -49,6 +49,9 @@ func (s *Service) redeem(ctx context.Context, q *grant.Request) (reply.Body, err
 	if w, found := s.waits.Find(question, q.Now); found && w.client == q.Client.ID {
 		return s.wait(ctx, q, key, w.interval)
 	}
+	if err := s.deps.Clients.RefreshProviders(ctx); err != nil {
+		return nil, err
+	}
 	var rec requestRecord
 	_, _, err := s.waits.Look(ctx, question, q.Now, func(tx storage.Tx) (w waiting, until time.Time, err error) {
 		found := false

@@ -84,6 +84,9 @@ type request struct {
 // exchange gives a token for another one. (RFC 8693 2) There is no refresh token: the client can exchange again as long
 // as the token that it was sent is valid.
 func (s *service) exchange(ctx context.Context, q *grant.Request) (reply.Body, error) {
+	if err := s.deps.Clients.RefreshProviders(ctx); err != nil {
+		return nil, err
+	}
 	x, err := s.read(ctx, q)
 	if err != nil {
 		return nil, err

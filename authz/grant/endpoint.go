@@ -79,9 +79,10 @@ func ofPerson[B reply.Body](grant grantHandler[B]) grantHandler[reply.Body] {
 	}
 }
 
-// Serve adds a grant_type of another package, for clients with a grant. It must not be called later than New's caller.
+// Serve adds a grant_type of another package, for clients with a grant. Its answer calls RefreshProviders where it
+// concerns a person. Serve must not be called later than New's caller.
 func (s *Grants) Serve(name, grant string, answer Answer) {
-	s.served[name] = served{grant, ofPerson(func(_ *Grants, ctx context.Context, q *Request) (reply.Body, error) { return answer(ctx, q) })}
+	s.served[name] = served{grant, func(_ *Grants, ctx context.Context, q *Request) (reply.Body, error) { return answer(ctx, q) }}
 }
 
 // Types are the grant types served, for the metadata.
