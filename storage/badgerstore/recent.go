@@ -1,6 +1,7 @@
 package badgerstore
 
 import (
+	"hash/maphash"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/storage/engine"
@@ -14,16 +15,22 @@ const perRecent = 128
 
 // recent keeps the records that closures have read last, as they are in Badger after the writer's last commit: nobody
 // else writes there. A record that many closures read and write, such as the head of a list, needs no search through
-// Badger's tables each time. Views read Badger, since each has a snapshot of its own.
+// Badger's tables each time. That a key has no record is kept from the second time on: most such keys, like those of
+// new records, are asked for once. Views read Badger, since each has a snapshot of its own.
 //
 // There are two generations. What is asked for moves to the young one; when that is full the old one is dropped. Only
 // the writer's goroutine uses it.
 type recent struct {
 	young, old map[string]*engine.Entry
 	size       int // of the young generation
+
+	seed maphash.Seed
+	gone [1024]uint64 // hashes of keys without a record that were asked for once
 }
 
-func newRecent() *recent { return &recent{young: map[string]*engine.Entry{}} }
+func newRecent() *recent {
+	return &recent{young: map[string]*engine.Entry{}, seed: maphash.MakeSeed()}
+}
 
 // get returns the record of key, which is deleted if it has no stored value, or nil if Badger must be asked.
 func (r *recent) get(key []byte) *engine.Entry {
@@ -47,6 +54,16 @@ func (r *recent) wrote(e *engine.Entry) {
 	if r.young[e.Key] != nil || r.old[e.Key] != nil {
 		r.put(e)
 	}
+}
+
+// absent says that a read has found nothing.
+func (r *recent) absent(key []byte) {
+	hash := maphash.Bytes(r.seed, key)
+	if once := &r.gone[hash%uint64(len(r.gone))]; *once != hash {
+		*once = hash
+		return
+	}
+	r.put(&engine.Entry{Key: string(key)})
 }
 
 // put keeps what a read has found.

@@ -71,6 +71,48 @@ func TestRecentKeepsNothingThatNobodyReads(t *testing.T) {
 	}
 }
 
+// That a record is not there is kept once it is asked for again, until it is written. What is asked for once, such as
+// the keys of new records, is not.
+func TestRecentKnowsWhatIsNotThere(t *testing.T) {
+	t.Parallel()
+	s, err := OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	create := func(key string, want error) {
+		t.Helper()
+		err := s.Update(t.Context(), func(tx storage.Tx) error { return tx.Create([]byte(key), []byte("1"), time.Time{}) })
+		if !errors.Is(err, want) {
+			t.Errorf("Create(%s) = %v, want %v", key, err, want)
+		}
+	}
+	has := func(want bool) {
+		t.Helper()
+		err := s.Update(t.Context(), func(tx storage.Tx) error { _, err := tx.Get([]byte("switch")); return err })
+		if errors.Is(err, storage.ErrNotFound) == want || err != nil && !errors.Is(err, storage.ErrNotFound) {
+			t.Errorf("Get = %v, want a record: %t", err, want)
+		}
+	}
+	for i := range 10 {
+		create(strconv.Itoa(i), nil)
+		has(false)
+	}
+	s.Update(t.Context(), func(storage.Tx) error { return nil }) //nolint:errcheck // it waits for the writer
+	if n := len(s.writer.known.young); n != 1 {
+		t.Errorf("%d records are kept, want the one that is not there", n)
+	}
+	create("switch", nil)
+	has(true)
+	create("switch", storage.ErrExists)
+	if err := s.Update(t.Context(), func(tx storage.Tx) error { return tx.Delete([]byte("switch")) }); err != nil {
+		t.Error(err)
+	}
+	has(false)
+	create("switch", nil)
+	has(true)
+}
+
 // What a closure reads is what the last commit wrote, whether it was read, written or removed before, and a caller that
 // changes what it got changes nothing.
 func TestRecentIsWhatWasCommitted(t *testing.T) {

@@ -106,6 +106,9 @@ func (t *tx) stored(key []byte) (stored []byte, shared bool, err error) {
 	t.key = append(append(t.key[:0], recordSpace), key...)
 	item, err := t.item()
 	if errors.Is(err, badger.ErrKeyNotFound) {
+		if t.known != nil {
+			t.known.absent(key)
+		}
 		return nil, false, storage.ErrNotFound
 	}
 	if err != nil {
@@ -152,15 +155,22 @@ func (t *tx) Put(key, value []byte, expires time.Time) error {
 	if len(value) > storage.MaxValue {
 		return t.refuse(fmt.Errorf("%w: a value of %d bytes", storage.ErrTooLarge, len(value)))
 	}
-	return t.write(key, func() []byte { return engine.EncodeRecord(key, value, expires) })
+	if err := t.writes(key); err != nil {
+		return err
+	}
+	return t.write(&engine.Entry{Key: string(key), Stored: engine.EncodeRecord(key, value, expires)})
 }
 
 // Delete implements storage.Tx.
 func (t *tx) Delete(key []byte) error {
-	return t.write(key, func() []byte { return nil })
+	if err := t.writes(key); err != nil {
+		return err
+	}
+	return t.write(&engine.Entry{Key: string(key)})
 }
 
-func (t *tx) write(key []byte, stored func() []byte) error {
+// writes tells whether a record can be written under a key.
+func (t *tx) writes(key []byte) error {
 	switch {
 	case t.ended:
 		return errEnded
@@ -171,7 +181,11 @@ func (t *tx) write(key []byte, stored func() []byte) error {
 	case t.fail != nil:
 		return t.fail // nothing will be kept, so nothing more is collected
 	}
-	t.own.Put(&engine.Entry{Key: string(key), Stored: stored()})
+	return nil
+}
+
+func (t *tx) write(e *engine.Entry) error {
+	t.own.Put(e)
 	if t.own.Size() > t.store.maxSize || t.own.Len() > t.store.maxCount {
 		return t.refuse(fmt.Errorf("%w: a transaction of %d records and %d bytes", storage.ErrTooLarge, t.own.Len(), t.own.Size()))
 	}
