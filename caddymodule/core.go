@@ -54,6 +54,7 @@ type openStore struct {
 	refused *refusal.Recorder
 	decided *decision.Recorder
 	proofs  *dpop.Memory
+	shared  bool // several processes can use the store
 	log     *zap.Logger
 
 	recorder atomic.Pointer[event.Recorder] // of the newest configuration; nil: none has started yet
@@ -87,6 +88,7 @@ func newOpenStore(store storage.Store, node *cluster.Node, options string, log *
 	}
 	o.refused = refusal.NewRecorder(store, o.metrics, nil, nil, log.Named("refusals"))
 	o.decided = decision.NewRecorder(store, nil, log.Named("decisions"))
+	_, o.shared = store.(storage.Shared)
 	o.proofs = dpop.NewMemory(store, time.Now, log.Named("proofs"))
 	o.metrics.Unkept = o.refused.Lost
 	o.metrics.Sites = tally.NewBuffer(store, nil, rand.Reader, log.Named("statistics"))

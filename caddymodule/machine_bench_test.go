@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -18,7 +19,8 @@ import (
 )
 
 // BenchmarkMachine measures the endpoints that machines call, through Caddy and with records on disk, but without a
-// network: a client gets a token, an API client asks about it and about one of a person, and the client revokes it.
+// network: a client gets a token, alone and as one of many, an API client asks about it and about one of a person, the
+// client revokes it, and a device asks whether somebody has allowed it.
 func BenchmarkMachine(b *testing.B) {
 	config := fmt.Sprintf(`{
 	admin off
@@ -35,6 +37,11 @@ func BenchmarkMachine(b *testing.B) {
 			password_only
 			scopes a
 			default_scopes a
+		}
+		client tv {
+			secret %[2]s
+			grants device_code
+			scopes openid
 		}
 		api_client api {
 			secret %[2]s
@@ -76,6 +83,18 @@ http://localhost:0 {
 	own := url.Values{"grant_type": {"client_credentials"}}
 	ofClient := issue(b, own)
 	ofPerson := issue(b, url.Values{"grant_type": {"password"}, "username": {"demo@example.com"}, "password": {testPassword}})
+	rec := httptest.NewRecorder()
+	post(b, "/oauth/device_authorization", "", "tv", rec)
+	var begun struct {
+		Code string `json:"device_code"`
+	}
+	if err := json.Unmarshal(rec.Body.Bytes(), &begun); err != nil || begun.Code == "" {
+		b.Fatalf("device: %d %s", rec.Code, rec.Body)
+	}
+	poll := url.Values{"grant_type": {"urn:ietf:params:oauth:grant-type:device_code"}, "device_code": {begun.Code}}.Encode()
+	for range 20 { // until it has to wait as long as devices must at most
+		post(b, "/oauth/token", poll, "tv", httptest.NewRecorder())
+	}
 	const introspect = "/oauth/api/v2/token/introspect"
 	for _, bb := range []struct{ name, path, client, form string }{
 		{"token", "/oauth/token", "bench", own.Encode()},
@@ -83,19 +102,39 @@ http://localhost:0 {
 		{"introspect person", introspect, "api", "token=" + ofPerson},
 		{"introspect unknown", introspect, "api", "token=" + ofClient[:53] + "x"},
 		{"revoke unknown", "/oauth/revoke", "bench", "token=" + ofClient[:53] + "x"},
+		{"waiting device", "/oauth/token", "tv", poll},
 	} {
+		want := http.StatusOK
+		if bb.client == "tv" {
+			want = http.StatusBadRequest
+		}
 		b.Run(bb.name, func(b *testing.B) {
 			b.ReportAllocs()
 			before := cpuTime(b)
 			for b.Loop() {
 				w := &sink{header: http.Header{}}
-				if post(b, bb.path, bb.form, bb.client, w); w.status != http.StatusOK {
-					b.Fatalf("status = %d, want 200", w.status)
+				if post(b, bb.path, bb.form, bb.client, w); w.status != want {
+					b.Fatalf("status = %d, want %d", w.status, want)
 				}
 			}
 			b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N), "cpu-ns/op")
 		})
 	}
+	b.Run("token, 64 at once", func(b *testing.B) {
+		b.ReportAllocs()
+		b.SetParallelism((64 + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0))
+		before := cpuTime(b)
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				w := &sink{header: http.Header{}}
+				if post(b, "/oauth/token", own.Encode(), "bench", w); w.status != http.StatusOK {
+					b.Errorf("status = %d, want 200", w.status)
+					return
+				}
+			}
+		})
+		b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N), "cpu-ns/op")
+	})
 }
 
 // benchServer starts Caddy and returns its one server.

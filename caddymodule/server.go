@@ -132,7 +132,9 @@ func (i *instance) serve(out *statusWriter, r *http.Request) {
 	if !browserless[metrics.Endpoint(r.URL.Path)] {
 		i.identity.Federation.Cleanse(r)
 	}
-	r = r.WithContext(storage.WithTrail(r.Context()))
+	if i.core.shared { // where each read is a round trip
+		r = r.WithContext(storage.WithTrail(r.Context()))
+	}
 	switch path := r.URL.Path; {
 	case forwardauth.Serves(path):
 		i.gates.ServeHTTP(out, r)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 )
 
@@ -17,9 +18,16 @@ type Body interface {
 // sized is how long most answers are at most.
 const sized = 512
 
+// room is memory for answers. A ResponseWriter keeps nothing of what is written (io.Writer).
+var room = sync.Pool{New: func() any { return new([sized]byte) }}
+
 // Write answers with a body.
 func Write(w http.ResponseWriter, status int, b Body) {
-	WriteJSON(w, status, b.AppendJSON(make([]byte, 0, sized)))
+	mem := room.Get().(*[sized]byte) //nolint:forcetypeassert // nothing else is put there
+	body := b.AppendJSON(mem[:0])
+	WriteJSON(w, status, body)
+	clear(mem[:]) // an answer can hold a token
+	room.Put(mem)
 }
 
 // WriteJSON is Write for a body that is written already. It can be empty.

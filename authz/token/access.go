@@ -27,21 +27,20 @@ const (
 type Draft struct {
 	Token, key string
 	Rec        Access
-	event      event.Event
-	counted    bool // together with others, without the event
+	event      *event.Event // nil: it is counted together with others
 }
 
 // DraftAccess makes an access token for a client. Issue stores it, in the transaction of its cause.
 func (l *Ledger) DraftAccess(c *client.Client, rec Access, kind event.Type, from event.Origin) (*Draft, error) {
 	rec.UsageLimit = l.deps.Clients.UsageLimit(rec.Scope)
-	i := &Draft{Rec: rec, counted: l.counts(c, &rec)}
-	if !i.counted {
+	i := &Draft{Rec: rec}
+	if !l.counts(c, &rec) {
 		e, err := l.deps.Events.New(kind, from)
 		if err != nil {
 			return nil, oauth.ServerError(err)
 		}
 		e.PersonID, e.ClientID, e.SessionID, e.Actor = rec.Subject, rec.ClientID, rec.SessionID, cmp.Or(rec.Subject, rec.ClientID)
-		i.event = e
+		i.event = &e
 	}
 	var err error
 	if c.TokenFormat == client.FormatJWT {
@@ -57,6 +56,9 @@ func (l *Ledger) DraftAccess(c *client.Client, rec Access, kind event.Type, from
 
 // Explain says more about a token in its event. An empty actor stays as it is.
 func (i *Draft) Explain(actor, reason string) {
+	if i.event == nil {
+		return
+	}
 	i.event.Actor, i.event.Reason = cmp.Or(actor, i.event.Actor), reason
 }
 
@@ -71,10 +73,10 @@ func (l *Ledger) Issue(tx storage.Tx, i *Draft) error {
 			return fmt.Errorf("store use of access token: %w", err)
 		}
 	}
-	if i.counted {
+	if i.event == nil {
 		return l.tally(tx, &i.Rec)
 	}
-	return l.deps.Events.Append(tx, i.event)
+	return l.deps.Events.Append(tx, *i.event)
 }
 
 // FindAccess returns a stored access token, valid or not.
