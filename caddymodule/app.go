@@ -38,6 +38,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/mcp"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
+	"github.com/gatehouse-id/gatehouse/caddymodule/serviceprovider"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/access/notice"
 	"github.com/gatehouse-id/gatehouse/identity/api"
@@ -86,6 +87,11 @@ type App struct {
 	ClientDocuments *client.Documents `json:"client_metadata_documents,omitempty"`
 	// Issuers elsewhere whose tokens stand for clients: build servers and clusters. Default: none.
 	TrustedIssuers []client.TrustedIssuer `json:"trusted_issuers,omitempty"`
+	// Applications that sign people in by SAML. Default: none.
+	ServiceProviders []serviceprovider.ServiceProvider `json:"service_providers,omitempty"`
+	// Key pairs that sign for service providers, by name: the first one signs, all are in the metadata. Default:
+	// Gatehouse's own.
+	SAMLSign []string `json:"saml_sign,omitempty"`
 	// Which clients can register themselves. Default: none.
 	Registration *client.Registration `json:"registration,omitempty"`
 	// The identity providers besides the identity service itself, by the ids that clients and the parameter idp use.

@@ -20,6 +20,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
+	"github.com/gatehouse-id/gatehouse/caddymodule/serviceprovider"
 	"github.com/gatehouse-id/gatehouse/identity/api"
 )
 
@@ -58,6 +59,8 @@ func parseGlobal(d *caddyfile.Dispenser, existing any) (any, error) {
 //		forward_auth_secret <secret>
 //		ext_authz <address> { ... }
 //		idp <id> <module> { ... }
+//		service_provider <id> { ... }
+//		saml_sign <key pair>...
 //		identity { ... }
 //		events { ... }
 //		client_metadata_documents [on|off] { ... }
@@ -97,6 +100,8 @@ func (a *App) readGlobal(d *caddyfile.Dispenser) error {
 		"policy":                    a.readPolicy,
 		"ext_authz":                 func(d *caddyfile.Dispenser) (err error) { a.ExtAuthz, err = extauthz.Read(d); return err },
 		"idp":                       a.readIDP,
+		"service_provider":          a.readServiceProvider,
+		"saml_sign":                 options.Values(&a.SAMLSign, nil),
 		"identity":                  func(d *caddyfile.Dispenser) error { return a.Identity.readBlock(d, a.Places) },
 		"events":                    a.Events.readBlock,
 		"par":                       client.ReadRequired("par", &a.PARRequired),
@@ -136,6 +141,12 @@ func (a *App) readDetailType(d *caddyfile.Dispenser) error {
 func (a *App) readTrustedIssuer(d *caddyfile.Dispenser) error {
 	t, err := client.ReadTrusted(d)
 	a.TrustedIssuers = append(a.TrustedIssuers, t)
+	return err
+}
+
+func (a *App) readServiceProvider(d *caddyfile.Dispenser) error {
+	p, err := serviceprovider.Read(d, a.ServiceProviders)
+	a.ServiceProviders = append(a.ServiceProviders, p)
 	return err
 }
 

@@ -131,6 +131,7 @@ func (a *App) buildIdentity(r *options.Resolver) identity.Config {
 	if a.MailRaw == nil && len(i.AccessMail)+len(i.AccessMailGroups) > 0 {
 		r.Fail("identity: access_mail: nothing delivers e-mails: add mail, or remove access_mail and access_mail_groups")
 	}
+	a.buildServiceProviders(r, &cfg)
 	seen := map[string]bool{}
 	for _, p := range i.Persons {
 		person := p.build(r)
@@ -148,6 +149,19 @@ func (a *App) buildIdentity(r *options.Resolver) identity.Config {
 		cfg.Persons = append(cfg.Persons, person)
 	}
 	return cfg
+}
+
+func (a *App) buildServiceProviders(r *options.Resolver, cfg *identity.Config) {
+	cfg.ServiceProviders.Sign = r.List("saml_sign", a.SAMLSign, nil)
+	seen := map[string]bool{}
+	for i := range a.ServiceProviders {
+		p := a.ServiceProviders[i].Build(r)
+		if seen[p.ID] {
+			r.Fail("service_provider %s is defined twice: keep one of them", p.ID)
+		}
+		seen[p.ID] = true
+		cfg.ServiceProviders.Providers = append(cfg.ServiceProviders.Providers, p)
+	}
 }
 
 func (p *Person) build(r *options.Resolver) person.NewPerson {

@@ -7,10 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/serviceprovider"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
@@ -26,7 +28,7 @@ func (a *App) newUnits(c *core, events *event.Recorder) (*config.Service, error)
 }
 
 func (a *App) configOf() config.Config {
-	return config.Config{Fixed: a.fixedMethods(), Bootstrap: a.bootstrap, Verify: provider.Verify, Mail: a.mailer != nil, Switches: a.switches, Policies: a.writtenPolicies, CheckPolicy: a.policyLoader().Check, PolicyUsers: a.policyUsers}
+	return config.Config{Fixed: a.fixedMethods(), Bootstrap: a.bootstrap, Verify: provider.Verify, VerifyMetadata: func(m string) error { return serviceprovider.CheckMetadata(m, time.Now()) }, Mail: a.mailer != nil, Switches: a.switches, Policies: a.writtenPolicies, CheckPolicy: a.policyLoader().Check, PolicyUsers: a.policyUsers}
 }
 
 // loadBootstrap reads and checks the units that an empty storage starts with.

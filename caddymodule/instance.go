@@ -96,6 +96,7 @@ func (i *instance) work(a *App) {
 		var workers sync.WaitGroup
 		workers.Go(func() { i.watchCertificates(ctx) })
 		workers.Go(func() { i.core.node.Lead(ctx, roleReseal, i.keepSealed) })
+		workers.Go(func() { i.identity.ServiceProviders.Run(ctx) })
 		for _, w := range i.tell.webhooks {
 			workers.Go(func() { w.Run(ctx) })
 		}

@@ -130,8 +130,9 @@ func (b *builder) openIdentity() (err error) {
 	persons.Providers = b.providers
 	deps := identity.Deps{
 		Store: c.Store, Keyring: c.keyring, Hasher: c.hasher, Events: b.events, Pages: b.inst.pages, Origin: b.Origin, Admit: b.inst.admit, Refusals: c.refused, Log: b.log.Named("identity"),
-		Units: b.inst.config.Units, Manager: b.inst.providers, Breached: b.inst.breach,
+		Units: b.inst.config.Units, Manager: b.inst.providers, Breached: b.inst.breach, KeyPair: b.inst.providers.KeyPair,
 	}
+	deps.Trusted, deps.Checked = b.inst.providers.Clients()
 	// An interface that holds a nil pointer is not nil, so what is not configured is left out.
 	if b.inst.mail != nil {
 		deps.Notify = b.inst.mail
@@ -198,8 +199,8 @@ func (b *builder) openAuthz() (err error) {
 		b.inst.tell.also = b.inst.authz.Tell
 	}
 	b.inst.assertions = assertion.New(b.authz.Issuer, c.keys, nil)
-	id.Person.Watch(b.inst.authz)
-	id.Account.Tie(b.inst.authz)
+	id.Person.Watch(id.ServiceProviders.Beside(b.inst.authz))
+	id.Account.Tie(id.ServiceProviders.With(b.inst.authz))
 	id.Account.TieAppPasswords(b.inst.authz.AppPasswords())
 	id.Person.OnRemove(b.inst.authz.AppPasswords().Forget)
 	return nil

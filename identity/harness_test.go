@@ -25,6 +25,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/event/eventtest"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -98,6 +99,9 @@ type harness struct {
 
 	admit func(*http.Request) bool // nil: every request is admitted
 
+	keyPair func(ctx context.Context, name string) (*idp.Key, error) // nil: there are no service providers
+	client  *http.Client                                             // makes requests to service providers
+
 	shadow bool // it repeats the forms of a test, see hangUp
 }
 
@@ -167,6 +171,7 @@ func (h *harness) start() {
 		Store: h.store, Hasher: h.hasher, Pages: pages, Log: log, Now: h.clock.Now, Random: rand.Reader,
 		Events: &event.Recorder{Random: rand.Reader, Now: h.clock.Now, PartitionOf: person.PartitionOfID}, Manager: h.manager, Keyring: h.keyring,
 		Units: h.units, Notify: sender, SMS: texts, Push: prompts, Breached: h.breached, Admit: h.admit,
+		KeyPair: h.keyPair, Trusted: h.client, Checked: h.client,
 	}
 	h.Service, err = identity.New(context.WithoutCancel(h.t.Context()), h.cfg, h.deps)
 	if err != nil {

@@ -5,15 +5,16 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/serviceprovider"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
 // Paths returns the prefixes of the paths that ServeHTTP answers.
 func (s *Service) Paths() []string {
-	return []string{
+	return append(serviceprovider.Paths(),
 		signInPath, signOutPath, "/step-up", "/push/", "/account", "/invitation", "/forgot", "/reset", "/sign-up", "/activate", "/verify",
 		page.LanguagePath, page.FaviconPath, "/assets/", "/saml/", "/oidc/",
-	}
+	)
 }
 
 // ServeElse answers a path that no part of the server has: the start page leads to the account, others are not found.
@@ -38,6 +39,7 @@ func (s *Service) addRoutes(mux front.Router) {
 	s.Enrol.Routes(mux)
 	s.ActionToken.Routes(mux)
 	s.StepUp.Routes(mux)
+	s.ServiceProviders.Routes(mux)
 	s.Federation.Routes(mux)
 	s.Front.Routes(mux)
 	mux.HandleFunc("/", s.ServeElse)

@@ -19,6 +19,8 @@ import (
 func (s *Service) tie() {
 	s.Person.OnRemove(s.Session.ForgetSessions)
 	s.Person.OnRemove(stepup.ForgetStepUp)
+	s.Person.OnRemove(s.ServiceProviders.Forget)
+	s.Person.Watch(s.ServiceProviders.Beside(s.Person.Watcher()))
 	s.Person.OnChange(s.StepUp.LowerReached)
 	s.Person.OnPassword(s.Session.KeepSession)
 	s.Person.NameProvidersBy(s.Federation.ProviderName)

@@ -25,8 +25,10 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
+	"github.com/gatehouse-id/gatehouse/identity/serviceprovider"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
+	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -46,6 +48,8 @@ type Config struct {
 	Partitions person.PartitionConfig
 	// Providers are the identity providers other than the service itself, which is called identity.
 	Providers []federation.Provider
+	// ServiceProviders are where people sign in by SAML, with us as the identity provider.
+	ServiceProviders serviceprovider.Config
 	// NoPasskeys switches passkeys off, which are on where passkey.Possible.
 	NoPasskeys bool
 	// EmailUsernames says that usernames are e-mail addresses, here and in the Pages.
@@ -72,6 +76,12 @@ type Deps struct {
 	Breached person.BreachCheck
 	// Manager knows the providers that change while the service runs. nil: all are in Config.
 	Manager federation.Manager
+	// KeyPair returns a key pair of the configuration by its name, "" is Gatehouse's own for SAML. nil: there are no
+	// service providers.
+	KeyPair func(ctx context.Context, name string) (*idp.Key, error)
+	// Trusted and Checked make requests for the metadata of service providers: to addresses that the operator has
+	// written, and to others.
+	Trusted, Checked *http.Client
 	// Origin tells where a request came from. Default: its peer address.
 	Origin func(*http.Request) event.Origin
 	// Admit counts the flows that a sender begins; false: too many. Default: no limit.
@@ -93,8 +103,11 @@ type Service struct {
 	Federation  *federation.Service
 	StepUp      *stepup.Service
 	ActionToken *actiontoken.Service
-	Enrol       *enrol.Service
-	Account     *account.Service
+
+	ServiceProviders *serviceprovider.Service
+
+	Enrol   *enrol.Service
+	Account *account.Service
 
 	// Differences are those between the persons of the configuration and the stored ones, at the start.
 	Differences []person.Difference
@@ -215,6 +228,13 @@ func (s *Service) furnish(ctx context.Context, cfg Config, d Deps) (err error) {
 		Keyring: d.Keyring, Hasher: d.Hasher, Events: d.Events, Units: d.Units, Notify: d.Notify, SMS: d.SMS,
 		Push: d.Push, Pages: d.Pages, Origin: d.Origin, Jar: s.jar, Issuer: cfg.Issuer, Log: d.Log,
 		Now: d.Now, Random: d.Random,
+	}); err != nil {
+		return err
+	}
+	if s.ServiceProviders, err = serviceprovider.New(cfg.ServiceProviders, serviceprovider.Deps{
+		Person: s.Person, Session: s.Session, Front: s.Front, Store: d.Store, Events: d.Events, Units: d.Units, Pages: d.Pages, KeyPair: d.KeyPair,
+		Trusted: d.Trusted, Checked: d.Checked, Once: federation.Once(d.Store, d.Now, "/sso"), Origin: d.Origin, Admit: d.Admit, Issuer: cfg.Issuer,
+		Log: d.Log, Now: d.Now, Random: d.Random,
 	}); err != nil {
 		return err
 	}

@@ -43,6 +43,12 @@ func (s *Service) signOut(q *front.Request, ret string) (via string, err error) 
 			s.log.Warn("no sign-out at the provider", zap.String("provider", q.SignIn.Session.Provider), zap.Error(err))
 			via = ""
 		}
+		at, err := s.ServiceProviders.Leave(q, cmp.Or(via, ret)) // they are told before the provider is
+		if err != nil {
+			s.log.Warn("no sign-out at the service providers", zap.Error(err))
+		} else if at != "" {
+			via = at
+		}
 	}
 	ev, err := s.Person.NewEvents(s.origin(q.Request), front.SignedOut)
 	if err != nil {

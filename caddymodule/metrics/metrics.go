@@ -127,7 +127,7 @@ func New(s storage.Store, k *event.Keeper) *Metrics {
 	m.asked = m.introspections.WithLabelValues("endpoint")
 	m.introspections.WithLabelValues("protect")
 	m.resolved = map[string]*resolved{}
-	for _, name := range slices.Concat(slices.Collect(maps.Values(endpoints)), []string{"assets", "scim", "provider", "configuration", "other"}) {
+	for _, name := range slices.Concat(slices.Collect(maps.Values(endpoints)), []string{"assets", "scim", "provider", "service_provider", "configuration", "other"}) {
 		m.resolved[name] = new(resolved)
 	}
 	return m
@@ -314,6 +314,8 @@ func (m *Metrics) CountRequest(path string, status int) {
 		endpoint = "scim"
 	case strings.HasPrefix(path, "/saml/"), strings.HasPrefix(path, "/oidc/"), strings.HasPrefix(path, "/sign-in/provider"):
 		endpoint = "provider"
+	case strings.HasPrefix(path, "/sso/"):
+		endpoint = "service_provider"
 	case strings.HasPrefix(path, "/api/config"), strings.HasPrefix(path, "/api/v2/"), path == "/api/v1/explain", strings.HasPrefix(path, "/v2/config/"):
 		endpoint = "configuration"
 	default:

@@ -73,7 +73,7 @@ func NewManager(d Deps) *Manager {
 func (p *Manager) env(id string, trusted bool) idp.Env {
 	env := idp.Env{
 		ID: id, Issuer: p.deps.Issuer, Now: time.Now, Random: rand.Reader, Log: p.deps.Log.With(zap.String("provider", id)), Client: p.trusted, Checked: p.checked,
-		Once: federation.Once(p.deps.Store, time.Now, id), KeyPair: p.keyPair, Dial: p.dial.DialContext,
+		Once: federation.Once(p.deps.Store, time.Now, id), KeyPair: p.KeyPair, Dial: p.dial.DialContext,
 	}
 	if !trusted {
 		env.Client, env.Dial = p.checked, p.checkedDial.DialContext
@@ -81,7 +81,11 @@ func (p *Manager) env(id string, trusted bool) idp.Env {
 	return env
 }
 
-func (p *Manager) keyPair(ctx context.Context, name string) (*idp.Key, error) {
+// Clients returns what makes requests to addresses that the operator has written, and to others.
+func (p *Manager) Clients() (trusted, checked *http.Client) { return p.trusted, p.checked }
+
+// KeyPair returns a key pair of the configuration by its name, "" is Gatehouse's own for SAML. It has a private key.
+func (p *Manager) KeyPair(ctx context.Context, name string) (*idp.Key, error) {
 	k, err := p.deps.Config.KeyPairs().Get(ctx, name)
 	if err != nil {
 		return nil, err

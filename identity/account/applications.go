@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -88,7 +89,7 @@ func applicationRow(a *front.Visit, app login.Application) page.Row {
 	for _, sc := range app.Scopes {
 		row.Scopes = append(row.Scopes, page.ScopeLine{Name: sc.Name, Description: sc.Description})
 	}
-	row.Links = organisationLinks(a.Settings.OrganisationOf(app.ID), app.Name)
+	row.Links = organisationLinks(a.Settings.OrganisationOf(strings.TrimPrefix(app.ID, "saml:")), app.Name)
 	fields := []page.Hidden{{Name: "application", Value: app.ID}}
 	row.Actions = []page.Action{{Label: "application.withdraw", URL: front.ApplicationsPath, CSRF: a.CSRF, Fields: fields, Danger: true}}
 	return row

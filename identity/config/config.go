@@ -33,6 +33,9 @@ type Config struct {
 	// or what is wrong with the method, in words for the caller of the API. Without Verify no login method can be
 	// enabled.
 	Verify func(LoginMethod) error
+	// VerifyMetadata says what is wrong with the metadata of a service provider, in words for the caller of the API. nil:
+	// only their beginning is checked.
+	VerifyMetadata func(metadata string) error
 	// Bootstrap is the JSON of units that is applied when storage holds no unit. It may be empty.
 	Bootstrap []byte
 	// Mail tells whether e-mails can be sent: some switches are then on unless somebody switches them off.

@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -261,6 +262,33 @@ func (s *Service) verifyMethods(from, to *Units) error {
 		}
 		if err != nil {
 			return rest.Invalid(rest.Problem{Path: at, Problem: err.Error()})
+		}
+	}
+	return nil
+}
+
+// verifyServiceProviders checks the metadata of service providers, unless they are stored already: what has expired
+// since must not block other changes.
+func (s *Service) verifyServiceProviders(from, to *Units) error {
+	if s.cfg.VerifyMetadata == nil {
+		return nil
+	}
+	stored := map[string]bool{}
+	for i := range from.Organisations {
+		for _, sp := range from.Organisations[i].ServiceProviders {
+			stored[sp.SAMLMetadata] = true
+		}
+	}
+	for i := range to.Organisations {
+		for _, id := range slices.Sorted(maps.Keys(to.Organisations[i].ServiceProviders)) {
+			metadata := to.Organisations[i].ServiceProviders[id].SAMLMetadata
+			if metadata == "" || stored[metadata] {
+				continue
+			}
+			if err := s.cfg.VerifyMetadata(metadata); err != nil {
+				at := "organisations[" + strconv.Itoa(i) + "].service_providers." + shown(id) + ".saml_metadata"
+				return rest.Invalid(rest.Problem{Path: at, Problem: "cannot be used: " + err.Error()})
+			}
 		}
 	}
 	return nil

@@ -93,6 +93,7 @@ func (s *Service) settle(from, to *Units, keepIDs bool) (sentMethods, error) {
 	for _, check := range []func() error{
 		func() error { return to.validate(from) },
 		func() error { return s.verifyMethods(from, to) },
+		func() error { return s.verifyServiceProviders(from, to) },
 		func() error { return s.checkPolicies(from, to) },
 		func() error { return refuseIneffective(from, to) },
 	} {

@@ -252,6 +252,12 @@ func (s *Service) NeedLevel(q *Request, level int, ret string) error {
 	return nil
 }
 
+// Authenticate returns the browser's sign-in if it satisfies a demand of one of our pages. Otherwise the error is
+// login.ErrResponded, an *Answer, a *login.Refusal, or says that the sign-in is unknown.
+func (s *Service) Authenticate(q *Request, d login.Demand) (*login.Result, error) {
+	return s.authenticator.AuthenticateRequest(q, d)
+}
+
 // SignInError is the answer to a refused sign-in that no application asked for; any other error is returned as it is.
 func SignInError(err error, again string) error {
 	if errors.As(err, new(*login.Refusal)) {

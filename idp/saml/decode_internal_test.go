@@ -232,6 +232,7 @@ func TestLibraryUse(t *testing.T) {
 	const library = "github.com/crewjam/saml"
 	uses := map[string][]string{
 		"artifact.go":    {"ArtifactResolve"},
+		"peer.go":        {"EntityDescriptor"},
 		"idpmetadata.go": {"EntityDescriptor", "IDPSSODescriptor", "IndexedEndpoint", "KeyDescriptor", "SOAPBinding", "SSODescriptor"},
 		"logout.go":      {"LogoutRequest", "LogoutResponse", "NameID", "SessionIndex", "Status", "StatusCode", "StatusResponder"},
 		"request.go":     {"AuthnRequest", "HTTPArtifactBinding", "HTTPPostBinding", "HTTPRedirectBinding", "Issuer", "NameIDPolicy", "RequestedAuthnContext"},

@@ -115,6 +115,15 @@ type redirected struct {
 // percent-encoded it. So each parameter must occur once and its name must not be encoded; otherwise another reader of
 // the same query might see another message.
 func parseRedirect(query string) (*redirected, error) {
+	m, err := parseQuery(query)
+	if err == nil && !m.Signed() {
+		return nil, &idp.Invalid{Reason: "the message in the query is not signed"}
+	}
+	return m, err
+}
+
+// parseQuery is parseRedirect for a message that need not be signed.
+func parseQuery(query string) (*redirected, error) {
 	raw, values := map[string]string{}, map[string]string{}
 	for pair := range strings.SplitSeq(query, "&") {
 		name, value, _ := strings.Cut(pair, "=")
@@ -147,7 +156,7 @@ func parseRedirect(query string) (*redirected, error) {
 	if e, ok := values[paramEncoding]; ok && e != encodingDeflate {
 		return nil, &idp.Invalid{Reason: "the message in the query has an unknown encoding"}
 	}
-	if m.alg == "" || values[paramSig] == "" {
+	if (m.alg == "") != (values[paramSig] == "") {
 		return nil, &idp.Invalid{Reason: "the message in the query is not signed"}
 	}
 	var err error
@@ -168,6 +177,9 @@ func parseRedirect(query string) (*redirected, error) {
 func (m *redirected) verify(provider *idpMetadata, now time.Time) error {
 	return provider.verifyQuery(now, m.alg, m.octets, m.sig)
 }
+
+// Signed tells whether the query has a signature.
+func (m *redirected) Signed() bool { return m.alg != "" }
 
 // checkSigner refuses key pairs that cannot make the signatures that providers expect.
 func checkSigner(key *idp.Key) error {

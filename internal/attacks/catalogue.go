@@ -165,6 +165,16 @@ var catalogue = []section{
 		{169, "status texts with markup, parameters, line ends", "text of at most 256 printable characters"},
 		{171, "names in other case, with spaces, in other forms; attributes with several values or reserved names", "compared exactly; nothing reserved is overwritten"},
 	}},
+	{"SAML identity provider", []attackCase{
+		{172, "AssertionConsumerServiceURL that is not in the metadata, an unknown index, another binding", "400, no form"},
+		{173, "metadata of a service provider that lead to `javascript:`, `data:`, with credentials, without an entity ID", "refused"},
+		{174, "AuthnRequest without Issuer, ID or Version, of version 3.0, for another destination", "400"},
+		{176, "a replayed request; one that is old or of the future", "400; one answer"},
+		{177, "RelayState with markup on the page that posts the answer", "escaped; `form-action` names the service alone"},
+		{178, "an answer that says too much or too little", "assertion and response signed, one audience and recipient, 5 minutes, no address, the class that was reached, AES-GCM"},
+		{179, "a person below the level, without the group or the assurance; a service provider that is unknown or gone", "step-up, 403 or 404"},
+		{181, "a profile value that looks like an attribute", "one escaped value"},
+	}},
 	{"Gateway", []attackCase{
 		{182, "identity headers sent by the client, in every case, twice, folded, with look-alikes", "the upstream sees one value, Gatehouse's; malformed ones are 400"},
 		{183, "identity headers with `_` or `.` for `-`", "absent at the upstream"},
@@ -308,6 +318,14 @@ var catalogue = []section{
 		{381, "answers about a token that lie: not JSON, huge, redirected, of another status, without `active`", "the token is refused, with 503"},
 		{382, "a token that the other server calls active, but that is expired, of another issuer, bound to a key, no access token", "401"},
 		{383, "a token revoked while the question about it is under way", "refused to later requests"},
+	}},
+	{"SAML identity provider: messages", []attackCase{
+		{391, "a request whose signature is missing, of SHA-1, HMAC or another key, around another element, or of another query", "400"},
+		{392, "a request with a document type, entities, comments, CDATA, too deep or too large", "400"},
+		{393, "a LogoutRequest that is unsigned, of another service provider, replayed, with a comment in the name", "400, the session lives"},
+		{394, "the answer for one service provider at another one", "refused"},
+		{395, "10,000 mutations of signed AuthnRequests and LogoutRequests", "none accepted with another meaning, no panic"},
+		{396, "RelayState of a link to us, or longer than 1 KiB, or with control characters", "400"},
 	}},
 	{"Proofs of a key (DPoP)", []attackCase{
 		{401, "a proof that is used again: 50 times at once, after a restart, when storage has forgotten it", "one request passes"},

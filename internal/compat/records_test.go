@@ -52,6 +52,7 @@ import (
 	_ "github.com/gatehouse-id/gatehouse/identity/notify"
 	_ "github.com/gatehouse-id/gatehouse/identity/person"
 	_ "github.com/gatehouse-id/gatehouse/identity/proof"
+	_ "github.com/gatehouse-id/gatehouse/identity/serviceprovider"
 	_ "github.com/gatehouse-id/gatehouse/identity/session"
 	_ "github.com/gatehouse-id/gatehouse/identity/stepup"
 	_ "github.com/gatehouse-id/gatehouse/internal/cluster"
@@ -71,6 +72,7 @@ var (
 		"identity_access_request", "identity_configured", "identity_external_stable", "identity_group_step", "identity_partition_group_name",
 		"identity_sessions", "refusal_next", "refusal_slot", "storage_copy",
 		"identity_access_notice",
+		"identity_sp_answered", "identity_sp_farewell", "identity_sp_grant", "identity_sp_logout", "identity_sp_name", "identity_sp_request", "identity_sp_visit", "identity_sp_visitor",
 	}
 	gone = []string{"authz_api_client"}
 )

@@ -110,6 +110,23 @@ type DetailRow struct {
 // Texts are what an operator has written for the languages of the pages. That of "" is for all others.
 type Texts map[string]string
 
+// Release is the data of release: what a service provider wants to know about a person. Its form sends csrf, shown-0,
+// shown-1 and so on (the names of the rows), allowed-0 and so on (the names of those that the person can leave out and
+// has not) and decision: allow or deny.
+type Release struct {
+	Action, CSRF string
+	Account      string // of the person who is asked
+	Another      string // same-origin link for somebody else. Empty: none
+	Rows         []ReleaseRow
+}
+
+// ReleaseRow is an attribute. Label is its name for people. Empty: Key is that of the message, otherwise Name is shown.
+type ReleaseRow struct {
+	Name, Label, Key string
+	Values           []string // that are shown
+	Optional         bool     // the person can leave it out
+}
+
 // Unregistered is what a client says of itself that nobody has registered, and where it is sent.
 type Unregistered struct {
 	Name     string

@@ -83,6 +83,11 @@ const (
 	ConsentDenied       Reason = "consent_denied"
 	ConsentNeeded       Reason = "consent_needed"
 
+	// service providers
+	ServiceProviderUnknown Reason = "service_provider_unknown"
+	ServiceProviderRequest Reason = "service_provider_request_invalid"
+	AttributeMissing       Reason = "attribute_missing"
+
 	// requests
 	Malformed        Reason = "malformed_request"
 	TokenInQuery     Reason = "token_in_query"
@@ -178,6 +183,10 @@ var meanings = map[Reason]meaning{
 	ResourceNotAllowed:  {"the resource is unknown or not allowed to the client", "Name the resource at the client."},
 	ConsentDenied:       {"the person did not allow the application what it asked for", "Start again and allow it."},
 	ConsentNeeded:       {"the application asked for no page, and the person has not allowed it yet", "Let the application send the browser without prompt=none."},
+
+	ServiceProviderUnknown: {"no service provider has this entity ID", "Add a service_provider whose metadata have the entity ID of the request, or correct it in the application."},
+	ServiceProviderRequest: {"the request of the service provider is not valid", "The cause in the log says what is wrong with it: often the metadata here are older than those of the application, or a clock is wrong."},
+	AttributeMissing:       {"the person lacks an attribute that the service provider requires, or it is not verified", "Complete the profile of the person, or make the attribute optional. The cause in the log names it."},
 
 	Malformed:        {"the request is malformed", "Correct the client. The detail says what is wrong."},
 	TokenInQuery:     {"the token was sent in the address, where logs would keep it", "Send it in the Authorization header."},

@@ -81,6 +81,7 @@ var mayImport = map[string][]string{
 	"faults":                    {"storage", "internal/attacks"},
 	"bench":                     {"storage", "faults"},
 
+	"caddymodule/serviceprovider":  {"caddymodule/internal", "identity/serviceprovider", "internal"},
 	"caddymodule/extauthz":         {"caddymodule/forwardauth", "caddymodule/internal", "internal"},
 	"caddymodule/explain":          {"caddymodule/policy", "caddymodule/protect", "caddymodule/internal", "authz", "internal"},
 	"caddymodule/command/admin":    {"caddymodule/manage", "caddymodule/explain", "caddymodule/protect", "caddymodule/internal", "caddymodule/client", "authz", "identity", "storage", "internal"},

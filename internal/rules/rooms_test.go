@@ -23,7 +23,8 @@ var rooms = map[string][]string{
 	"identity/actiontoken": append(belowFront, "identity/front", "identity/federation", "identity/stepup", "idp"),
 	"identity/account": append(belowFront, "identity/passkey", "identity/front", "identity/federation", "identity/stepup", "identity/enrol",
 		"identity/actiontoken", "idp"),
-	"identity/access": {"storage", "internal"},
+	"identity/serviceprovider": append(belowFront, "identity/front", "idp"),
+	"identity/access":          {"storage", "internal"},
 
 	"identity/access/notice": {"identity/access", "identity/person", "identity/config", "identity/notify", "storage", "internal"},
 	"identity/breach":        {"internal"},

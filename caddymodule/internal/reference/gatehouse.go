@@ -55,6 +55,11 @@ var Gatehouse = Block{
 			Text:   "An identity provider where people sign in. The id has letters, digits, dots, `-` and `_`, appears in addresses, and is what `idps` of a client names. `kerberos` is not supported yet.",
 			Blocks: []*Block{&SAML, &OIDC, &LDAP, &HeaderIDP},
 		},
+		{Word: "service_provider", Arguments: "<id>", Repeats: true, Text: "An application that signs people in by SAML.", Blocks: []*Block{&ServiceProvider}},
+		{
+			Word: "saml_sign", Arguments: "<key pair>…", Default: "Gatehouse's own", Example: "saml_sign saml-2027 saml-2026",
+			Text: "Key pairs of the [configuration API](configuration.md) that sign for service providers: the first one signs, all are in the metadata at `/sso/metadata`.",
+		},
 		{Word: "identity", Text: "The people, how they sign in, and how the pages look.", Blocks: []*Block{&Identity}},
 		{Word: "events", Text: "How long events are kept, and where they are sent.", Blocks: []*Block{&Events}},
 		{Word: "par", Arguments: "required", Default: "not required", Text: "Every client must push its authorization requests. See [pushed requests](decisions.md#pushed-requests).", Example: "par required"},

@@ -1,0 +1,52 @@
+package reference
+
+// ServiceProvider is an application that signs people in by SAML.
+var ServiceProvider = Block{
+	Head: "service_provider <id>", Open: "service_provider wiki",
+	Text: "An application that signs people in by SAML 2.0, with Gatehouse as its identity provider. Gatehouse's metadata for it are at `/sso/metadata`. " +
+		"[saml-service-providers.md](saml-service-providers.md) says more.",
+	Needs: "metadata https://wiki.example.com/saml/metadata",
+	Options: []Option{
+		{Word: "name", Arguments: "<text>", Default: "the id", Text: "The name that people see.", Example: "name The wiki"},
+		{
+			Word: "metadata", Arguments: "<file or url>", Default: "required", Example: "metadata https://wiki.example.com/saml/metadata",
+			Text: "Its metadata: a file, which is read again when it is a minute old, or an https address, which is fetched again each hour. Responses are sent only to addresses that stand there.",
+		},
+		{
+			Word: "name_id", Arguments: "persistent|transient|email|unspecified [<attribute>]", Default: "what its metadata name first, otherwise `persistent`", Example: "name_id unspecified username",
+			Text: "How people are named where the request does not say. `persistent`: by a random name that this application alone gets. `transient`: by another one each time. `email`: by their verified address. " +
+				"`unspecified`: by the username. With an attribute, by that.",
+		},
+		{
+			Word: "attributes", Arguments: "<attribute>…", Repeats: true, Default: "none", Example: "attributes email name groups",
+			Text: "What it is told of people, under these names: `id`, `username`, `name`, `given_name`, `family_name`, `email`, `phone_number`, `groups`, `locale` and other claims, or custom attributes.",
+		},
+		{Word: "attribute", Arguments: "<attribute>", Repeats: true, Text: "An attribute under other names, or with conditions.", Blocks: []*Block{&ServiceProviderAttribute}},
+		{Word: "groups", Arguments: "<group>…", Default: "everybody can sign in", Text: "The groups of which a person must be in one to sign in.", Example: "groups staff"},
+		{Word: "level", Arguments: "<1 to 4>", Default: "any", Text: "The authentication level that every sign-in needs. One below it leads to a second factor.", Example: "level 2"},
+		{Word: "consent", Text: "People are asked before attributes are told, once for each.", Example: "consent"},
+		{
+			Word: "idp_initiated", Arguments: "[<RelayState>…]", Default: "off", Example: "idp_initiated https://wiki.example.com/start",
+			Text: "Sign-ins can begin at Gatehouse, by a link to `/sso/start/<id>`. Its parameter `RelayState` can be one of those that stand here.",
+		},
+		{Word: "signed_requests", Arguments: "required", Default: "as its metadata say", Text: "Requests without a signature are refused, whatever its metadata say.", Example: "signed_requests required"},
+		{
+			Word: "encryption", Arguments: "on|off", Default: "`on`", Example: "encryption off",
+			Text: "`off` leaves assertions unencrypted, for applications whose metadata have a key for encryption and that cannot read AES-GCM.",
+		},
+	},
+}
+
+// ServiceProviderAttribute is an attribute for a service provider.
+var ServiceProviderAttribute = Block{
+	Head: "attribute <attribute>", Open: "attribute email",
+	Text:   "An attribute that a service provider is told.",
+	Sample: "as mail\nrequired\nverified",
+	Options: []Option{
+		{Word: "as", Arguments: "<name> [basic|uri|unspecified]", Repeats: true, Default: "the attribute, `basic`", Text: "A name and its format, under which it is told.", Example: "as urn:oid:0.9.2342.19200300.100.1.3 uri"},
+		{Word: "label", Arguments: "<text>", Default: "a word for the claim", Text: "What people read of it when they are asked.", Example: `label "Work address"`},
+		{Word: "required", Text: "People who do not have it are refused, with a page that leads to their profile.", Example: "required"},
+		{Word: "optional", Text: "People can leave it out when they are asked (`consent`).", Example: "optional"},
+		{Word: "verified", Text: "It is told only if it is known to be the person's. For `email` and `phone_number`.", Example: "verified"},
+	},
+}

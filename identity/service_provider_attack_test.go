@@ -1,0 +1,288 @@
+package identity_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/beevik/etree"
+
+	"github.com/gatehouse-id/gatehouse/identity/serviceprovider"
+	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
+)
+
+// signedBy returns a message with a signature inside.
+func signedBy(x string, how samltest.Signature) string {
+	doc := samltest.Parse([]byte(x))
+	samltest.Sign(doc.Root(), how)
+	return string(samltest.Bytes(doc))
+}
+
+// refusedRequest checks that a request gets a page and no form for a service provider.
+func refusedRequest(t *testing.T, a *answer, status int) {
+	t.Helper()
+	if body := a.Body.String(); a.Code != status || strings.Contains(body, "SAMLResponse") || strings.Contains(body, `action="http`) {
+		t.Errorf("%s: status %d, want %d and no form\n%.300s", a.url, a.Code, status, body)
+	}
+}
+
+// TestServiceProviderRequestAttacks: requests that must not be believed lead to a page, and never to an address that
+// they name.
+func TestServiceProviderRequestAttacks(t *testing.T) {
+	t.Parallel()
+	h := serving(t)
+	key, other := samltest.NewKey("sp", h.clock.Now()), samltest.NewKey("ec other", h.clock.Now())
+	const deskEntity = "https://desk.example.com/saml"
+	h.serve(wiki(), serviceprovider.Provider{
+		ID: "desk", Name: "Desk", Metadata: strings.Replace(metadataAs(deskEntity, "https://desk.example.com/acs", keyOf(key, "signing")), "<md:SPSSODescriptor", `<md:SPSSODescriptor AuthnRequestsSigned="true"`, 1),
+	})
+	b := h.browser()
+	b.signIn(demo, demoPassword)
+	n := 0
+	request := func(change ...string) string { n++; return h.authnRequest(fmt.Sprintf("_a%d", n), change...) }
+	desk := func(change ...string) string {
+		return request(append([]string{wikiEntity, deskEntity, wikiACS, "https://desk.example.com/acs"}, change...)...)
+	}
+	signed := func(x string, k *samltest.Key) string { return byRedirect("/sso/saml", "SAMLRequest", x, "r", k) }
+	post := func(x, relay string) *answer {
+		return b.do(http.MethodPost, "/sso/saml", url.Values{"SAMLRequest": {base64.StdEncoding.EncodeToString([]byte(x))}, "RelayState": {relay}}.Encode())
+	}
+	if d := b.get(signed(desk(), key)).deliver(t); d.status()[0] != "Success" {
+		t.Fatalf("a good request: %q", d.status())
+	}
+	if a := post(signedBy(desk(), samltest.Signature{Key: key}), ""); a.Code != http.StatusSeeOther {
+		t.Fatalf("a good request by POST: %d\n%s", a.Code, a.Body)
+	}
+	acs := ` AssertionConsumerServiceURL="` + wikiACS + `"`
+	for name, requests := range map[string][]string{
+		"attack 172: the response is sent to another place": {
+			request(wikiACS, "https://evil.example/acs"), request(wikiACS, wikiACS+".evil.example"), request(wikiACS, wikiACS+"/"), request(wikiACS, wikiACS+"?x=1"),
+			request(wikiACS, "https://wiki.example.com@evil.example/acs"), request(wikiACS, strings.ToUpper(wikiACS)), request(wikiACS, "javascript:alert(1)"),
+			request(acs, ` AssertionConsumerServiceIndex="3"`), request(acs, ` AssertionConsumerServiceIndex="-1"`), request(acs, acs+` AssertionConsumerServiceIndex="1"`),
+			request(acs, acs+` ProtocolBinding="urn:oasis:names:tc:SAML:2.0:bindings:HTTP-Artifact"`), request(acs, acs+` ProtocolBinding="urn:oasis:names:tc:SAML:2.0:bindings:HTTP-Redirect"`),
+		},
+		"attack 174: a request without what it needs": {
+			request(`<saml:Issuer>`+wikiEntity+`</saml:Issuer>`, ""), request(wikiEntity, ""), request(wikiEntity, "https://unknown.example"), request(wikiEntity+"</", wikiEntity+" </"),
+			request(`Version="2.0"`, ""), request(`Version="2.0"`, `Version="3.0"`), request(`Version="2.0"`, `Version="1.1"`), request(` ID="_a`, ` id="_a`),
+			request(issuer+"/sso/saml", issuer+"/sso/logout"), request(issuer+"/sso/saml", "https://other.example/sso/saml"), "", "<", "<a/>",
+			strings.ReplaceAll(request(), "AuthnRequest", "LogoutRequest"), strings.ReplaceAll(request(), "SAML:2.0:protocol", "SAML:1.1:protocol"),
+			request("<saml:Issuer>", `<saml:Issuer Format="urn:oasis:names:tc:SAML:1.1:nameid-format:emailAddress">`),
+		},
+		"attack 176: a request of another time": {
+			request(h.clock.Now().Format(time.RFC3339), h.clock.Now().Add(-12*time.Minute).Format(time.RFC3339)),
+			request(h.clock.Now().Format(time.RFC3339), h.clock.Now().Add(3*time.Minute).Format(time.RFC3339)),
+			request(h.clock.Now().Format(time.RFC3339), "yesterday"), request(` IssueInstant="`+h.clock.Now().Format(time.RFC3339)+`"`, ""),
+		},
+		"attack 391: a request whose signature is missing, weak or of somebody else": {
+			desk(), signedBy(desk(), samltest.Signature{Key: other}), signedBy(desk(), samltest.Signature{Key: key, Method: samltest.RSASHA1}), signedBy(desk(), samltest.Signature{Key: key, Digest: samltest.SHA1}),
+			signedBy(desk(), samltest.Signature{Key: key, Method: samltest.HMACSHA256}), signedBy(desk(), samltest.Signature{Key: key, URI: "" + "#_other"}), signedBy(desk(), samltest.Signature{Key: key, Canonical: samltest.WithComments}),
+			strings.Replace(signedBy(desk(), samltest.Signature{Key: key}), "/acs", "/acs/second", 1),
+			signedBy(request(), samltest.Signature{Key: key}), // the wiki has no key
+			wrapped(signedBy(desk(), samltest.Signature{Key: key}), "https://desk.example.com/acs/second"),
+			strings.Replace(signedBy(desk(), samltest.Signature{Key: key}), ` Destination="`+issuer+`/sso/saml"`, "", 1),
+		},
+		"attack 392: a request with a document type, comments, or too much of everything": {
+			`<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]>` + request(), `<!DOCTYPE a SYSTEM "https://evil.example/x.dtd">` + request(), request(wikiEntity, "https://wiki<!-- -->.example.com/saml"),
+			request("<saml:Issuer>", "<?php ?><saml:Issuer>"), request(wikiEntity, "<![CDATA["+wikiEntity+"]]>"), request("<saml:Issuer>", strings.Repeat("<saml:a>", 70)+strings.Repeat("</saml:a>", 70)+"<saml:Issuer>"),
+			request(wikiEntity, wikiEntity+strings.Repeat(" ", 70<<10)), request(wikiEntity, "&#x68;ttps://evil.example"), request("</saml:Issuer>", "</saml:Issuer><saml:Issuer>"+wikiEntity+"</saml:Issuer>"),
+			request("<saml:Issuer>", strings.Repeat(`<saml:a/>`, 11_000)+"<saml:Issuer>"),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, x := range requests {
+				refusedRequest(t, b.get(signed(x, nil)), http.StatusBadRequest)
+				refusedRequest(t, post(x, ""), http.StatusBadRequest)
+			}
+		})
+	}
+	t.Run("attack 391: a query that is not what was signed", func(t *testing.T) {
+		good := signed(desk(), key)
+		for _, change := range []string{
+			strings.Replace(good, "RelayState=r", "RelayState=https%3A%2F%2Fevil.example", 1), strings.Replace(good, "rsa-sha256", "rsa-sha512", 1), good + "&RelayState=x",
+			strings.Replace(good, "http%3A%2F%2Fwww.w3.org%2F2001%2F04%2Fxmldsig-more%23rsa-sha256", "http%3A%2F%2Fwww.w3.org%2F2000%2F09%2Fxmldsig%23rsa-sha1", 1),
+			good[:strings.Index(good, "&Signature=")], strings.Replace(good, "&Signature=", "&Signature=AAAA", 1), good + "&SAMLRequest=x", strings.Replace(good, "SAMLRequest", "SAMLResponse", 1),
+			signed(desk(), samltest.NewKey("stranger", h.clock.Now())), good + "&SAMLEncoding=none",
+		} {
+			refusedRequest(t, b.get(change), http.StatusBadRequest)
+		}
+	})
+	t.Run("attack 176: a request is answered once", func(t *testing.T) {
+		x := byRedirect("/sso/saml", "SAMLRequest", request(), "", nil)
+		first := b.get(x)
+		first.deliver(t)
+		refusedRequest(t, b.get(x), http.StatusBadRequest)
+		refusedRequest(t, b.get(first.url), http.StatusBadRequest)
+		// Two answers to one request that was opened twice before the first one.
+		y := byRedirect("/sso/saml", "SAMLRequest", request(), "", nil)
+		one, two := b.do(http.MethodGet, y, ""), b.do(http.MethodGet, y, "")
+		b.get(one.Header().Get("Location")).deliver(t)
+		refusedRequest(t, b.get(two.Header().Get("Location")), http.StatusBadRequest)
+	})
+	t.Run("attack 396: a RelayState that is long or has control characters", func(t *testing.T) {
+		for _, relay := range []string{strings.Repeat("x", 1025), "a\r\nSet-Cookie: x=y", "a\x00b"} {
+			refusedRequest(t, b.get(byRedirect("/sso/saml", "SAMLRequest", request(), relay, nil)), http.StatusBadRequest)
+		}
+		if d := b.request(request(), "javascript:alert(1)//\"'><x>").deliver(t); d.relay != "javascript:alert(1)//\"'><x>" || d.to != wikiACS {
+			t.Errorf("RelayState %q to %q", d.relay, d.to)
+		}
+	})
+	h.checkInvariants()
+}
+
+// wrapped puts a signed request into another one that asks for another address.
+func wrapped(x, acs string) string {
+	doc := samltest.Parse([]byte(x))
+	inner := doc.Root().Copy()
+	root := doc.Root()
+	root.CreateAttr("ID", "_evil")
+	root.CreateAttr("AssertionConsumerServiceURL", acs)
+	if sig := root.SelectElement("ds:Signature"); sig != nil {
+		root.RemoveChild(sig)
+	}
+	root.CreateElement("samlp:Extensions").AddChild(inner)
+	out := etree.NewDocument()
+	out.SetRoot(root)
+	return string(samltest.Bytes(out))
+}
+
+// TestServiceProviderAdmission: who signs in at a service provider, how strongly, and from where.
+func TestServiceProviderAdmission(t *testing.T) {
+	t.Parallel()
+	h := serving(t)
+	staff := func(p *serviceprovider.Provider) { p.Groups = []string{"admins"} }
+	t.Run("attack 179: a person who may not, a sign-in that is too weak, a link to nowhere", func(t *testing.T) {
+		h.serve(wiki(staff))
+		b := h.browser()
+		b.signIn(demo, demoPassword)
+		refusedRequest(t, b.request(h.authnRequest("_g1"), ""), http.StatusForbidden)
+		h.serve(wiki(func(p *serviceprovider.Provider) { p.Groups = []string{"admins", "staff"} }))
+		b.request(h.authnRequest("_g2"), "").deliver(t)
+		h.serve(wiki(func(p *serviceprovider.Provider) { p.Assurance = 2 }))
+		refusedRequest(t, b.request(h.authnRequest("_g3"), ""), http.StatusForbidden)
+		h.serve(wiki(func(p *serviceprovider.Provider) { p.Level = 2 }))
+		if got := b.request(h.authnRequest("_g4"), "").deliver(t).status(); strings.Join(got, " ") != "Responder NoAuthnContext" {
+			t.Errorf("a level that nobody reaches here: %q", got)
+		}
+		h.serve(wiki())
+		for _, id := range []string{"wiki", "nothing", "..%2Fwiki"} {
+			refusedRequest(t, b.get("/sso/start/"+id), http.StatusNotFound)
+		}
+	})
+	t.Run("attack 179: a sign-in that is raised first", func(t *testing.T) {
+		h, _ := stepping(t, 3)
+		h.withKeys()
+		secret, _, _ := h.plain().app(authenticatorPage)
+		mfa := inside(`<samlp:RequestedAuthnContext><saml:AuthnContextClassRef>https://refeds.org/profile/mfa</saml:AuthnContextClassRef></samlp:RequestedAuthnContext>`)
+		for i, c := range []struct {
+			level  int
+			change []string
+		}{{2, nil}, {0, mfa}} {
+			h.serve(wiki(func(p *serviceprovider.Provider) { p.Level = c.level }))
+			b := h.plain()
+			h.clock.Advance(time.Minute)
+			a := b.request(h.authnRequest(fmt.Sprintf("_m%d", i), c.change...), "")
+			if !strings.HasPrefix(a.url, "/step-up?flow=") {
+				t.Fatalf("%+v leads to %s, want a step-up", c, a.url)
+			}
+			if d := b.get(b.post(a, "code", h.code(secret)).Header().Get("Location")).deliver(t); d.text(".//AuthnContextClassRef") != "https://refeds.org/profile/mfa" {
+				t.Errorf("after the step-up: %q", d.text(".//AuthnContextClassRef"))
+			}
+		}
+	})
+	t.Run("attack 396: a link here names where to go at the service provider", func(t *testing.T) {
+		h.serve(wiki(func(p *serviceprovider.Provider) {
+			p.Starts, p.Relays = true, []string{"https://wiki.example.com/start"}
+		}))
+		b := h.browser()
+		d := b.enter(b.get("/sso/start/wiki?RelayState=" + url.QueryEscape("https://wiki.example.com/start"))).deliver(t)
+		if d.relay != "https://wiki.example.com/start" || d.to != wikiACS || d.xml.SelectAttr("InResponseTo") != nil || d.xml.FindElement(".//SubjectConfirmationData").SelectAttr("InResponseTo") != nil {
+			t.Errorf("begun here: to %s with %q", d.to, d.relay)
+		}
+		b.get("/sso/start/wiki").deliver(t)
+		for _, relay := range []string{"https://evil.example", "https://wiki.example.com/start/../x", "//evil.example"} {
+			refusedRequest(t, b.get("/sso/start/wiki?RelayState="+url.QueryEscape(relay)), http.StatusBadRequest)
+		}
+	})
+	t.Run("attack 179: a service provider that is gone while the person signs in", func(t *testing.T) {
+		h.serve(wiki())
+		b := h.browser()
+		a := b.request(h.authnRequest("_g6"), "")
+		h.serve()
+		refusedRequest(t, b.enter(a), http.StatusBadRequest)
+		h.serve(wiki())
+		a = h.browser().request(h.authnRequest("_g7"), "")
+		h.serve(wiki(func(p *serviceprovider.Provider) {
+			p.Metadata = metadataAs(wikiEntity, "https://wiki.example.com/moved")
+		}))
+		refusedRequest(t, b.get("/sso/continue?"+strings.SplitN(a.url, "redirect=", 2)[0]), http.StatusNotFound)
+	})
+	t.Run("an attribute that the person lacks", func(t *testing.T) {
+		h.serve(wiki(func(p *serviceprovider.Provider) {
+			p.Attributes = []serviceprovider.Attribute{{Source: "phone_number", Required: true, Verified: true}}
+		}))
+		b := h.browser()
+		b.signIn(demo, demoPassword)
+		a := b.request(h.authnRequest("_g8"), "")
+		refusedRequest(t, a, http.StatusForbidden)
+		if !strings.Contains(a.Body.String(), `href="/account/profile"`) {
+			t.Errorf("no way to complete the profile\n%s", a.Body)
+		}
+	})
+	h.checkInvariants()
+}
+
+// TestServiceProviderValues: what people can write about themselves stays a value.
+func TestServiceProviderValues(t *testing.T) {
+	t.Parallel()
+	h := serving(t)
+	const hostile = `</saml:AttributeValue><saml:Attribute Name="admin"><!-- ]]> & "x"`
+	h.cfg.Persons[0].Name = hostile
+	h.cfg.Persons[0].Username = "hostile"
+	h.serve(wiki(func(p *serviceprovider.Provider) {
+		p.Attributes = []serviceprovider.Attribute{{Source: "name"}}
+		p.Subject = serviceprovider.Subject{Format: "unspecified", Attribute: "name"}
+	}))
+	t.Run("attack 181: a profile value that looks like an attribute", func(t *testing.T) {
+		b := h.browser()
+		a := b.post(b.request(h.authnRequest("_v1"), ""), "username", "hostile", "password", demoPassword)
+		d := b.get(a.Header().Get("Location")).deliver(t)
+		if got := d.attributes(); len(got) != 1 || got["name"][0] != hostile || d.text(".//NameID") != hostile || len(d.xml.FindElements(".//Attribute")) != 1 {
+			t.Errorf("attributes %q, NameID %q", got, d.text(".//NameID"))
+		}
+	})
+}
+
+// TestServiceProviderMetadataAttacks: metadata that name a place where nobody must be sent are refused.
+func TestServiceProviderMetadataAttacks(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	good := metadataAs(wikiEntity, wikiACS)
+	valid := func(m string) error { p := wiki(); p.Metadata = m; return p.Validate(now) }
+	if err := valid(good); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("attack 173: metadata that lead elsewhere", func(t *testing.T) {
+		for _, to := range []string{"javascript:alert(1)", "data:text/html,x", "ftp://wiki.example.com/", "//wiki.example.com/", "https://user:pass@wiki.example.com/", "https://wiki.example.com/#x", "https:///x", wikiACS + "?SAMLResponse=x", wikiACS + "?RelayState=x"} {
+			if valid(metadataAs(wikiEntity, to)) == nil {
+				t.Errorf("an AssertionConsumerService at %q is accepted", to)
+			}
+		}
+		for what, m := range map[string]string{
+			"no entity ID": strings.Replace(good, `entityID="`+wikiEntity+`"`, "", 1), "no service": strings.ReplaceAll(good, "AssertionConsumerService", "Other"), "an index twice": strings.Replace(good, `index="2"`, `index="1"`, 1),
+			"a document type": `<!DOCTYPE x>` + good, "an old end": strings.Replace(good, "<md:EntityDescriptor", `<md:EntityDescriptor validUntil="2001-01-01T00:00:00Z"`, 1),
+			"two of them":                 `<md:EntitiesDescriptor xmlns:md="urn:oasis:names:tc:SAML:2.0:metadata">` + good + strings.Replace(good, wikiEntity, wikiEntity+"2", 1) + `</md:EntitiesDescriptor>`,
+			"an identity provider":        strings.ReplaceAll(good, "SPSSO", "IDPSSO"),
+			"artifact alone":              strings.ReplaceAll(good, "HTTP-POST", "HTTP-Artifact"),
+			"signatures without a key":    strings.Replace(good, "<md:SPSSODescriptor", `<md:SPSSODescriptor AuthnRequestsSigned="true"`, 1),
+			"a logout service by script:": metadataAs(wikiEntity, wikiACS, sloOf("javascript:alert(1)", "")),
+		} {
+			if valid(m) == nil {
+				t.Errorf("%s: accepted", what)
+			}
+		}
+	})
+}

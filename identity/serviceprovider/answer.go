@@ -1,0 +1,290 @@
+package serviceprovider
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/saml/samlidp"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// visitKept is how long a visit is stored: longer than any session.
+const visitKept = 400 * 24 * time.Hour
+
+// demand is the sign-in that a request needs. false: no sign-in here can be what it asks for.
+func (o *open) demand() (login.Demand, bool) {
+	level, ok := demanded(o.rec.Comparison, o.rec.Classes)
+	d := login.Demand{
+		Level: max(level, o.m.Level), MaxAge: -1, Passive: o.rec.Passive, Client: o.m.client(), Return: continueURL(o.name), Cancel: continueURL(o.name) + "&cancel=1",
+	}
+	d.Client.Targets = origin(o.rec.Service)
+	if o.rec.Force {
+		d.NotBefore = o.rec.CreatedAt
+	}
+	return d, ok
+}
+
+// showContinue serves GET /sso/continue?flow=…: the answer to a request, once the person has signed in.
+func (s *Service) showContinue(q *front.Request) error {
+	o, err := s.openOf(q)
+	if err != nil {
+		return err
+	}
+	q.Again = continueURL(o.name)
+	if q.URL.Query().Has("cancel") {
+		return s.refuse(q, o, samlidp.Responder, samlidp.AuthnFailed, refusal.Refusal{Reason: refusal.SignInNeeded}, errors.New("the person has cancelled the sign-in"))
+	}
+	return s.answer(q, o, nil)
+}
+
+// answer signs the person in at the service provider, or asks first. decision is what the person has answered. nil:
+// nothing yet.
+func (s *Service) answer(q *front.Request, o *open, decision *decision) error {
+	if o.rec.Subject {
+		return s.refuse(q, o, samlidp.Requester, samlidp.RequestUnsupported, refusal.Refusal{Reason: refusal.ServiceProviderRequest}, errors.New("the request names the person in a Subject"))
+	}
+	format, err := o.m.format(o.meta, o.rec.Format, o.rec.Qualifier)
+	if err != nil {
+		return s.refuse(q, o, samlidp.Requester, samlidp.InvalidNameIDPolicy, refusal.Refusal{Reason: refusal.ServiceProviderRequest}, err)
+	}
+	d, ok := o.demand()
+	if !ok {
+		return s.refuse(q, o, samlidp.Responder, samlidp.NoAuthnContext, refusal.Refusal{Reason: refusal.LevelTooLow}, errors.New("the request asks for a class of sign-in that there is not"))
+	}
+	result, err := s.front.Authenticate(q, d)
+	refused := new(login.Refusal)
+	switch {
+	case errors.As(err, &refused):
+		return s.refuseSignIn(q, o, refused)
+	case err != nil:
+		return err
+	}
+	class, ok := class(o.rec.Comparison, o.rec.Classes, result)
+	if !ok {
+		return s.refuse(q, o, samlidp.Responder, samlidp.NoAuthnContext, refusal.Refusal{Reason: refusal.LevelTooLow}, errors.New("the sign-in is of no class that the request asks for"))
+	}
+	x := &entry{o: o, result: result, format: format, class: class, decision: decision}
+	if err := s.judge(q, x); err != nil {
+		return err
+	}
+	if x.asks {
+		return s.ask(q, x)
+	}
+	return s.respond(q, x)
+}
+
+// refuseSignIn tells the service provider that there is no sign-in.
+func (s *Service) refuseSignIn(q *front.Request, o *open, r *login.Refusal) error {
+	why, detail := refusal.Refusal{Reason: refusal.SignInNeeded}, samlidp.AuthnFailed
+	switch {
+	case o.rec.Passive:
+		detail = samlidp.NoPassive
+	case r.Code == front.UnmetLevel:
+		why.Reason, detail = refusal.NoSecondFactor, samlidp.NoAuthnContext
+	}
+	return s.refuse(q, o, samlidp.Responder, detail, why, r)
+}
+
+// entry is a sign-in at a service provider that is about to happen.
+type entry struct {
+	o        *open
+	result   *login.Result
+	format   string
+	class    string
+	decision *decision
+
+	who  *subject
+	told []told
+	asks bool // the person is asked first
+}
+
+// judge decides what is told, and whether the person is asked. A person who may not sign in gets a page.
+func (s *Service) judge(q *front.Request, x *entry) error {
+	var have grantRecord
+	err := s.deps.Store.View(q.Context(), func(tx storage.Tx) (err error) {
+		if x.who, err = s.subjectIn(tx, x.result.Subject, x.result.Details); err != nil {
+			return err
+		}
+		have, _, err = grants.Find(tx, storage.Key(x.result.Subject, x.o.m.ID))
+		return err
+	})
+	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, person.ErrNoPerson) {
+		return q.Redirect(continueURL(x.o.name)) // removed this very moment
+	}
+	if err != nil {
+		return err
+	}
+	reason, err := x.o.m.may(x.who)
+	if err != nil {
+		return s.pageError(q, http.StatusForbidden, "error.denied", refusal.Refusal{Reason: reason, ClientID: x.o.m.ID, WantedGroups: x.o.m.Groups, Groups: x.who.Groups}, err)
+	}
+	all, missing := x.o.m.release(x.who)
+	if len(missing) > 0 {
+		cause := fmt.Errorf("the person lacks the attributes %q", missing)
+		err := s.pageError(q, http.StatusForbidden, "error.attribute", refusal.Refusal{Reason: refusal.AttributeMissing, ClientID: x.o.m.ID}, cause)
+		if page := new(front.Answer); errors.As(err, &page) {
+			page.Again = front.ProfilePath
+		}
+		return err
+	}
+	if x.decision != nil {
+		x.decision.decide(all)
+		have.Agreed, have.Declined = x.decision.agreed, x.decision.declined
+	}
+	for _, t := range all {
+		switch {
+		case !x.o.m.Consent:
+			x.told = append(x.told, t)
+		case t.Optional && slices.Contains(have.Declined, t.Source):
+		case slices.Contains(have.Agreed, t.Source):
+			x.told = append(x.told, t)
+		default:
+			x.asks = true
+		}
+	}
+	if x.asks {
+		x.told = all
+	}
+	return nil
+}
+
+// may is the one place that decides who can sign in at a service provider.
+func (m *member) may(p *subject) (refusal.Reason, error) {
+	switch {
+	case !p.Active:
+		return refusal.PersonBlocked, errors.New("the person is not active")
+	case m.Assurance > 0:
+		return refusal.LevelTooLow, errors.New("required_identity_assurance_level: the identity of the person is not assured")
+	case len(m.Groups) > 0 && !slices.ContainsFunc(m.Groups, func(g string) bool { return slices.Contains(p.Groups, g) }):
+		return refusal.GroupMissing, errors.New("the person is in none of the groups of the service provider")
+	}
+	return "", nil
+}
+
+// respond stores the sign-in at the service provider and sends the browser there.
+func (s *Service) respond(q *front.Request, x *entry) error {
+	w, err := s.writer(q.Context())
+	if err != nil {
+		return err
+	}
+	fresh, err := secret.ID(s.deps.Random, nameBytes)
+	if err != nil {
+		return err
+	}
+	newIndex, err := secret.ID(s.deps.Random, nameBytes)
+	if err != nil {
+		return err
+	}
+	kinds := []event.Type{eventSignedIn}
+	if x.decision != nil {
+		kinds = append(kinds, eventAgreed)
+	}
+	ev, err := s.deps.Person.NewEvents(s.deps.Origin(q.Request), kinds...)
+	if err != nil {
+		return err
+	}
+	by := event.Actor{ID: x.who.ID, Name: x.who.Username, Session: x.result.SessionID}
+	for i := range ev {
+		ev[i] = by.Fill(ev[i], x.who.ID, x.o.m.Name)
+		ev[i].ClientID = x.o.m.ID
+	}
+	var name samlidp.NameID
+	var index string
+	now := s.now()
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) (err error) {
+		// What holds now counts, not what held when the page was made.
+		if _, err := s.deps.Session.Get(tx, x.result.SessionID, now); err != nil {
+			return err
+		}
+		if err := spendIn(tx, x.o); err != nil {
+			return err
+		}
+		if name, err = s.nameIn(tx, x.o.m, x.o.rec.Entity, x.format, x.who, fresh); err != nil {
+			return err
+		}
+		if err := rememberGrant(tx, x, now); err != nil {
+			return err
+		}
+		if index, err = rememberVisit(tx, x, name, newIndex, now); err != nil {
+			return err
+		}
+		for _, e := range ev {
+			if err := s.deps.Events.Append(tx, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, storage.ErrNotFound): // signed out meanwhile
+		return q.Redirect(continueURL(x.o.name))
+	case errors.Is(err, errNoName):
+		return s.pageError(q, http.StatusForbidden, "error.attribute", refusal.Refusal{Reason: refusal.AttributeMissing, ClientID: x.o.m.ID}, err)
+	case errors.Is(err, idp.ErrReplayed):
+		return s.badRequest(q, x.o.m.ID, err)
+	case err != nil:
+		return err
+	}
+	next, err := w.Respond(samlidp.Answer{
+		Metadata: x.o.meta, Service: x.o.service(), Request: x.o.rec.ID, Relay: x.o.rec.Relay, NameID: name, Attributes: x.o.m.written(x.told),
+		Class: x.class, AuthTime: x.result.AuthTime, Session: index, Plain: x.o.m.Plain,
+	})
+	if err != nil {
+		return fmt.Errorf("answer a service provider: %w", err)
+	}
+	s.send(q, x.o.m, next)
+	return nil
+}
+
+// rememberGrant stores that the person has signed in at the service provider, and what was told.
+func rememberGrant(tx storage.Tx, x *entry, now time.Time) error {
+	key := storage.Key(x.who.ID, x.o.m.ID)
+	rec, found, err := grants.Find(tx, key)
+	if err != nil {
+		return err
+	}
+	if !found {
+		rec.First = now
+	}
+	rec.Last, rec.Told = now, sources(x.told)
+	if x.decision != nil {
+		rec.Agreed, rec.Declined = x.decision.agreed, x.decision.declined
+	}
+	return grants.Put(tx, key, rec, never)
+}
+
+// rememberVisit stores that the service provider knows the session, and returns under which SessionIndex. A second
+// sign-in in one session has the one of the first.
+func rememberVisit(tx storage.Tx, x *entry, name samlidp.NameID, index string, now time.Time) (string, error) {
+	entity, id := x.o.rec.Entity, x.result.SessionID
+	key := storage.Key(x.who.ID, id, secret.Hash(entity))
+	if old, found, err := visits.Find(tx, key); err != nil {
+		return "", err
+	} else if found {
+		index = old.Index
+		if old.Name != name.Value {
+			if err := visitors.Delete(tx, visitorKey(entity, old.Name, id)); err != nil {
+				return "", err
+			}
+		}
+	}
+	rec := visitRecord{Provider: x.o.m.ID, Entity: entity, Name: name.Value, Format: name.Format, Qualifier: name.Qualifier, Index: index, At: now}
+	if err := visits.Put(tx, key, rec, now.Add(visitKept)); err != nil {
+		return "", err
+	}
+	return index, visitors.Put(tx, visitorKey(entity, name.Value, id), visitorRecord{Person: x.who.ID, Index: index}, now.Add(visitKept))
+}
+
+func visitorKey(entity, name, session string) string {
+	return storage.Key(secret.Hash(storage.Key(entity, name)), session)
+}

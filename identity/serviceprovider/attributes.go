@@ -1,0 +1,155 @@
+package serviceprovider
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/idp/saml/samlidp"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// verifiable are the attributes that can be known to be the person's.
+var verifiable = map[string]bool{"email": true, "phone_number": true}
+
+// aliases are other words for the claims of a person.
+var aliases = map[string]string{
+	"mail": "email", "email_address": "email", "emailaddress": "email", "first_name": "given_name", "firstname": "given_name", "givenname": "given_name",
+	"last_name": "family_name", "lastname": "family_name", "surname": "family_name", "sn": "family_name", "display_name": "name", "displayname": "name",
+	"mobile": "phone_number", "mobile_number": "phone_number", "phone": "phone_number", "date_of_birth": "birthdate", "preferred_locale": "locale",
+	"user_name": "username", "preferred_username": "username", "uid": "username", "group": "groups", "person_id": "id",
+}
+
+// canonical is the name of a claim, or the given name of another attribute.
+func canonical(source string) string {
+	folded := strings.ReplaceAll(strings.ToLower(source), "-", "_")
+	if name, ok := aliases[folded]; ok {
+		return name
+	}
+	if known[folded] {
+		return folded
+	}
+	return source
+}
+
+// known are the claims of a person that can be told.
+var known = map[string]bool{
+	"id": true, "username": true, "groups": true, "partition": true, "name": true, "given_name": true, "family_name": true, "middle_name": true, "nickname": true,
+	"email": true, "phone_number": true, "locale": true, "birthdate": true, "gender": true, "zoneinfo": true, "profile": true, "picture": true, "address": true,
+}
+
+// subject is a person who signs in at a service provider.
+type subject struct {
+	login.Subject
+
+	custom map[string][]string // attributes that are no claims, by name
+}
+
+// subjectIn reads a person. details are what the provider of the sign-in has said.
+func (s *Service) subjectIn(tx storage.Tx, personID string, details map[string][]string) (*subject, error) {
+	who, err := s.deps.Person.Get(tx, personID)
+	if err != nil {
+		return nil, err
+	}
+	profile, err := s.deps.Person.Profile(tx, personID)
+	if err != nil {
+		return nil, err
+	}
+	return &subject{who, customOf(profile.CustomAttributes, details)}, nil
+}
+
+func customOf(own []person.CustomAttribute, details map[string][]string) map[string][]string {
+	out := map[string][]string{}
+	for name, values := range details {
+		out[name] = slices.Clone(values)
+	}
+	for _, c := range own {
+		if value, ok := person.CustomValue(own, c.Name); ok && value != "" {
+			out[c.Name] = []string{value}
+		}
+	}
+	return out
+}
+
+// values returns an attribute of the person, and whether it is known to be theirs.
+func (p *subject) values(source string) (values []string, verified bool) {
+	name := canonical(source)
+	switch name {
+	case "id":
+		return []string{p.ID}, true
+	case "username":
+		return []string{p.Username}, true
+	case "groups":
+		return p.Groups, true
+	}
+	if known[name] {
+		if v := p.Profile[name]; v != "" {
+			return []string{v}, !verifiable[name] || p.Profile[name+"_verified"] == "true"
+		}
+		return nil, false
+	}
+	return p.custom[source], true
+}
+
+// told is an attribute with the values of a person.
+type told struct {
+	Attribute
+
+	values []string
+}
+
+// release returns what a service provider is told of a person, and the required attributes that the person lacks.
+func (m *member) release(p *subject) (out []told, missing []string) {
+	rows := map[string]bool{}
+	for _, a := range m.Attributes {
+		rows[a.Source] = true
+		values, verified := p.values(a.Source)
+		if a.Verified && !verified {
+			values = nil
+		}
+		if len(values) == 0 {
+			if a.Required {
+				missing = append(missing, a.Source)
+			}
+			continue
+		}
+		out = append(out, told{a, values})
+	}
+	if !m.Unmapped {
+		return out, missing
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.custom)) {
+		if !rows[name] && len(p.custom[name]) > 0 && canonical(name) == name && !known[name] {
+			out = append(out, told{Attribute{Source: name}, p.custom[name]})
+		}
+	}
+	return out, missing
+}
+
+// written are attributes as they stand in an assertion.
+func (m *member) written(list []told) (out []samlidp.Attribute) {
+	for _, t := range list {
+		if len(t.Names) == 0 {
+			name := t.Source
+			if renamed, ok := m.Rename[name]; ok {
+				name = renamed
+			}
+			out = append(out, samlidp.Attribute{Name: name, Format: samlidp.NameFormats["basic"], Values: t.values})
+			continue
+		}
+		for _, n := range t.Names {
+			out = append(out, samlidp.Attribute{Name: n.Name, Format: samlidp.NameFormats[n.Format], Values: t.values})
+		}
+	}
+	return out
+}
+
+// sources are the names of attributes.
+func sources(list []told) (out []string) {
+	for _, t := range list {
+		out = append(out, t.Source)
+	}
+	return out
+}

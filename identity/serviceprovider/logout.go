@@ -1,0 +1,457 @@
+package serviceprovider
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/saml/samlidp"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	signOutPath  = "/sign-out" // where a browser ends up by default
+	farewellLife = time.Hour   // how long the way to the service providers may take
+	maxEnvelope  = 256 << 10   // bytes
+	maxVisited   = 100         // sessions that one LogoutRequest ends
+)
+
+// Leave returns where a browser whose session ends goes first: to the service providers that are told by the browser,
+// one after the other, and then to ret. Empty: to none.
+func (s *Service) Leave(q *front.Request, ret string) (string, error) {
+	if q.SignIn == nil {
+		return "", nil
+	}
+	list, err := s.byBrowser(q, q.SignIn.Session.PersonID, q.SignIn.ID, "")
+	if err != nil || len(list) == 0 {
+		return "", err
+	}
+	return s.begin(q.Context(), farewellRecord{Left: list, Return: ret})
+}
+
+// byBrowser are the visits of a session whose service providers are told by the browser: those that take no
+// LogoutRequest without it. except is the entity that knows already.
+func (s *Service) byBrowser(q *front.Request, personID, id, except string) (list []visitRecord, err error) {
+	var all []visitRecord
+	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) error {
+		all = nil
+		for e, err := range visits.Scan(tx, storage.Range{Prefix: storage.Prefix(personID, id)}) {
+			if err != nil {
+				return err
+			}
+			all = append(all, e.Value)
+		}
+		return nil
+	})
+	for _, v := range all {
+		if m := s.byID(q.Settings, v.Provider); m != nil && v.Entity != except {
+			if meta := m.source.Known(); meta != nil && meta.EntityID == v.Entity && meta.SOAPLogout() == "" && meta.ByBrowser() {
+				list = append(list, v)
+			}
+		}
+	}
+	return list, err
+}
+
+// begin stores the way of a browser to service providers, and returns where it begins.
+func (s *Service) begin(ctx context.Context, rec farewellRecord) (string, error) {
+	name, err := secret.ID(s.deps.Random, nameBytes)
+	if err != nil {
+		return "", err
+	}
+	rec.ExpiresAt = s.now().Add(farewellLife)
+	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
+		return farewells.Create(tx, secret.Hash(name), rec, rec.ExpiresAt.Add(session.CollectAfter))
+	})
+	return leavePath + "?" + url.Values{"flow": {name}}.Encode(), err
+}
+
+// showLeave serves GET /sso/leave?flow=…: the browser goes to the next service provider, or on.
+func (s *Service) showLeave(q *front.Request) error {
+	name := q.URL.Query().Get("flow")
+	if name == "" || len(name) > maxName {
+		return q.Redirect(signOutPath)
+	}
+	id, err := secret.ID(s.deps.Random, nameBytes)
+	if err != nil {
+		return err
+	}
+	id = "_" + id
+	var rec farewellRecord
+	var next *visitRecord
+	key, now := secret.Hash(name), s.now()
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) (err error) {
+		next = nil
+		var found bool
+		if rec, found, err = farewells.Find(tx, key); err != nil || !found || !rec.ExpiresAt.After(now) {
+			rec = farewellRecord{}
+			return err
+		}
+		if rec.Request != "" {
+			rec.Failed = true // the one before has not answered
+		}
+		if len(rec.Left) == 0 {
+			return farewells.Delete(tx, key)
+		}
+		next, rec.Left = new(rec.Left[0]), rec.Left[1:]
+		rec.Entity, rec.Request = next.Entity, id
+		return farewells.Put(tx, key, rec, rec.ExpiresAt.Add(session.CollectAfter))
+	})
+	switch {
+	case err != nil:
+		return err
+	case next == nil:
+		return s.arrive(q, rec)
+	}
+	m := s.byID(q.Settings, next.Provider)
+	if m == nil || m.source.Known() == nil || m.source.Known().EntityID != next.Entity {
+		return q.Redirect(leavePath + "?" + url.Values{"flow": {name}}.Encode())
+	}
+	w, err := s.writer(q.Context())
+	if err != nil {
+		return err
+	}
+	to, err := w.LogoutRequest(m.source.Known(), id, name, nameOf(next), next.Index)
+	if err != nil || to == nil {
+		return cmp.Or(err, q.Redirect(leavePath+"?"+url.Values{"flow": {name}}.Encode()))
+	}
+	s.send(q, m, to)
+	return nil
+}
+
+func nameOf(v *visitRecord) samlidp.NameID {
+	return samlidp.NameID{Value: v.Name, Format: v.Format, Qualifier: v.Qualifier}
+}
+
+// arrive ends the way of a browser: at the service provider that asked for the sign-out, or where the person wanted to
+// go.
+func (s *Service) arrive(q *front.Request, rec farewellRecord) error {
+	if rec.Asker == "" {
+		return q.LeaveTo(cmp.Or(rec.Return, signOutPath))
+	}
+	m, meta, err := s.byEntity(q.Context(), q.Settings, rec.Asker)
+	if err != nil || m == nil {
+		return cmp.Or(err, q.Redirect(signOutPath))
+	}
+	return s.confirm(q, m, meta, rec)
+}
+
+// confirm answers the LogoutRequest of a service provider.
+func (s *Service) confirm(q *front.Request, m *member, meta *samlidp.Metadata, rec farewellRecord) error {
+	w, err := s.writer(q.Context())
+	if err != nil {
+		return err
+	}
+	detail := ""
+	if rec.Failed {
+		detail = samlidp.PartialLogout
+	}
+	next, err := w.LogoutResponse(meta, rec.AskerBinding, rec.AskerRequest, rec.AskerRelay, samlidp.Success, detail)
+	if err != nil {
+		return fmt.Errorf("answer a LogoutRequest: %w", err)
+	}
+	if next == nil {
+		return q.Redirect(signOutPath)
+	}
+	s.send(q, m, next)
+	return nil
+}
+
+// handleLogout serves GET and POST /sso/logout: a service provider asks for a sign-out, or answers ours.
+func (s *Service) handleLogout(q *front.Request) error {
+	if q.Method != http.MethodGet && q.Method != http.MethodPost {
+		q.W.Header().Set("Allow", "GET, POST")
+		return &front.Answer{Status: http.StatusMethodNotAllowed, Key: "error.method"}
+	}
+	if s.deps.KeyPair == nil {
+		return front.NotFound()
+	}
+	if !s.deps.Admit(q.Request) {
+		return front.ErrTooMany
+	}
+	q.Body = http.MaxBytesReader(q.W, q.Body, idp.MaxBody)
+	in, err := samlidp.Receive(q.Request)
+	if err != nil {
+		return s.badRequest(q, "", err)
+	}
+	if in.IsResponse {
+		return s.confirmed(q, in)
+	}
+	m, meta, msg, err := s.readLogout(q, in, "")
+	if err != nil {
+		return err
+	}
+	rec, _, err := s.endFor(q, m, meta, msg)
+	if err != nil {
+		return err
+	}
+	rec.AskerRelay, rec.AskerBinding = in.Relay, in.Binding
+	if len(rec.Left) == 0 {
+		return s.confirm(q, m, meta, rec)
+	}
+	at, err := s.begin(q.Context(), rec)
+	if err != nil {
+		return err
+	}
+	return q.Redirect(at)
+}
+
+// readLogout verifies a logout message. request is the ID that a response must answer.
+func (s *Service) readLogout(q *front.Request, in *samlidp.Incoming, request string) (*member, *samlidp.Metadata, *samlidp.Logout, error) {
+	m, meta, err := s.byEntity(q.Context(), q.Settings, in.Issuer)
+	if err != nil {
+		return nil, nil, nil, s.failed(q, m, err)
+	}
+	if m == nil {
+		return nil, nil, nil, s.unknown(q)
+	}
+	want := samlidp.LogoutWant{Destination: s.deps.Issuer + logoutPath, Request: request, Now: s.now, Once: s.deps.Once}
+	if in.Binding == samlidp.SOAP {
+		want.Destination = s.deps.Issuer + soapPath
+	}
+	msg, err := meta.ReadLogout(q.Context(), in, want)
+	if errors.As(err, new(*idp.Invalid)) {
+		if newer := m.source.Renew(q.Context(), meta); newer != nil {
+			meta = newer
+			msg, err = meta.ReadLogout(q.Context(), in, want)
+		}
+	}
+	if err != nil {
+		return nil, nil, nil, s.badRequest(q, m.ID, err)
+	}
+	return m, meta, msg, nil
+}
+
+// confirmed reads the answer of a service provider to our LogoutRequest. The person is signed out here already, so the
+// browser continues, whatever the answer says and even if it cannot be believed.
+func (s *Service) confirmed(q *front.Request, in *samlidp.Incoming) error {
+	name := in.Relay
+	if name == "" || len(name) > maxName {
+		return s.badRequest(q, "", &idp.Invalid{Reason: "the LogoutResponse belongs to no sign-out"})
+	}
+	key, now := secret.Hash(name), s.now()
+	var rec farewellRecord
+	err := s.deps.Store.View(q.Context(), func(tx storage.Tx) (err error) {
+		rec, _, err = farewells.Find(tx, key)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if rec.Request == "" || !rec.ExpiresAt.After(now) || in.Issuer != rec.Entity {
+		return s.badRequest(q, "", &idp.Invalid{Reason: "the LogoutResponse belongs to no sign-out"})
+	}
+	m, meta, err := s.byEntity(q.Context(), q.Settings, in.Issuer)
+	if err != nil || m == nil {
+		return cmp.Or(err, s.unknown(q))
+	}
+	msg, err := meta.ReadLogout(q.Context(), in, samlidp.LogoutWant{Destination: s.deps.Issuer + logoutPath, Request: rec.Request, Now: s.now, Once: s.deps.Once})
+	if err != nil && !errors.As(err, new(*idp.Invalid)) {
+		return err
+	}
+	good := err == nil && msg.Success
+	if !good {
+		s.deps.Log.Warn("a service provider has not confirmed a sign-out: the person can still be signed in there", zap.String("service_provider", m.ID), zap.NamedError("cause", err))
+	}
+	answered := rec.Request
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
+		rec, found, err := farewells.Find(tx, key)
+		if err != nil || !found || rec.Request != answered {
+			return err
+		}
+		rec.Entity, rec.Request, rec.Failed = "", "", rec.Failed || !good
+		return farewells.Put(tx, key, rec, rec.ExpiresAt.Add(session.CollectAfter))
+	})
+	if err != nil {
+		return err
+	}
+	return q.Redirect(leavePath + "?" + url.Values{"flow": {name}}.Encode())
+}
+
+// endFor ends the sessions that a LogoutRequest names. The record has the other service providers that the browser
+// takes the news to.
+func (s *Service) endFor(q *front.Request, m *member, meta *samlidp.Metadata, msg *samlidp.Logout) (rec farewellRecord, ended int, err error) {
+	rec = farewellRecord{Asker: meta.EntityID, AskerRequest: msg.ID}
+	type found struct{ person, session string }
+	var list []found
+	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) error {
+		list = nil
+		prefix := storage.Prefix(secret.Hash(storage.Key(meta.EntityID, msg.NameID.Value)))
+		for e, err := range visitors.Scan(tx, storage.Range{Prefix: prefix, Limit: maxVisited}) {
+			if err != nil {
+				return err
+			}
+			if len(msg.Sessions) == 0 || slices.Contains(msg.Sessions, e.Value.Index) {
+				list = append(list, found{e.Value.Person, storage.Parts(e.Key)[1]})
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return rec, 0, err
+	}
+	for _, f := range list {
+		others, err := s.byBrowser(q, f.person, f.session, meta.EntityID)
+		if err != nil {
+			return rec, ended, err
+		}
+		done, err := s.endSession(q, m, meta.EntityID, f.person, f.session)
+		if err != nil {
+			return rec, ended, err
+		}
+		if done {
+			ended++
+			rec.Left = append(rec.Left, others...)
+		}
+	}
+	s.deps.Log.Info("signed out by a service provider", zap.String("service_provider", m.ID), zap.Int("sessions", ended))
+	return rec, ended, nil
+}
+
+// endSession ends a session that a service provider knows.
+func (s *Service) endSession(q *front.Request, m *member, entity, personID, id string) (done bool, err error) {
+	ev, err := s.deps.Person.NewEvents(s.deps.Origin(q.Request), eventSignedOut)
+	if err != nil {
+		return false, err
+	}
+	now := s.now()
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
+		done = false
+		rec, err := s.deps.Session.Live(tx, id, now)
+		if errors.Is(err, storage.ErrNotFound) {
+			return nil
+		}
+		if err != nil || rec.PersonID != personID {
+			return err
+		}
+		visit := storage.Key(personID, id, secret.Hash(entity))
+		v, found, err := visits.Find(tx, visit)
+		if err != nil || !found {
+			return err
+		}
+		if err := forgetVisit(tx, visit, id, v); err != nil { // it is not told what it has asked for
+			return err
+		}
+		if err := s.deps.Person.Watcher().TokensEnded(tx, personID, id); err != nil {
+			return err
+		}
+		if err := s.deps.Session.End(tx, id, rec); err != nil {
+			return err
+		}
+		who, err := s.deps.Person.Get(tx, personID)
+		if err != nil {
+			return err
+		}
+		done = true
+		e := event.Actor{ID: personID, Name: who.Username, Session: id}.Fill(ev[0], personID, m.Name)
+		e.ClientID = m.ID
+		return s.deps.Events.Append(tx, e)
+	})
+	return done, err
+}
+
+func forgetVisit(tx storage.Tx, key, id string, v visitRecord) error {
+	if err := visits.Delete(tx, key); err != nil {
+		return err
+	}
+	return visitors.Delete(tx, visitorKey(v.Entity, v.Name, id))
+}
+
+// handleSOAP serves POST /sso/logout/soap: a service provider asks for a sign-out without a browser.
+func (s *Service) handleSOAP(q *front.Request) error {
+	if s.deps.KeyPair == nil {
+		return front.NotFound()
+	}
+	if !s.deps.Admit(q.Request) {
+		return front.ErrTooMany
+	}
+	raw, err := io.ReadAll(http.MaxBytesReader(q.W, q.Body, maxEnvelope))
+	if err != nil {
+		return s.badRequest(q, "", &idp.Invalid{Reason: "the envelope cannot be read"})
+	}
+	in, err := samlidp.ReceiveSOAP(raw)
+	if err == nil && in.IsResponse {
+		err = &idp.Invalid{Reason: "the message is not a request"}
+	}
+	if err != nil {
+		return s.badRequest(q, "", err)
+	}
+	m, meta, msg, err := s.readLogout(q, in, "")
+	if err != nil {
+		return err
+	}
+	rec, _, err := s.endFor(q, m, meta, msg)
+	if err != nil {
+		return err
+	}
+	w, err := s.writer(q.Context())
+	if err != nil {
+		return err
+	}
+	detail := ""
+	if len(rec.Left) > 0 { // without the browser they cannot be told
+		detail = samlidp.PartialLogout
+	}
+	doc, err := w.SOAPResponse(msg.ID, samlidp.Success, detail)
+	if err != nil {
+		return err
+	}
+	q.W.Header().Set("Content-Type", "text/xml; charset=utf-8")
+	q.W.Header().Set("X-Content-Type-Options", "nosniff")
+	q.W.Header().Set("Cache-Control", "no-store")
+	_, _ = q.W.Write(doc)
+	return nil
+}
+
+// sendSOAP posts a LogoutRequest, and reads the answer.
+func (s *Service) sendSOAP(ctx context.Context, m *member, meta *samlidp.Metadata, v visitRecord) error {
+	w, err := s.writer(ctx)
+	if err != nil {
+		return err
+	}
+	envelope, id, err := w.SOAPRequest(meta, nameOf(&v), v.Index)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, meta.SOAPLogout(), bytes.NewReader(envelope))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "text/xml; charset=utf-8")
+	req.Header.Set("Soapaction", `"http://www.oasis-open.org/committees/security"`) // SAML bindings 3.2.3.2
+	res, err := s.deps.Checked.Do(req)
+	if err != nil {
+		if failed := new(url.Error); errors.As(err, &failed) { // without the address, which can hold a secret
+			err = failed.Err
+		}
+		return fmt.Errorf("post a LogoutRequest: %w", err)
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(res.Body, maxEnvelope))
+	if err != nil || res.StatusCode != http.StatusOK {
+		return cmp.Or(err, fmt.Errorf("post a LogoutRequest: status %d", res.StatusCode))
+	}
+	in, err := samlidp.ReceiveSOAP(raw)
+	if err != nil {
+		return err
+	}
+	msg, err := meta.ReadLogout(ctx, in, samlidp.LogoutWant{Request: id, Now: s.now, Once: s.deps.Once})
+	if err != nil || !msg.Success {
+		return cmp.Or(err, samlidp.ErrNotConfirmed)
+	}
+	return nil
+}

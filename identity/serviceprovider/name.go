@@ -1,0 +1,105 @@
+package serviceprovider
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/gatehouse-id/gatehouse/idp/saml"
+	"github.com/gatehouse-id/gatehouse/idp/saml/samlidp"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// formats are the formats of names by their short names.
+var formats = map[string]string{
+	"persistent": saml.FormatPersistent, "transient": saml.FormatTransient, "email": saml.FormatEmail, "unspecified": saml.FormatUnspecified,
+}
+
+var (
+	errPolicy = errors.New("the request asks for a name that the service provider does not get")
+	errNoName = errors.New("the person has nothing that the service provider knows people by")
+)
+
+// format returns the format of a name that a request gets, or errPolicy. An address is told only to a service provider
+// that the operator tells addresses. (docs/decisions.md#saml-subject-names)
+func (m *member) format(meta *samlidp.Metadata, asked, qualifier string) (string, error) {
+	if qualifier != "" && qualifier != meta.EntityID {
+		return "", errPolicy // of an affiliation
+	}
+	switch asked {
+	case saml.FormatPersistent, saml.FormatTransient:
+		return asked, nil
+	case saml.FormatEmail:
+		if !m.tellsEmail() {
+			return "", errPolicy
+		}
+		return asked, nil
+	case "", saml.FormatUnspecified:
+	default:
+		return "", errPolicy
+	}
+	if m.Subject.Format != "" {
+		return formats[m.Subject.Format], nil
+	}
+	if m.Subject.Attribute != "" {
+		return saml.FormatUnspecified, nil
+	}
+	for _, f := range meta.NameIDFormats {
+		if f == saml.FormatPersistent || f == saml.FormatTransient || f == saml.FormatEmail && m.tellsEmail() {
+			return f, nil
+		}
+	}
+	return saml.FormatPersistent, nil
+}
+
+func (m *member) tellsEmail() bool {
+	return m.Subject.Format == "email" || canonical(m.Subject.Attribute) == "email" ||
+		slices.ContainsFunc(m.Attributes, func(a Attribute) bool { return canonical(a.Source) == "email" && !a.Optional })
+}
+
+// nameIn returns the name of a person at a service provider. fresh is random, for a name that is made now.
+func (s *Service) nameIn(tx storage.Tx, m *member, entity, format string, p *subject, fresh string) (samlidp.NameID, error) {
+	out := samlidp.NameID{Format: format}
+	switch {
+	case format == saml.FormatTransient:
+		out.Value = fresh
+		return out, nil
+	case format == saml.FormatEmail:
+		out.Value = only(p, "email")
+	case m.Subject.Attribute != "":
+		if out.Value = only(p, m.Subject.Attribute); out.Value == "" && m.Subject.Fallback != "" {
+			out.Value = only(p, m.Subject.Fallback)
+		}
+	case format == saml.FormatUnspecified:
+		out.Value = p.Username
+	default:
+		out.Qualifier = entity
+		key := storage.Key(p.ID, secret.Hash(entity))
+		rec, found, err := names.Find(tx, key)
+		if err != nil {
+			return out, err
+		}
+		if !found {
+			rec = nameRecord{Value: fresh}
+			if err := names.Create(tx, key, rec, never); err != nil {
+				return out, err
+			}
+		}
+		out.Value = rec.Value
+		return out, nil
+	}
+	if out.Value == "" {
+		return out, errNoName
+	}
+	return out, nil
+}
+
+// only returns the one value of an attribute that can name a person. An address that is not known to be the person's
+// does not: it can be another person's.
+func only(p *subject, source string) string {
+	values, verified := p.values(source)
+	if len(values) != 1 || !verified {
+		return ""
+	}
+	return values[0]
+}

@@ -1,0 +1,311 @@
+package serviceprovider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/saml/samlidp"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/loopback"
+)
+
+const maxText = 256 // characters of a name of the configuration
+
+// Provider is a service provider as the operator configures it.
+type Provider struct {
+	// ID names it in addresses, Name on pages.
+	ID, Name string
+	// Metadata are XML, the path of a file, or an https address.
+	Metadata string
+	// Level is the authentication level that every sign-in needs. 0: any.
+	Level int
+	// Assurance is the identity assurance level that every person needs. 0: any.
+	Assurance int
+	// Groups are those of which a person has to be in one. Empty: everybody may sign in.
+	Groups []string
+	// Signed refuses requests without a signature, whatever the metadata say.
+	Signed bool
+	// Plain leaves assertions unencrypted, whatever the metadata say.
+	Plain bool
+	// Consent asks the person before attributes are told.
+	Consent bool
+	// Starts allows sign-ins that begin here. Relays are the RelayStates that their links can ask for.
+	Starts bool
+	Relays []string
+	// Subject is how people are named.
+	Subject Subject
+	// Attributes are what is told of people.
+	Attributes []Attribute
+	// Unmapped tells the custom attributes too that have no row in Attributes.
+	Unmapped bool
+	// Rename gives custom attributes other names.
+	Rename map[string]string
+	// Organisation owns it. Empty: none.
+	Organisation string
+}
+
+// Subject is how a service provider knows a person. (identity service document, "saml_subject_name_attributes")
+type Subject struct {
+	// Format is that of names where the request asks for none: persistent, transient, email or unspecified. Empty: the
+	// first of the metadata, otherwise persistent.
+	Format string
+	// Attribute is what names a person in place of what the format says. Empty: that. Fallback is used where a person
+	// has none of it.
+	Attribute, Fallback string
+}
+
+// Attribute is an attribute of people. (identity service document, "IdentityAttribute")
+type Attribute struct {
+	// Source is what it is of a person: a claim, such as email, or a custom attribute.
+	Source string
+	// Label is shown to people. Empty: a word for the source.
+	Label string
+	// Names are under what it is told. Empty: as Source.
+	Names []Name
+	// Required refuses people who have none. Optional lets people leave it out. Verified tells it only if it is known to
+	// be the person's.
+	Required, Optional, Verified bool
+	// Show shows the value to the person who is asked.
+	Show bool
+}
+
+// Name is the name of an attribute in a message. Format is basic, uri, unspecified, or empty: none.
+type Name struct{ Format, Name string }
+
+// Validate returns everything that is wrong with a service provider. It reads no file.
+func (p *Provider) Validate(now time.Time) error {
+	var wrong []error
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
+	if err := samlidp.CheckSource(p.Metadata, loopback.Is, now); err != nil {
+		wrong = append(wrong, err)
+	}
+	if _, ok := formats[p.Subject.Format]; !ok && p.Subject.Format != "" {
+		say("name_id %q is unknown: use persistent, transient, email or unspecified", p.Subject.Format)
+	}
+	if p.Subject.Attribute != "" && (p.Subject.Format == "transient" || p.Subject.Format == "email") {
+		say("name_id %s takes no attribute", p.Subject.Format)
+	}
+	seen := map[string]bool{}
+	for _, a := range p.Attributes {
+		if a.Source == "" || !idp.IsText(a.Source, maxText) || !idp.IsText(a.Label, maxText) {
+			say("an attribute without a name, with control characters, or longer than %d", maxText)
+		}
+		if seen[a.Source] {
+			say("the attribute %s is there twice", a.Source)
+		}
+		seen[a.Source] = true
+		if a.Required && a.Optional {
+			say("the attribute %s is required and optional: keep one of them", a.Source)
+		}
+		if verified := verifiable[canonical(a.Source)]; a.Verified && !verified {
+			say("the attribute %s cannot be verified: only email and phone_number can", a.Source)
+		}
+		for _, n := range a.Names {
+			if _, ok := samlidp.NameFormats[n.Format]; n.Format != "" && !ok || n.Name == "" || !idp.IsText(n.Name, maxText) {
+				say("the attribute %s: %q with the format %q is no name of an attribute: the format is basic, uri or unspecified", a.Source, n.Name, n.Format)
+			}
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// CheckMetadata returns what is wrong with metadata that an API client sends: XML, or an https address.
+func CheckMetadata(metadata string, now time.Time) error {
+	if err := samlidp.CheckSource(metadata, loopback.Is, now); err != nil || samlidp.IsXML(metadata) || strings.HasPrefix(metadata, "http") {
+		return err
+	}
+	return errors.New("want the metadata or their https address, no file")
+}
+
+// member is a service provider with its metadata.
+type member struct {
+	Provider
+
+	source *samlidp.Source
+}
+
+// client is the service provider as pages show it.
+func (m *member) client() login.Client { return login.Client{ID: m.ID, Name: m.Name} }
+
+func (s *Service) member(p Provider, trusted bool) (*member, error) {
+	client := s.deps.Checked
+	if trusted {
+		client = s.deps.Trusted
+	}
+	source, err := samlidp.NewSource(p.Metadata, trusted, client, s.now, s.deps.Log.With(zap.String("service_provider", p.ID)))
+	return &member{p, source}, err
+}
+
+// members returns the service providers of the configuration file and of the settings. Of several with one id or one
+// entity ID the first counts, and those of the file come first.
+func (s *Service) members(u *config.Units) []*member {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seen == u {
+		return s.all
+	}
+	before := s.all
+	s.seen, s.all = u, slices.Clone(s.fixed)
+	for _, p := range providersOf(u) {
+		if slices.ContainsFunc(s.all, func(m *member) bool { return m.ID == p.ID }) {
+			continue
+		}
+		i := slices.IndexFunc(before, func(m *member) bool { return m.ID == p.ID && m.Metadata == p.Metadata && !slices.Contains(s.fixed, m) })
+		if i >= 0 {
+			s.all = append(s.all, &member{p, before[i].source})
+			continue
+		}
+		m, err := s.member(p, false)
+		if err != nil {
+			s.deps.Log.Error("service provider cannot be used", zap.String("service_provider", p.ID), zap.Error(err))
+			continue
+		}
+		s.all = append(s.all, m)
+	}
+	return s.all
+}
+
+// byID returns a service provider by its id, or nil.
+func (s *Service) byID(u *config.Units, id string) *member {
+	for _, m := range s.members(u) {
+		if m.ID == id {
+			return m
+		}
+	}
+	return nil
+}
+
+// byEntity returns a service provider by its entity ID, with its metadata. nil: it is unknown.
+func (s *Service) byEntity(ctx context.Context, u *config.Units, entity string) (*member, *samlidp.Metadata, error) {
+	all := s.members(u)
+	var waiting []*member
+	for _, m := range all {
+		switch known := m.source.Known(); {
+		case known == nil:
+			waiting = append(waiting, m)
+		case known.EntityID == entity:
+			now, err := m.source.Get(ctx)
+			if err == nil && now.EntityID != entity {
+				continue
+			}
+			return m, now, err
+		}
+	}
+	if len(waiting) == 0 {
+		return nil, nil, nil
+	}
+	// Metadata that have not arrived yet: the one that is asked for may be among them.
+	type answer struct {
+		m   *member
+		got *samlidp.Metadata
+	}
+	answers := make(chan answer, len(waiting))
+	for _, m := range waiting {
+		go func() {
+			got, _ := m.source.Get(ctx)
+			answers <- answer{m, got}
+		}()
+	}
+	for range waiting {
+		if a := <-answers; a.got != nil && a.got.EntityID == entity {
+			return a.m, a.got, nil
+		}
+	}
+	return nil, nil, nil
+}
+
+// providersOf are the service providers of the organisations that have SAML metadata, sorted by organisation and id.
+func providersOf(u *config.Units) (out []Provider) {
+	for i := range u.Organisations {
+		o := &u.Organisations[i]
+		for _, id := range slices.Sorted(maps.Keys(o.ServiceProviders)) {
+			sp := o.ServiceProviders[id]
+			if sp.SAMLMetadata == "" {
+				continue
+			}
+			own := &o.UserProfileAttributes
+			p := Provider{
+				ID: id, Name: sp.Name, Metadata: sp.SAMLMetadata, Level: sp.RequiredAuthenticationLevel, Assurance: sp.RequiredIdentityAssuranceLevel,
+				Consent: true, Starts: true, Unmapped: strings.EqualFold(sp.IncludeUnmappedCustomAttributes, "true"), Organisation: o.Name, Rename: map[string]string{},
+				Subject: subjectOf(own.SAMLSubjectName),
+			}
+			if p.Name == "" {
+				p.Name = id
+			}
+			for _, mapping := range []config.CustomAttributesMapping{own.CustomAttributeMappings, sp.CustomAttributeMappings} {
+				if mapping.AttributeToMapFrom != "" && mapping.AttributeToMapTo != "" {
+					p.Rename[mapping.AttributeToMapFrom] = mapping.AttributeToMapTo
+				}
+			}
+			attributes := maps.Clone(own.IdentityAttributes)
+			if attributes == nil {
+				attributes = map[string]config.IdentityAttribute{}
+			}
+			maps.Copy(attributes, sp.IdentityAttributes)
+			for _, key := range slices.Sorted(maps.Keys(attributes)) {
+				p.Attributes = append(p.Attributes, attributeOf(key, attributes[key]))
+			}
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func attributeOf(key string, a config.IdentityAttribute) Attribute {
+	out := Attribute{Source: a.AttributeName, Label: a.Label, Required: a.Required, Optional: a.Optional && !a.Required, Show: a.ShowExtendedFields}
+	if out.Source == "" {
+		out.Source = key
+	}
+	out.Verified = a.Verification && verifiable[canonical(out.Source)]
+	for _, format := range slices.Sorted(maps.Keys(a.SAMLAttributeNames)) {
+		n := Name{Name: a.SAMLAttributeNames[format]}
+		if _, ok := samlidp.NameFormats[strings.ToLower(format)]; ok {
+			n.Format = strings.ToLower(format)
+		}
+		out.Names = append(out.Names, n)
+	}
+	return out
+}
+
+// subjectOf reads the free texts of the document. (docs/decisions.md#saml-subject-names)
+func subjectOf(c config.SAMLSubjectName) Subject {
+	out := Subject{Fallback: canonical(c.Default)}
+	for short, uri := range formats {
+		if strings.EqualFold(c.Format, short) || c.Format == uri {
+			out.Format = short
+		}
+	}
+	switch kind := strings.ToLower(c.Type); kind {
+	case "persistent", "transient", "unspecified":
+		if out.Format == "" {
+			out.Format = kind
+		}
+	case "custom", "custom_attribute":
+		out.Attribute = c.CustomAttributeKey
+	default:
+		out.Attribute = canonical(kind)
+	}
+	if out.Format == "transient" || out.Format == "email" {
+		out.Attribute = ""
+	}
+	return out
+}
+
+// origin is the origin of an address, for the policy of pages.
+func origin(address string) []string {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return nil
+	}
+	return []string{u.Scheme + "://" + u.Host}
+}

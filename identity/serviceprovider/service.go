@@ -1,0 +1,138 @@
+// Package serviceprovider signs people in at service providers, as their SAML 2.0 identity provider: it takes requests,
+// asks for the sign-in, decides who may and what is told, and ends the sessions again. How people sign in does not
+// belong here, nor do the messages (package samlidp).
+package serviceprovider
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/saml"
+	"github.com/gatehouse-id/gatehouse/idp/saml/samlidp"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/outbox"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Config is what the operator has decided.
+type Config struct {
+	// Providers are the service providers of the configuration file.
+	Providers []Provider
+	// Sign are names of key pairs: the first one signs, all are in our metadata. Default: Gatehouse's own.
+	Sign []string
+}
+
+// Deps is what the service works with.
+type Deps struct {
+	Person  *person.Service
+	Session *session.Service
+	Front   *front.Service
+
+	Store  storage.Store
+	Events *event.Recorder
+	// Units returns the settings as tx sees them.
+	Units func(tx storage.Tx) (*config.Units, error)
+	Pages *page.Renderer
+	// KeyPair returns a key pair of the configuration by its name; "" is Gatehouse's own for SAML. nil: there are none,
+	// and nobody signs in at a service provider.
+	KeyPair func(ctx context.Context, name string) (*idp.Key, error)
+	// Trusted makes requests to addresses that the operator has written, Checked all others.
+	Trusted, Checked *http.Client
+	// Once marks a message as used.
+	Once func(ctx context.Context, key string, until time.Time) error
+	// Origin tells where a request came from.
+	Origin func(*http.Request) event.Origin
+	// Admit counts what a sender begins; false: too many.
+	Admit func(*http.Request) bool
+	// Issuer is our own URL, without a trailing slash.
+	Issuer string
+	Log    *zap.Logger
+	Now    func() time.Time
+	Random io.Reader
+}
+
+// Service signs people in at service providers. It is safe for concurrent use.
+type Service struct {
+	deps    Deps
+	front   *front.Service
+	sign    []string
+	fixed   []*member
+	logouts *outbox.Lanes[logoutRecord]
+
+	mu   sync.Mutex // guards what follows
+	seen *config.Units
+	all  []*member // fixed, and those of seen
+}
+
+// New returns the service of a configuration.
+func New(cfg Config, d Deps) (*Service, error) {
+	s := &Service{deps: d, front: d.Front, sign: cfg.Sign}
+	if len(s.sign) == 0 {
+		s.sign = []string{""}
+	}
+	for _, p := range cfg.Providers {
+		m, err := s.member(p, true)
+		if err != nil {
+			return nil, fmt.Errorf("service_provider %s: %w", p.ID, err)
+		}
+		s.fixed = append(s.fixed, m)
+	}
+	s.all = s.fixed
+	s.logouts = outbox.NewLanes(logouts, d.Store, s.now, logoutQueue(d.Log), logoutLanes)
+	return s, nil
+}
+
+func (s *Service) now() time.Time { return s.deps.Now().UTC() }
+
+// entityID is our name among service providers, and where our metadata are.
+func (s *Service) entityID() string { return s.deps.Issuer + metadataPath }
+
+// keys returns the key pairs that sign, the first one first.
+func (s *Service) keys(ctx context.Context) ([]*idp.Key, error) {
+	var out []*idp.Key
+	for _, name := range s.sign {
+		key, err := s.deps.KeyPair(ctx, name)
+		if err == nil {
+			err = saml.CheckSigner(key)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("key pair of the identity provider: %w", err)
+		}
+		out = append(out, key)
+	}
+	return out, nil
+}
+
+// writer returns what writes our messages now.
+func (s *Service) writer(ctx context.Context) (*samlidp.Writer, error) {
+	keys, err := s.keys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &samlidp.Writer{EntityID: s.entityID(), Random: s.deps.Random, Now: s.now, Key: keys[0]}, nil
+}
+
+// send sends a browser where a service provider wants it.
+func (s *Service) send(q *front.Request, m *member, next *idp.Next) {
+	if next.Form == nil {
+		page.Redirect(q.W, next.URL)
+		return
+	}
+	form := page.FormPost{Action: next.Form.Action}
+	for _, field := range next.Form.Fields {
+		form.Fields = append(form.Fields, page.Hidden{Name: field.Name, Value: field.Value})
+	}
+	s.deps.Pages.Render(q.W, q.Request, page.View{Template: "form_post", Client: m.client(), Data: form})
+}

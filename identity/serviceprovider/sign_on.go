@@ -1,0 +1,271 @@
+package serviceprovider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/saml/samlidp"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	nameBytes = 24 // of names of requests and of people
+	maxName   = 64 // characters of a name in an address
+)
+
+// never is the end of what does not end by itself.
+var never time.Time
+
+// pageError is an error page that says why, with its reason for operators.
+func (s *Service) pageError(q *front.Request, status int, key string, why refusal.Refusal, cause error) error {
+	why.Status = status
+	s.front.Refuse(q, why, cause)
+	return &front.Answer{Status: status, Key: key, Cause: cause}
+}
+
+// badRequest answers a message that cannot be believed, and any other error as it is.
+func (s *Service) badRequest(q *front.Request, provider string, err error) error {
+	if !errors.As(err, new(*idp.Invalid)) && !errors.Is(err, idp.ErrReplayed) {
+		return err
+	}
+	return s.pageError(q, http.StatusBadRequest, "error.service_provider", refusal.Refusal{Reason: refusal.ServiceProviderRequest, ClientID: provider}, err)
+}
+
+// unknown answers a message of a service provider that nobody has registered.
+func (s *Service) unknown(q *front.Request) error {
+	return s.pageError(q, http.StatusBadRequest, "error.service_provider", refusal.Refusal{Reason: refusal.ServiceProviderUnknown}, errors.New("no service_provider has the issuer of the message as its entity ID"))
+}
+
+// showMetadata serves GET /sso/metadata.
+func (s *Service) showMetadata(q *front.Request) error {
+	if s.deps.KeyPair == nil {
+		return front.NotFound()
+	}
+	keys, err := s.keys(q.Context())
+	if err != nil {
+		return err
+	}
+	w := samlidp.Writer{EntityID: s.entityID()}
+	doc, err := w.OwnMetadata(keys, s.deps.Issuer+signOnPath, s.deps.Issuer+logoutPath, s.deps.Issuer+soapPath)
+	if err != nil {
+		return err
+	}
+	h := q.W.Header()
+	h.Set("Content-Type", "application/samlmetadata+xml; charset=utf-8") // SAML metadata 4.1.1
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-cache")
+	h.Set("Content-Length", strconv.Itoa(len(doc)))
+	if q.Method != http.MethodHead {
+		_, _ = q.W.Write(doc)
+	}
+	return nil
+}
+
+// handleSignOn serves GET and POST /sso/saml: a service provider asks for a sign-in. The request is kept, and the
+// browser continues without it. A POST from elsewhere carries no cookies, so it decides nothing.
+func (s *Service) handleSignOn(q *front.Request) error {
+	if q.Method != http.MethodGet && q.Method != http.MethodPost {
+		q.W.Header().Set("Allow", "GET, POST")
+		return &front.Answer{Status: http.StatusMethodNotAllowed, Key: "error.method"}
+	}
+	if s.deps.KeyPair == nil {
+		return front.NotFound()
+	}
+	if !s.deps.Admit(q.Request) {
+		return front.ErrTooMany
+	}
+	q.Body = http.MaxBytesReader(q.W, q.Body, idp.MaxBody)
+	in, err := samlidp.Receive(q.Request)
+	if err != nil {
+		return s.badRequest(q, "", err)
+	}
+	m, asked, meta, err := s.requestOf(q, in)
+	if err != nil {
+		return err
+	}
+	now := s.now()
+	rec := requestRecord{
+		Provider: m.ID, Entity: meta.EntityID, ID: asked.ID, Service: asked.Service.Location, Relay: in.Relay, Format: asked.Format, Qualifier: asked.Qualifier,
+		Force: asked.Force, Passive: asked.Passive, Comparison: asked.Comparison, Classes: asked.Classes, Subject: asked.Subject, CreatedAt: now, ExpiresAt: now.Add(front.FlowLife),
+	}
+	return s.keep(q, rec)
+}
+
+// requestOf verifies an AuthnRequest, and returns who it is from.
+func (s *Service) requestOf(q *front.Request, in *samlidp.Incoming) (*member, *samlidp.Request, *samlidp.Metadata, error) {
+	m, meta, err := s.byEntity(q.Context(), q.Settings, in.Issuer)
+	if err != nil {
+		return nil, nil, nil, s.failed(q, m, err)
+	}
+	if m == nil {
+		return nil, nil, nil, s.unknown(q)
+	}
+	want := samlidp.Want{Destination: s.deps.Issuer + signOnPath, Signed: m.Signed, Now: s.now}
+	asked, err := meta.AuthnRequest(in, want)
+	if err != nil { // perhaps signed by a key, or for an address, that is newer than our copy of the metadata
+		if newer := m.source.Renew(q.Context(), meta); newer != nil {
+			meta = newer
+			asked, err = meta.AuthnRequest(in, want)
+		}
+	}
+	if err != nil {
+		return nil, nil, nil, s.badRequest(q, m.ID, err)
+	}
+	return m, asked, meta, nil
+}
+
+// failed answers that the metadata of a service provider cannot be read.
+func (s *Service) failed(q *front.Request, m *member, err error) error {
+	return s.pageError(q, http.StatusServiceUnavailable, "error.service_provider_down", refusal.Refusal{Reason: refusal.Unavailable, ClientID: m.ID}, err)
+}
+
+// keep stores a request and sends the browser on to its answer.
+func (s *Service) keep(q *front.Request, rec requestRecord) error {
+	name, err := secret.ID(s.deps.Random, nameBytes)
+	if err != nil {
+		return err
+	}
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
+		if rec.ID != "" {
+			if _, done, err := answered.Find(tx, answerKey(rec)); err != nil || done {
+				if done {
+					err = idp.ErrReplayed
+				}
+				return err
+			}
+		}
+		return requests.Create(tx, secret.Hash(name), rec, rec.ExpiresAt.Add(session.CollectAfter))
+	})
+	if err != nil {
+		return s.badRequest(q, rec.Provider, err)
+	}
+	page.RedirectStatus(q.W, continueURL(name), http.StatusSeeOther)
+	return nil
+}
+
+// answerKey names a request, so that it is answered once.
+func answerKey(rec requestRecord) string { return secret.Hash(storage.Key(rec.Entity, rec.ID)) }
+
+func continueURL(name string) string { return continuePath + "?" + url.Values{"flow": {name}}.Encode() }
+
+// showStart serves GET /sso/start/{id}: a sign-in that begins here. (SAML profiles 4.1.5)
+func (s *Service) showStart(q *front.Request) error {
+	m := s.byID(q.Settings, q.PathValue("id"))
+	if m == nil || !m.Starts || s.deps.KeyPair == nil {
+		return front.NotFound()
+	}
+	relay := q.URL.Query().Get("RelayState")
+	if relay != "" && !slices.Contains(m.Relays, relay) {
+		return s.pageError(q, http.StatusBadRequest, "error.service_provider", refusal.Refusal{Reason: refusal.ServiceProviderRequest, ClientID: m.ID},
+			errors.New("the RelayState of the link is not one that the service provider's idp_initiated names"))
+	}
+	if !s.deps.Admit(q.Request) {
+		return front.ErrTooMany
+	}
+	meta, err := m.source.Get(q.Context())
+	if err != nil {
+		return s.failed(q, m, err)
+	}
+	now := s.now()
+	return s.keep(q, requestRecord{
+		Provider: m.ID, Entity: meta.EntityID, Service: meta.DefaultService().Location, Relay: relay, CreatedAt: now, ExpiresAt: now.Add(front.FlowLife),
+	})
+}
+
+// open is a request that can be answered.
+type open struct {
+	name string
+	rec  requestRecord
+	m    *member
+	meta *samlidp.Metadata
+}
+
+// service is where the response goes.
+func (o *open) service() samlidp.Service { return samlidp.Service{Location: o.rec.Service} }
+
+// openOf returns the request that an address names, while its service provider still has the place for its response.
+func (s *Service) openOf(q *front.Request) (*open, error) {
+	o := &open{name: q.URL.Query().Get("flow")}
+	if o.name == "" || len(o.name) > maxName || s.deps.KeyPair == nil {
+		return nil, front.NotFound()
+	}
+	err := s.deps.Store.View(q.Context(), func(tx storage.Tx) (err error) {
+		o.rec, _, err = requests.Find(tx, secret.Hash(o.name))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if o.rec.Provider == "" || !o.rec.ExpiresAt.After(s.now()) {
+		return nil, &front.Answer{Status: http.StatusBadRequest, Key: "error.expired"}
+	}
+	if o.m = s.byID(q.Settings, o.rec.Provider); o.m == nil {
+		return nil, s.unknown(q)
+	}
+	if o.meta, err = o.m.source.Get(q.Context()); err != nil {
+		return nil, s.failed(q, o.m, err)
+	}
+	there := slices.ContainsFunc(o.meta.Services, func(a samlidp.Service) bool { return a.Location == o.rec.Service })
+	if o.meta.EntityID != o.rec.Entity || !there {
+		return nil, s.unknown(q)
+	}
+	return o, nil
+}
+
+// refuse tells the service provider why there is no sign-in. The request is answered by that.
+func (s *Service) refuse(q *front.Request, o *open, code, detail string, why refusal.Refusal, cause error) error {
+	why.ClientID = o.m.ID
+	s.front.Refuse(q, why, cause)
+	w, err := s.writer(q.Context())
+	if err != nil {
+		return err
+	}
+	if err := s.spend(q.Context(), o); err != nil {
+		return s.badRequest(q, o.m.ID, err)
+	}
+	next, err := w.Refuse(o.service(), o.rec.ID, o.rec.Relay, code, detail)
+	if err != nil {
+		return fmt.Errorf("refuse a sign-in at a service provider: %w", err)
+	}
+	s.deps.Log.Debug("a service provider was told why there is no sign-in", zap.String("service_provider", o.m.ID), zap.String("status", detail))
+	s.send(q, o.m, next)
+	return nil
+}
+
+// spend marks a request as answered.
+func (s *Service) spend(ctx context.Context, o *open) error {
+	return s.deps.Store.Update(ctx, func(tx storage.Tx) error { return spendIn(tx, o) })
+}
+
+// spendIn is spend within a transaction. idp.ErrReplayed: it was answered before.
+func spendIn(tx storage.Tx, o *open) error {
+	key := secret.Hash(o.name)
+	if _, found, err := requests.Find(tx, key); err != nil || !found {
+		if err == nil {
+			err = idp.ErrReplayed
+		}
+		return err
+	}
+	if err := requests.Delete(tx, key); err != nil || o.rec.ID == "" {
+		return err
+	}
+	err := answered.Create(tx, answerKey(o.rec), struct{}{}, o.rec.ExpiresAt.Add(session.CollectAfter))
+	if errors.Is(err, storage.ErrExists) {
+		return idp.ErrReplayed
+	}
+	return err
+}
