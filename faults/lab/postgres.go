@@ -138,25 +138,33 @@ func (p *Postgres) Follow(of *Postgres) error {
 
 // Start starts the server and waits until it takes connections.
 func (p *Postgres) Start() error {
-	limit := time.Now().Add(time.Minute)
-	for {
-		if err := p.launch(); err != nil {
-			return err
+	var failed error
+	started := soon(time.Minute, func() bool {
+		if p.cmd == nil || !p.running() { // again, if processes of the server that was killed still hold its memory
+			failed = p.launch()
 		}
-		for p.running() && time.Now().Before(limit) {
-			if p.answers() {
-				return nil
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		// Processes of the server that was killed may still hold its memory.
-		if time.Now().After(limit) {
-			raw, _ := os.ReadFile(filepath.Join(p.Dir, "log")) // for the message
-			p.Kill()
-			return fmt.Errorf("PostgreSQL does not start: %s", raw[max(0, len(raw)-1000):])
-		}
-		time.Sleep(20 * time.Millisecond)
+		return failed != nil || p.answers()
+	})
+	if !started {
+		raw, _ := os.ReadFile(filepath.Join(p.Dir, "log")) // for the message
+		p.Kill()
+		return fmt.Errorf("PostgreSQL does not start: %s", raw[max(0, len(raw)-1000):])
 	}
+	return failed
+}
+
+// soon asks until something is so, which no channel tells, and returns false if it never is.
+func soon(limit time.Duration, is func() bool) bool {
+	tick, end := time.NewTicker(10*time.Millisecond), time.After(limit)
+	defer tick.Stop()
+	for !is() {
+		select {
+		case <-tick.C:
+		case <-end:
+			return false
+		}
+	}
+	return true
 }
 
 func (p *Postgres) launch() error {
@@ -213,12 +221,7 @@ func (p *Postgres) Kill() {
 	}
 	<-p.gone
 	for _, pid := range children { // they hold the memory of the server until they are gone
-		for range 200 {
-			if syscall.Kill(pid, 0) != nil {
-				break
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
+		soon(time.Second, func() bool { return syscall.Kill(pid, 0) != nil })
 	}
 }
 
@@ -275,19 +278,19 @@ func (p *Postgres) SyncWith(standby bool) error {
 	if _, err := p.Query("SELECT pg_reload_conf()"); err != nil {
 		return err
 	}
-	for range 1000 {
+	var failed error
+	follows := soon(time.Minute, func() bool {
 		got, err := p.Query("SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = 'sync'")
-		if err != nil {
-			return err
-		}
-		if got == want {
-			// The checkpointer is who tells the others whether to wait for a standby. It reads the settings first.
-			_, err := p.Query("CHECKPOINT")
-			return err
-		}
-		time.Sleep(20 * time.Millisecond)
+		failed = err
+		return err != nil || got == want
+	})
+	if !follows {
+		return errors.New("the standby does not follow")
 	}
-	return errors.New("the standby does not follow")
+	if failed == nil { // the checkpointer is who tells the others whether to wait for a standby. It reads the settings first
+		_, failed = p.Query("CHECKPOINT")
+	}
+	return failed
 }
 
 // KeepTablesIn has the tables that are made from now on in a directory, such as one of a small disk.
