@@ -14,7 +14,7 @@ import (
 // format is the newest form of records that this program can read and write. It writes that of the storage, which is
 // older until all nodes know the new one and an operator has said that none will go back: see Finish.
 // Format 2 has a chain of events for each node.
-const format = formatLanes
+const format = 2
 
 // ErrNewer says that a newer version has written what this one would misread.
 var ErrNewer = errors.New("a newer version of Gatehouse has written this storage: use that version")
