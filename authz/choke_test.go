@@ -1,23 +1,27 @@
 package authz_test
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/go-jose/go-jose/v4"
 	"pgregory.net/rapid"
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/authz/trust"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
 var (
-	chokeGrants    = []string{"authorization_code", "refresh_token", "client_credentials", "id_token", "implicit", "password", "validate_bearer", "device_code"}
+	chokeGrants    = []string{"authorization_code", "refresh_token", "client_credentials", "id_token", "implicit", "password", "validate_bearer", "device_code", "token_exchange", "jwt_bearer"}
 	chokeScopes    = []string{"a.read", "b.read", "high.read"} // the last one needs level 2
 	chokeResources = []string{"https://one.example.com", "https://two.example.com"}
 )
@@ -34,6 +38,24 @@ type choke struct {
 	h      *authztest.Harness
 	client client.Client
 	other  string // a token of another client, for validation
+	issuer *buildServer
+}
+
+// chokeHarness is a server with a client whose tokens the client under test can exchange, and an issuer whose identity
+// assertions it can show.
+func chokeHarness(t *testing.T) (*authztest.Harness, *buildServer) {
+	t.Helper()
+	issuer := newBuildServer(t, jose.ES256)
+	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) {
+		c.Scopes = append(c.Scopes, client.Scope{Name: "high.read", Level: 2})
+		c.Providers = append(c.Providers, registry.Provider{ID: "partner"})
+		c.Clients = append(c.Clients, &client.Client{
+			ID: "source", Secrets: []secret.String{secret.New(authztest.Secret("source"))}, RedirectURIs: []string{"https://source.example.com/callback"}, Consent: "off",
+			Grants: []string{"authorization_code"}, Scopes: append([]string{"openid"}, chokeScopes...), IDPs: []string{"identity", "partner"},
+		})
+	}))
+	h.People.Link("identity", issuer.url, "u1", authztest.Demo)
+	return h, issuer
 }
 
 func (c *choke) has(grant string) bool {
@@ -49,12 +71,14 @@ func (c *choke) allowed(w wish) bool {
 		return true // it asks for nothing further
 	case slices.ContainsFunc(w.scope, func(s string) bool { return !slices.Contains(c.client.Scopes, s) }):
 		return false
+	case w.grant == "token_exchange" && !slices.Contains(c.client.Audiences, cmp.Or(w.resource, chokeResources[0])):
+		return false // it is always for somebody
 	case w.resource != "" && !slices.Contains(c.client.Audiences, w.resource):
 		return false
-	case slices.Contains(w.scope, "high.read") && (w.grant == "client_credentials" || w.grant == "password"):
+	case slices.Contains(w.scope, "high.read") && (w.grant == "client_credentials" || w.grant == "password" || w.grant == "jwt_bearer"):
 		return false // there is no person, or none who could be asked to step up
 	}
-	byPerson := w.grant == "authorization_code" || w.grant == "id_token" || w.grant == "implicit" || w.grant == "password" || w.grant == "device_code"
+	byPerson := w.grant == "authorization_code" || w.grant == "id_token" || w.grant == "implicit" || w.grant == "password" || w.grant == "device_code" || w.grant == "token_exchange"
 	return !byPerson || w.provider == "identity"
 }
 
@@ -65,7 +89,17 @@ type failer interface {
 
 // configure makes the client one of the configuration, as a reload does.
 func (c *choke) configure(changed client.Client) {
+	if slices.Contains(changed.Grants, "token_exchange") {
+		changed.Exchange = &client.Exchange{From: []string{"source"}, To: changed.Audiences}
+		if len(changed.Audiences) == 0 {
+			changed.Exchange.To = []string{"https://none.example.com"}
+		}
+	}
 	c.h.Restart(func(cfg *authz.Config) {
+		cfg.Trusted = nil
+		if slices.Contains(changed.Grants, "jwt_bearer") {
+			cfg.Trusted = []trust.Rule{{Issuer: c.issuer.url, Client: changed.ID, Provider: "identity"}}
+		}
 		cfg.Clients = slices.DeleteFunc(slices.Clone(cfg.Clients), func(o *client.Client) bool { return o.ID == changed.ID })
 		cfg.Clients = append(cfg.Clients, &changed)
 	})
@@ -121,6 +155,11 @@ func (c *choke) try(t failer, w wish) url.Values {
 		}
 		c.h.Browser(authztest.Demo).Decide(answer.Text("user_code"), "allow")
 		f = url.Values{"grant_type": {deviceGrant}, "device_code": {answer.Text("device_code")}}
+	case "token_exchange":
+		f = exchangeForm(c.h.Tokens("source", authztest.Demo, "scope", strings.Join(w.scope, " ")).Access, "scope", strings.Join(w.scope, " "), "audience", cmp.Or(w.resource, chokeResources[0]))
+	case "jwt_bearer":
+		f.Set("grant_type", jwtBearer)
+		f.Set("assertion", c.issuer.sign(c.h.T, c.issuer.about(c.h, "client_id", "choke", "scope", nil, "resource", nil), idJAGType))
 	case "validate_bearer":
 		f = url.Values{"grant_type": {validateBearer}, "token": {c.other}}
 	}
@@ -146,10 +185,10 @@ func subset(t *rapid.T, of []string, label string) []string {
 // Every grant gives what the client is allowed and nothing else, for any set of restrictions.
 func TestChokePoint(t *testing.T) {
 	t.Parallel()
-	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) { c.Scopes = append(c.Scopes, client.Scope{Name: "high.read", Level: 2}) }))
+	h, issuer := chokeHarness(t)
 	other := h.Tokens("other", authztest.Guest).Access
 	rapid.Check(t, func(t *rapid.T) {
-		c := &choke{h: h, other: other, client: client.Client{
+		c := &choke{h: h, other: other, issuer: issuer, client: client.Client{
 			ID: "choke", Secrets: []secret.String{secret.New(authztest.Secret("choke"))}, RedirectURIs: []string{"https://choke.example.com/callback"},
 			Consent: "off", Grants: subset(t, chokeGrants, "grant"), Scopes: append(subset(t, chokeScopes, "scope"), "openid"), Audiences: subset(t, chokeResources, "audience"),
 			Disabled: rapid.IntRange(0, 9).Draw(t, "disabled") == 0,
@@ -180,7 +219,7 @@ func TestChokePoint(t *testing.T) {
 // Each grant is given to a client without restrictions, and denied by each restriction that concerns it.
 func TestChokePointRestrictions(t *testing.T) {
 	t.Parallel()
-	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) { c.Scopes = append(c.Scopes, client.Scope{Name: "high.read", Level: 2}) }))
+	h, issuer := chokeHarness(t)
 	other := h.Tokens("other", authztest.Guest).Access
 	full := client.Client{
 		ID: "choke", Secrets: []secret.String{secret.New(authztest.Secret("choke"))}, RedirectURIs: []string{"https://choke.example.com/callback"},
@@ -199,15 +238,15 @@ func TestChokePointRestrictions(t *testing.T) {
 			})
 		}, nil},
 		{"scope", func(c *client.Client, _ *wish) { c.Scopes = []string{"openid", "b.read"} }, []string{"validate_bearer"}},
-		{"level", func(_ *client.Client, w *wish) { w.scope = []string{"high.read"} }, []string{"authorization_code", "id_token", "implicit", "refresh_token", "validate_bearer", "device_code"}},
+		{"level", func(_ *client.Client, w *wish) { w.scope = []string{"high.read"} }, []string{"authorization_code", "id_token", "implicit", "refresh_token", "validate_bearer", "device_code", "token_exchange"}},
 		{"resource", func(c *client.Client, _ *wish) { c.Audiences = chokeResources[1:] }, []string{"validate_bearer"}},
-		{"provider", func(_ *client.Client, w *wish) { w.provider = "partner" }, []string{"client_credentials", "refresh_token", "validate_bearer"}},
+		{"provider", func(_ *client.Client, w *wish) { w.provider = "partner" }, []string{"client_credentials", "refresh_token", "validate_bearer", "jwt_bearer"}},
 		{"disabled", func(c *client.Client, _ *wish) { c.Disabled = true }, nil},
 	} {
 		for _, grant := range chokeGrants {
 			t.Run("peer 66: the restriction of "+tc.name+" for "+grant, func(t *testing.T) {
-				c := &choke{h: h, client: full, other: other}
-				c.client.Grants = []string{"authorization_code", "refresh_token", "client_credentials", "id_token", "implicit", "validate_bearer", "device_code"}
+				c := &choke{h: h, client: full, other: other, issuer: issuer}
+				c.client.Grants = []string{"authorization_code", "refresh_token", "client_credentials", "id_token", "implicit", "validate_bearer", "device_code", "token_exchange", "jwt_bearer"}
 				if grant == "password" {
 					c.client.Grants = []string{"password", "client_credentials"}
 				}

@@ -18,7 +18,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// TestWorkloadsGuide runs the two configurations of docs/workloads.md for jobs, with stand-ins for GitHub and for a cluster.
+// TestWorkloadsGuide runs the two configurations of docs/workloads.md for jobs, with stand-ins for GitHub and for a
+// cluster.
 func TestWorkloadsGuide(t *testing.T) {
 	raw, err := os.ReadFile("../docs/workloads.md")
 	if err != nil {
