@@ -55,7 +55,10 @@ func TestCrawl(t *testing.T) {
 	}
 }
 
-func newCrawler(t *testing.T) *crawler {
+func newCrawler(t *testing.T) *crawler { return newCrawlerOf(t, nil) }
+
+// newCrawlerOf is newCrawler with a Caddyfile that edit changes. nil: it is as it is.
+func newCrawlerOf(t *testing.T, edit func(caddyfile string) string) *crawler {
 	t.Helper()
 	axe, err := os.ReadFile("node/node_modules/axe-core/axe.min.js")
 	if err != nil {
@@ -75,7 +78,7 @@ func newCrawler(t *testing.T) *crawler {
 			c.keys = append(c.keys, key)
 		}
 	}
-	c.everything = openEverything(t, nil, nil)
+	c.everything = openEverything(t, edit, nil)
 	c.b = c.browse(t)
 	other := c.fetch("", c.Issuer+"/sign-in")
 	if m := csrfField.FindStringSubmatch(other.body); m != nil {
@@ -183,6 +186,7 @@ func (c *crawler) kind(a fetched) string {
 
 var (
 	word      = regexp.MustCompile(`^[a-z_-]{1,20}$`)
+	verbatim  = regexp.MustCompile(`(?s)<(?:pre|code)\b.*?</(?:pre|code)>`) // lines of a Caddyfile have braces
 	tags      = regexp.MustCompile(`(?s)<[^>]*>`)
 	csrfField = regexp.MustCompile(`name="csrf" value="([^"]+)"`)
 	langOf    = regexp.MustCompile(`<html lang="([^"]*)"`)
@@ -228,7 +232,7 @@ func (c *crawler) languages(name, address string) {
 			c.t.Errorf("%s: asked for in %s it is in %q", name, language, m)
 			continue
 		}
-		words := " " + strings.Join(strings.Fields(tags.ReplaceAllString(a.body, " ")), " ") + " "
+		words := " " + strings.Join(strings.Fields(tags.ReplaceAllString(verbatim.ReplaceAllString(a.body, " "), " ")), " ") + " "
 		for _, key := range c.keys {
 			if strings.Contains(words, " "+key+" ") {
 				c.t.Errorf("%s in %s: the message %s is missing", name, language, key)

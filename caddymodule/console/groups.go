@@ -181,7 +181,7 @@ func (c *Console) showGroup(v *visit) (*page.Console, error) {
 		uses.Cells = []page.Cell{{Text: page.Say("console.group.uses.none")}}
 	}
 	facts = append(facts, uses, page.ConsoleFact{Label: "console.column.created", Cells: []page.Cell{{Text: page.Say("console.time", "time", g.CreatedAt)}}})
-	t := &page.Table{Label: page.Say("console.column.members"), Columns: []string{"console.column.person", "console.column.email", "console.column.state", ""}}
+	t := &page.Table{Label: page.Say("console.column.members"), Columns: []string{"console.column.person", "console.column.email", "console.column.state", "console.column.action"}}
 	for _, p := range people {
 		row := page.TableRow{URL: personPath(p.ID), Cells: []page.Cell{{Name: manage.Typed(p), Note: p.Name}, {Name: p.Email}, stateCell(p.State), {}}}
 		if p.ID != v.me() {

@@ -26,6 +26,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/tally"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 	"github.com/gatehouse-id/gatehouse/storage/storagetest"
@@ -79,6 +80,7 @@ func newHarness(t *testing.T) *harness {
 	}
 	hasher := secret.NewHasher(secret.HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 100})
 	events := &event.Recorder{Random: rand.Reader, Now: h.clock.Now, PartitionOf: person.PartitionOfID}
+	events.Also = func(tx storage.Tx, _ event.Ref, e event.Event) error { return tally.Event(tx, e, e.Partition) }
 	cfg := identity.Config{Issuer: issuer, Locales: []string{"en", "nl", "de", "fr"}, NoPasskeys: true}
 	for _, name := range []string{"nobody", "viewer", "helpdesk", "operator", "owner"} {
 		for _, prefix := range []string{"", "two."} {

@@ -65,7 +65,11 @@ func (c *Console) showOverview(v *visit) (*page.Console, error) {
 		{Icon: "alert", Title: "console.findings.title", URL: Root + "#findings", Text: page.Say("console.count", "n", len(found)), Kind: map[bool]string{true: "warn", false: "good"}[len(found) > 0]},
 	}}
 	happened := page.ConsolePart{ID: "events", Title: page.Say("console.overview.events"), Table: c.eventTable(list, names, true), Actions: []page.Action{{Label: "console.person.events.all", URL: Root + "/events"}}}
-	out.Parts = []page.ConsolePart{findingsPart(found), happened}
+	counted, err := c.numbers(v)
+	if err != nil {
+		return nil, err
+	}
+	out.Parts = append(counted, findingsPart(found), happened)
 	return out, nil
 }
 
@@ -82,7 +86,7 @@ func findingsPart(found []finding.Finding) page.ConsolePart {
 		if f.Severity == finding.Error {
 			kind = "bad"
 		}
-		t.Rows = append(t.Rows, page.TableRow{Cells: []page.Cell{{Name: f.Reason}, {Text: page.Say("console.severity." + string(f.Severity)), Kind: kind}, {Name: f.Mend}, {Name: f.Place, Code: f.Place != ""}}})
+		t.Rows = append(t.Rows, page.TableRow{Cells: []page.Cell{{Name: f.Reason, Quoted: true}, {Text: page.Say("console.severity." + string(f.Severity)), Kind: kind}, {Name: f.Mend, Quoted: true}, {Name: f.Place, Code: f.Place != ""}}})
 	}
 	part.Table = t
 	return part

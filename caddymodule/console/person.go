@@ -157,7 +157,7 @@ func orNone(s string) page.Cell {
 // methodsPart is how the person signs in.
 func (c *Console) methodsPart(v *visit) page.ConsolePart {
 	set := v.person.StepUp
-	t := &page.Table{Label: page.Say("console.person.methods"), Columns: []string{"console.column.method", "console.column.state", ""}}
+	t := &page.Table{Label: page.Say("console.person.methods"), Columns: []string{"console.column.method", "console.column.state", "console.column.action"}}
 	add := func(name string, has bool, state page.Text, removable bool) {
 		if !has {
 			return
@@ -185,7 +185,7 @@ func (c *Console) methodsPart(v *visit) page.ConsolePart {
 }
 
 func (c *Console) groupsPart(v *visit) page.ConsolePart {
-	t := &page.Table{Label: page.Say("console.groups.title"), Columns: []string{"console.column.group", ""}}
+	t := &page.Table{Label: page.Say("console.groups.title"), Columns: []string{"console.column.group", "console.column.action"}}
 	for _, g := range v.person.Groups {
 		row := page.TableRow{Cells: []page.Cell{{Name: g, URL: Root + "/groups?" + url.Values{"q": {g}}.Encode()}, {}}}
 		if c.mayGive(v, []string{g}) == nil {
@@ -201,7 +201,7 @@ func (c *Console) groupsPart(v *visit) page.ConsolePart {
 }
 
 func (c *Console) sessionsPart(v *visit) page.ConsolePart {
-	t := &page.Table{Label: page.Say("console.sessions.title"), Columns: []string{"console.column.device", "console.column.address", "console.column.level", "console.column.seen", ""}}
+	t := &page.Table{Label: page.Say("console.sessions.title"), Columns: []string{"console.column.device", "console.column.address", "console.column.level", "console.column.seen", "console.column.action"}}
 	for _, s := range v.person.Sessions {
 		first := page.Cell{Text: front.AgentText(s.Agent)}
 		if s.ID == v.SignIn.ID {
@@ -232,17 +232,17 @@ func (c *Console) heldPart(v *visit, id string, items []authz.Item, row func(*au
 func (c *Console) accessPart(v *visit) page.ConsolePart {
 	return c.heldPart(v, "access", v.person.Tokens, func(i *authz.Item) page.TableRow {
 		return page.TableRow{Cells: []page.Cell{{Name: i.ClientID, URL: applicationPath(i.ClientID)}, {Name: i.Scope}, {Text: page.Say("console.time", "time", i.CreatedAt)}, c.link(v, "revoke", "token", i.ID)}}
-	}, "console.column.application", "console.column.scopes", "console.column.created", "")
+	}, "console.column.application", "console.column.scopes", "console.column.created", "console.column.action")
 }
 
 func (c *Console) consentsPart(v *visit) page.ConsolePart {
 	return c.heldPart(v, "consents", v.person.Consents, func(i *authz.Item) page.TableRow {
 		return page.TableRow{Cells: []page.Cell{{Name: i.ClientID, URL: applicationPath(i.ClientID)}, {Name: i.Scope}, {Text: page.Say("console.time", "time", i.CreatedAt)}, c.link(v, "withdraw", "client", i.ClientID)}}
-	}, "console.column.application", "console.column.scopes", "console.column.created", "")
+	}, "console.column.application", "console.column.scopes", "console.column.created", "console.column.action")
 }
 
 func (c *Console) appPasswordsPart(v *visit) page.ConsolePart {
 	return c.heldPart(v, "app_passwords", v.person.AppPasswords, func(i *authz.Item) page.TableRow {
 		return page.TableRow{Cells: []page.Cell{{Name: i.Name}, {Name: strings.Join(i.Sites, ", ")}, {Text: page.Say("console.time", "time", i.CreatedAt)}, c.link(v, "revoke-password", "password", i.ID)}}
-	}, "console.column.name", "console.column.sites", "console.column.created", "")
+	}, "console.column.name", "console.column.sites", "console.column.created", "console.column.action")
 }

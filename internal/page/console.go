@@ -3,6 +3,7 @@ package page
 import (
 	"cmp"
 	"html/template"
+	"strings"
 )
 
 // Console is the data of console: a page of the admin console. Texts are messages; names and values are shown as they
@@ -43,7 +44,10 @@ type ConsolePart struct {
 	ID          string // unique on the page; needed with a Title
 	Title, Text Text
 	Facts       []ConsoleFact
+	Charts      []Chart
+	Choices     []Choice // of what the part shows
 	Table       *Table
+	Fold        Text   // folds the table up behind these words. Empty: it stands open
 	Empty       *Empty // in place of a table without rows
 	Secret      *Secret
 	Source      string // lines of a configuration, to copy
@@ -81,6 +85,53 @@ type Cell struct {
 	Kind string
 	URL  string
 	Code bool // it is copied rather than read
+	// Quoted says that the name is a sentence, in which what stands between backquotes is copied.
+	Quoted bool
+}
+
+// Chart is a number over time, as bars. A table has the same for those who do not see it.
+type Chart struct {
+	Label  Text
+	Total  string
+	Counts []int64
+	Bad    bool // it counts what should not happen
+}
+
+// Choice is one of several that a part can show.
+type Choice struct {
+	Label, URL string
+	Current    bool
+}
+
+// bar is a rectangle of a chart.
+type bar struct{ X, Y, W, H int64 }
+
+// The sizes of a chart, in its own units.
+const (
+	barWidth, barGap, chartHeight = 8, 2, 48
+)
+
+// bars are what the template "chart" draws.
+type bars struct {
+	Width, Height int64
+	List          []bar
+}
+
+// Bars returns the rectangles of a chart. A number that is not zero is always seen.
+func (f *frame) Bars(c Chart) bars {
+	out := bars{Width: max(1, int64(len(c.Counts))*(barWidth+barGap)-barGap), Height: chartHeight}
+	most := int64(1)
+	for _, n := range c.Counts {
+		most = max(most, n)
+	}
+	for i, n := range c.Counts {
+		h := int64(1)
+		if n > 0 {
+			h = max(3, n*chartHeight/most)
+		}
+		out.List = append(out.List, bar{X: int64(i) * (barWidth + barGap), Y: chartHeight - h, W: barWidth, H: h})
+	}
+	return out
 }
 
 // Empty says that a list is empty, and what to do next.
@@ -126,6 +177,9 @@ type cell struct {
 // Cell returns a cell with its words.
 func (f *frame) Cell(in Cell) cell {
 	out := cell{Words: template.HTML(template.HTMLEscapeString(in.Name)), Hint: template.HTML(template.HTMLEscapeString(in.Note)), Kind: in.Kind, URL: LocalPath(in.URL), Code: in.Code} //nolint:gosec // escaped
+	if in.Quoted {
+		out.Words = backquoted(in.Name)
+	}
 	if out.Mark = in.Kind != ""; in.Kind == "plain" {
 		out.Kind = ""
 	}
@@ -136,6 +190,18 @@ func (f *frame) Cell(in Cell) cell {
 		out.Hint = f.Rich(in.Hint)
 	}
 	return out
+}
+
+// backquoted shows what stands between backquotes as code.
+func backquoted(s string) template.HTML {
+	var b strings.Builder
+	for i, part := range strings.Split(s, "`") {
+		if part = template.HTMLEscapeString(part); i%2 == 1 {
+			part = "<code>" + part + "</code>"
+		}
+		b.WriteString(part)
+	}
+	return template.HTML(b.String()) //nolint:gosec // escaped
 }
 
 // Heading returns the title of a page of the console.

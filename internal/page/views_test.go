@@ -74,7 +74,7 @@ func views() map[string]page.View {
 		"console": {Template: "console", Nav: consoleNav, Data: page.Console{
 			Title: page.Say("console.persons.title"), Done: page.Say("console.done.remove"), Actions: []page.Action{{Label: "console.act.create", URL: "/admin/persons/create"}},
 			Filter: &page.Filter{Action: "/admin/persons", Clear: "/admin/persons", Hidden: []page.Hidden{{Name: "sort", Value: "name"}}, Fields: []page.Field{{Name: "q", Type: "search", Label: "console.field.search", Hint: "console.persons.search", Value: "an"}, {Name: "state", Type: "select", Label: "console.field.state", Options: []page.Option{{Value: "", Label: "console.any"}, {Value: "ACTIVE", Label: "console.state.active"}}}}},
-			Parts:  []page.ConsolePart{{Table: &page.Table{Label: page.Say("console.persons.title"), Columns: []string{"console.column.person", "console.column.state", ""}, First: "/admin/persons", Next: "/admin/persons?after=b", Rows: []page.TableRow{{URL: "/admin/persons/1", Cells: []page.Cell{{Name: "ann@example.com", Note: "Ann Example"}, {Text: page.Say("console.state.active"), Kind: "good"}, {Text: page.Say("console.act.leave"), URL: "/admin/persons/1/leave?group=staff"}}}}}}},
+			Parts:  []page.ConsolePart{{Table: &page.Table{Label: page.Say("console.persons.title"), Columns: []string{"console.column.person", "console.column.state", "console.column.action"}, First: "/admin/persons", Next: "/admin/persons?after=b", Rows: []page.TableRow{{URL: "/admin/persons/1", Cells: []page.Cell{{Name: "ann@example.com", Note: "Ann Example"}, {Text: page.Say("console.state.active"), Kind: "good"}, {Text: page.Say("console.act.leave"), URL: "/admin/persons/1/leave?group=staff"}}}}}}},
 		}},
 		"console_one": {Template: "console", Nav: consoleNav, Data: page.Console{
 			Name: "ann@example.com", Up: &page.Up{Label: page.Say("console.persons.title"), URL: "/admin/persons"}, Lead: page.Say("console.person.self"), Tags: []page.Cell{{Text: page.Say("console.state.blocked"), Kind: "bad"}, {Text: page.Say("console.role.owner"), Kind: "plain"}},
@@ -83,6 +83,11 @@ func views() map[string]page.View {
 				{Facts: []page.ConsoleFact{{Label: "console.field.id", Cells: []page.Cell{{Name: "0c4e", Code: true}}}, {Label: "console.column.created", Cells: []page.Cell{{Text: page.Say("console.time", "time", time.Date(2026, 3, 1, 9, 5, 0, 0, time.UTC)), Hint: page.Say("console.session.this")}}}}, Actions: []page.Action{{Label: "console.act.edit", URL: "/admin/persons/1/edit"}, {Label: "console.act.block", URL: "/admin/persons/1/block", Danger: true}}},
 				{ID: "groups", Title: page.Say("console.groups.title"), Text: page.Say("console.client.source.text"), Empty: &page.Empty{Text: page.Say("console.person.groups.none"), Next: &page.Action{Label: "console.act.join", URL: "/admin/persons/1/join"}}},
 				{ID: "caddyfile", Title: page.Say("console.client.source"), Source: "client wiki"},
+				{
+					ID: "numbers", Title: page.Say("console.numbers.title"), Charts: []page.Chart{{Label: page.Say("console.chart.sign_ins"), Total: "7", Counts: []int64{0, 2, 5}}, {Label: page.Say("console.chart.failures"), Total: "0", Counts: []int64{0, 0, 0}, Bad: true}},
+					Choices: []page.Choice{{Label: "console.period.hour", URL: "/admin?period=hour"}, {Label: "console.period.day", URL: "/admin?period=day", Current: true}}, Fold: page.Say("console.chart.table"),
+					Table: &page.Table{Label: page.Say("console.numbers.title"), Columns: []string{"console.column.time"}, Rows: []page.TableRow{{Cells: []page.Cell{{Text: page.Say("console.time", "time", time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC))}}}}},
+				},
 			},
 		}},
 		"console_asks": {Template: "console", Status: 422, Nav: consoleNav, Data: page.Console{

@@ -1,0 +1,91 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/tally"
+)
+
+// TestListsGoOn: a list shows everybody, page by page, and never stops at the first ones.
+func TestListsGoOn(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	b := h.as("viewer@example.com")
+	for i := range 120 {
+		_, err := h.id.Person.AddPerson(t.Context(), person.NewPerson{
+			Username: fmt.Sprintf("p%03d@example.com", i), FamilyName: fmt.Sprintf("Number%03d", i), Groups: []string{[]string{"even", "odd"}[i%2]},
+		}, event.Actor{})
+		h.must(err)
+	}
+	for what, c := range map[string]struct {
+		path string
+		all  int
+	}{
+		"everybody":           {"/admin/persons", 130},
+		"the even ones":       {"/admin/persons?group=even", 60},
+		"a beginning":         {"/admin/persons?q=p0", 100},
+		"an address":          {"/admin/persons?q=p077@example.com", 1},
+		"a family name":       {"/admin/persons?q=number11", 10},
+		"nobody":              {"/admin/persons?q=zzz", 0},
+		"the blocked ones":    {"/admin/persons?state=BLOCKED", 0},
+		"events of one type":  {"/admin/events?kind=person.PersonCreated", 130},
+		"events of no person": {"/admin/events?person=zzz", 0},
+	} {
+		rows, pages := 0, 0
+		for path := c.path; path != "" && pages < 20; pages++ {
+			a := b.get(path)
+			rows += strings.Count(a.form(), `<tr role="row"><td`)
+			path = ""
+			if _, after, ok := strings.Cut(a.form(), `<a class="button quiet" href="`); ok && strings.Contains(a.form(), `rel="next"`) {
+				for _, link := range strings.Split(after, `href="`) {
+					if to, rest, ok := strings.Cut(link, `"`); ok && strings.HasPrefix(rest, ` rel="next"`) {
+						path = strings.ReplaceAll(to, "&amp;", "&")
+					}
+				}
+			}
+		}
+		if rows != c.all {
+			t.Errorf("%s: %d rows on %d pages, want %d", what, rows, pages, c.all)
+		}
+	}
+	if a := b.get("/admin/persons?" + url.Values{"q": {"zzz"}}.Encode()); !strings.Contains(a.form(), `href="/admin/persons"`) {
+		t.Errorf("an empty list has no way on:\n%s", a.form())
+	}
+}
+
+// TestOverviewCounts: sign-ins and failures of the last hour are drawn, and stand in a table.
+func TestOverviewCounts(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	b := h.as("owner@example.com")
+	h.as("nobody@example.com")
+	h.clock.Advance(time.Minute)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); tally.New(h.store, h.clock.Now, zap.NewNop()).Run(ctx) }()
+	for a := b.get("/admin?period=hour"); !strings.Contains(a.form(), "<b>2</b>"); a = b.get("/admin?period=hour") {
+		if t.Context().Err() != nil {
+			break
+		}
+	}
+	stop()
+	<-done
+	for _, period := range []string{"hour", "day", "month", "nonsense"} {
+		a := b.get("/admin?period=" + period)
+		if a.Code != 200 || !strings.Contains(a.form(), "<b>2</b>") || !strings.Contains(a.form(), "<rect") || !strings.Contains(a.form(), "<details>") {
+			t.Errorf("the overview of %s = %d\n%s", period, a.Code, a.form())
+		}
+		if active := strings.Contains(a.form(), "active per day"); active != (period == "month") {
+			t.Errorf("the overview of %s has people per day: %t", period, active)
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package e2e
+
+import (
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var objectID = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}`)
+
+// TestConsole visits every screen of the admin console and the page of every act that an owner is offered, once for
+// each kind of page: on each axe finds nothing in either scheme, nothing scrolls sideways at 320 pixels, Tab reaches
+// every control, and all words exist in four languages.
+func TestConsole(t *testing.T) {
+	t.Parallel()
+	c := newCrawlerOf(t, func(caddyfile string) string {
+		return strings.Replace(caddyfile, "\n\t\tidentity {", "\n\t\tidentity {\n\t\t\tadmin "+person+" {\n\t\t\t\tlevel 1\n\t\t\t}\n\t\t\tperson second@example.com {\n\t\t\t\tgroups staff\n\t\t\t}", 1)
+	})
+	c.state = "owner"
+	c.b.open(c.Issuer + "/admin")
+	c.b.signIn(person, c.Password)
+	if at := c.b.location(); !strings.HasPrefix(at, c.Issuer+"/admin") {
+		t.Fatalf("after the sign-in the browser is at %s: %s", at, c.b.text("main"))
+	}
+	seen, pages, visited := map[string]bool{}, map[string]int{}, map[string]bool{}
+	for queue := []string{c.Issuer + "/admin"}; len(queue) > 0; {
+		next := queue[0]
+		queue = queue[1:]
+		u, err := url.Parse(next)
+		if err != nil || u.Path != "/admin" && !strings.HasPrefix(u.Path, "/admin/") || u.Query().Has("live") { // that page loads itself again
+			continue
+		}
+		kind := objectID.ReplaceAllString(strings.Replace(u.Path, "/applications/shop", "/applications/reports", 1), "{id}") + " " + strings.Join(slices.Sorted(maps.Keys(u.Query())), " ")
+		if visited[u.Path+kind] {
+			continue
+		}
+		visited[u.Path+kind] = true
+		if pages[kind]++; pages[kind] > 2 || pages[kind] > 1 && !strings.HasSuffix(kind, "/{id} ") { // of two persons one is the owner
+			continue
+		}
+		seen[kind] = true
+		queue = append(queue, c.visit(next)...)
+	}
+	t.Logf("%d pages of %d shapes looked at", c.looked, len(c.shapes))
+	for _, path := range []string{"/admin/persons ", "/admin/persons/{id} ", "/admin/persons/{id}/block ", "/admin/groups/{id} ", "/admin/applications/reports ", "/admin/applications/add ", "/admin/events ", "/admin/sessions "} {
+		if !seen[path] {
+			t.Errorf("no link of the console leads to %s: %v", path, slices.Sorted(maps.Keys(seen)))
+		}
+	}
+}
