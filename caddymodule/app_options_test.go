@@ -257,7 +257,7 @@ func atHome(t *testing.T) {
 		writeFile(t, filepath.Join(dir, name), text, 0o600)
 	}
 	for name, value := range map[string]string{
-		"UNITS": filepath.Join(dir, "identity.json"), "GATEHOUSE_KEY": testKey, "GATEHOUSE_OLD_KEY": otherKey, "SHOP_SECRET": testSecret, "API_SECRET": testSecret,
+		"UNITS": filepath.Join(dir, "identity.json"), "GATEHOUSE_KEY": testKey, "GATEHOUSE_OLD_KEY": otherKey, "SHOP_SECRET": testSecret, "WIKI_SECRET": testSecret, "CODE_SECRET": testSecret, "FORGE_SECRET": testSecret, "API_SECRET": testSecret,
 		"SHOP_OLD_SECRET": testSecret + "-old", "OPS_SECRET": testSecret, "S": testSecret, "RS_SECRET": testSecret, "CORP_SECRET": testSecret, "LDAP_PASSWORD": testSecret,
 		"DEMO_PASSWORD": testPassword, "LOGO": filepath.Join(dir, "logo.png"), "OFFICE": "192.0.2.0/24", "EXT": t.TempDir(), "NET": "198.51.100.0/24",
 		"HOOK": "https://hook.example.com/", "K": strings.Repeat("0123456789abcdef", 4), "SECOND": "second",

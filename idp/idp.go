@@ -139,7 +139,8 @@ type Field struct{ Name, Value string }
 // seconds, whatever the provider does, and as soon as ctx is done.
 type Redirector interface {
 	Provider
-	// Begin starts a sign-in. An error means that the provider cannot be reached or used now.
+	// Begin starts a sign-in. Errors: a *Rejection if the provider cannot do what is asked; any other error means that it
+	// cannot be reached or used now.
 	Begin(ctx context.Context, q Request) (*Next, error)
 	// FlowOf returns the flow that a callback claims to belong to, or "" for a sign-in that the provider started. It
 	// verifies nothing and reads the body through r.ParseForm only, so that Finish can read it again.

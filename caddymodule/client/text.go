@@ -59,6 +59,9 @@ func (c *Client) Caddyfile() string {
 		b.open("exchange")
 		b.values("from", c.Exchange.From)
 		b.values("to", c.Exchange.To)
+		for _, at := range c.Exchange.IDJAG {
+			b.line(append([]string{"id_jag", at.Issuer, at.ClientID}, at.Scopes...)...)
+		}
 		b.close()
 	}
 	b.values("origins", c.Origins)

@@ -29,7 +29,7 @@ func parse(t *testing.T, text string) Client {
 // TestClientsAsCaddyfile: a client that is printed reads as the same client, with each option that there is.
 func TestClientsAsCaddyfile(t *testing.T) {
 	t.Parallel()
-	examples := map[string]string{"exchange": "exchange {\n\tfrom web\n\tto https://stock.example.com\n}\ngrants token_exchange"}
+	examples := map[string]string{"exchange": "exchange {\n\tfrom web\n\tto https://stock.example.com\n\tid_jag https://auth.chat.example wiki-at-chat chat.read\n}\ngrants token_exchange"}
 	for _, o := range reference.Lifetimes.Options {
 		examples["lifetimes "+o.Word] = "lifetimes {\n\t" + o.Example + "\n}"
 	}

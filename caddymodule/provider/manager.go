@@ -20,6 +20,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/ldap"
+	"github.com/gatehouse-id/gatehouse/idp/oauth2"
 	"github.com/gatehouse-id/gatehouse/idp/oidc"
 	"github.com/gatehouse-id/gatehouse/idp/saml"
 	"github.com/gatehouse-id/gatehouse/internal/outbound"
@@ -276,6 +277,9 @@ func (p *Manager) make(m *config.LoginMethod) (idp.Provider, error) {
 		return oidc.New(oidcMethod(m), p.env(m.ID, false))
 	case m.Type == config.TypeLDAP && m.LDAP != nil:
 		return ldap.New(ldapMethod(m), p.env(m.ID, false))
+	}
+	if preset, of := social(m); of != nil {
+		return oauth2.New(socialMethod(m, preset, of), p.env(m.ID, false))
 	}
 	return nil, errors.New("no provider of this type")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/ldap"
+	"github.com/gatehouse-id/gatehouse/idp/oauth2"
 	"github.com/gatehouse-id/gatehouse/idp/oidc"
 	"github.com/gatehouse-id/gatehouse/idp/saml"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -20,6 +21,9 @@ func methodKey(m *config.LoginMethod) ([]byte, error) {
 	plain, err := json.Marshal(m)
 	if m.OIDC != nil {
 		plain = append(plain, m.OIDC.ClientSecret.Reveal()...)
+	}
+	if _, of := social(m); of != nil {
+		plain = append(plain, of.ClientSecret.Reveal()...)
 	}
 	if m.LDAP != nil {
 		plain = append(plain, m.LDAP.Password.Reveal()...)
@@ -112,6 +116,25 @@ func ldapMethod(m *config.LoginMethod) ldap.Config {
 	return cfg
 }
 
+// social returns the attributes of a method at a provider that a preset knows, and the name of the preset.
+func social(m *config.LoginMethod) (preset string, of *config.SocialAttributes) {
+	switch m.Type {
+	case config.TypeFacebook:
+		return oauth2.Facebook, m.Facebook
+	case config.TypeLinkedIn:
+		return oauth2.LinkedIn, m.LinkedIn
+	case config.TypeTwitter:
+		return oauth2.Twitter, m.Twitter
+	}
+	return "", nil
+}
+
+func socialMethod(m *config.LoginMethod, preset string, of *config.SocialAttributes) oauth2.Config {
+	return oauth2.Config{
+		Preset: preset, ClientID: of.ClientID, ClientSecret: secret.New(of.ClientSecret.Reveal()), Level: m.AuthenticationLevel, Mapping: mappingOf(m),
+	}
+}
+
 // Verify tells whether a provider can be made of a login method.
 func Verify(m config.LoginMethod) error {
 	switch {
@@ -125,6 +148,9 @@ func Verify(m config.LoginMethod) error {
 		return oidcMethod(&m).Validate()
 	case m.Type == config.TypeLDAP && m.LDAP != nil:
 		return oneLine(ldapMethod(&m).Validate())
+	}
+	if preset, of := social(&m); of != nil {
+		return oneLine(socialMethod(&m, preset, of).Validate())
 	}
 	return config.ErrTypeNotSupported
 }

@@ -115,6 +115,14 @@ func (m *LoginMethod) checkEnabled(at string, c *checker) {
 		if a.IPRangeEnabled && len(a.IPRanges) == 0 {
 			c.add(at+".ladp_attributes.ip_ranges", "is required with ip_range_enabled")
 		}
+	case TypeFacebook, TypeLinkedIn, TypeTwitter:
+		name := strings.ToLower(m.Type) + "_attributes."
+		a := map[string]*SocialAttributes{TypeFacebook: m.Facebook, TypeLinkedIn: m.LinkedIn, TypeTwitter: m.Twitter}[m.Type]
+		if a == nil {
+			a = &SocialAttributes{}
+		}
+		need(name+"clientId", a.ClientID)
+		need(name+"client_secret", a.ClientSecret.Reveal())
 	case TypeOIDC:
 		a := m.OIDC
 		if a == nil {

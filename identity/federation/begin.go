@@ -2,6 +2,7 @@ package federation
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 
@@ -74,6 +75,9 @@ func (s *Service) showProvider(q *front.Request) error {
 		d.Hint = x.Flow.Typed // other providers do not learn it
 	}
 	next, err := s.begin(q, x)
+	if rejection := new(idp.Rejection); errors.As(err, &rejection) { // it cannot do what is asked
+		return s.rejected(q, &Answer{exchange: *x}, rejection)
+	}
 	if err != nil {
 		return s.providerFailed(q, x, err)
 	}

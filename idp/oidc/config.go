@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/remote"
 	"github.com/gatehouse-id/gatehouse/internal/loopback"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -182,7 +182,7 @@ func (c Config) validateRequest() (wrong []error) {
 		wrong = append(wrong, fmt.Errorf("response_mode %q: want query or form_post", c.ResponseMode))
 	}
 	if len(c.Claims) > 0 {
-		if _, err := readObject(c.Claims); err != nil || len(c.Claims) > maxClaims {
+		if _, err := remote.ReadObject(c.Claims); err != nil || len(c.Claims) > maxClaims {
 			wrong = append(wrong, fmt.Errorf("claims: want a JSON object of at most %d bytes, as in OpenID Connect Core 5.5", maxClaims))
 		}
 	}
@@ -214,18 +214,10 @@ func (c Config) hosts() map[string]bool {
 	out := map[string]bool{}
 	for _, raw := range []string{c.Issuer, c.DiscoveryURL, c.Metadata.TokenURL, c.Metadata.UserInfoURL, c.Metadata.JWKSURL} {
 		if u, err := url.Parse(raw); err == nil && raw != "" {
-			out[hostPort(u)] = true
+			out[remote.HostPort(u)] = true
 		}
 	}
 	return out
-}
-
-func hostPort(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"https": "443", "http": "80"}[u.Scheme]
-	}
-	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
 func (c Config) withDefaults() Config {

@@ -10,6 +10,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/remote"
 )
 
 // The encryption that we accept. Not accepted: RSA1_5 (padding oracles), PBES2 (the sender chooses how much work we
@@ -79,7 +80,7 @@ func (p *Provider) decrypt(ctx context.Context, raw string) ([]byte, error) {
 	if err != nil {
 		return nil, errOpen
 	}
-	fields, err := readObject(header)
+	fields, err := remote.ReadObject(header)
 	if err != nil {
 		return nil, errOpen
 	}

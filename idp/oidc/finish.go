@@ -145,7 +145,7 @@ func (p *Provider) Finish(ctx context.Context, state []byte, r *http.Request) (*
 	if err != nil {
 		return nil, err
 	}
-	if got, err := id.claims.text("nonce"); err != nil || !same(got, f.Nonce) { // OpenID Connect Core 3.1.3.7, 11
+	if got, err := id.claims.Text("nonce"); err != nil || !same(got, f.Nonce) { // OpenID Connect Core 3.1.3.7, 11
 		return nil, &idp.Invalid{Reason: "the ID token is not for this sign-in (nonce)"}
 	}
 	if err := f.judgeAge(id); err != nil {

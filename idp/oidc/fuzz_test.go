@@ -16,6 +16,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/oidc/oidctest"
+	"github.com/gatehouse-id/gatehouse/idp/remote"
 )
 
 const fuzzIssuer = "https://op.example"
@@ -125,21 +126,21 @@ func FuzzObject(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		o, err := readObject(raw)
+		o, err := remote.ReadObject(raw)
 		if err != nil {
 			return
 		}
 		if !json.Valid(raw) {
-			t.Fatalf("readObject(%q) accepts text that is not JSON", raw)
+			t.Fatalf("remote.ReadObject(%q) accepts text that is not JSON", raw)
 		}
 		var plain map[string]json.RawMessage
 		if err := json.Unmarshal(raw, &plain); err != nil || len(plain) != len(o) {
-			t.Fatalf("readObject(%q) has %d members, encoding/json %d, %v", raw, len(o), len(plain), err)
+			t.Fatalf("remote.ReadObject(%q) has %d members, encoding/json %d, %v", raw, len(o), len(plain), err)
 		}
-		flat := flatten(o)
+		flat := o.Flatten()
 		for name := range o {
 			if _, ok := flat[name]; !ok {
-				t.Fatalf("flatten(%q) has lost %q", raw, name)
+				t.Fatalf("Flatten(%q) has lost %q", raw, name)
 			}
 		}
 		_, _ = readKeys(o)                       // either is fine
@@ -147,7 +148,7 @@ func FuzzObject(f *testing.F) {
 		_, _, _ = readLogout(o, time.Unix(1, 0)) // either is fine
 		_ = merge(o, o)
 		if out, err := json.Marshal(o); err != nil || bytes.Contains(out, []byte("\x00")) {
-			t.Fatalf("readObject(%q) cannot be written: %v", raw, err)
+			t.Fatalf("remote.ReadObject(%q) cannot be written: %v", raw, err)
 		}
 	})
 }
@@ -157,14 +158,4 @@ var offlineMetadata = &Provider{cfg: Config{Issuer: fuzzIssuer}}
 func isInvalid(err error) bool {
 	_, ok := err.(*idp.Invalid) //nolint:errorlint // it must be the error itself
 	return ok
-}
-
-func TestNestedTooDeep(t *testing.T) {
-	t.Parallel()
-	for n, want := range map[int]bool{maxDepth: true, maxDepth + 2: false} {
-		raw := strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n)
-		if _, err := readObject([]byte(raw)); (err == nil) != want {
-			t.Errorf("readObject of %d objects in each other = %v, want taken: %t", n, err, want)
-		}
-	}
 }

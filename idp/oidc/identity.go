@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/remote"
 )
 
 const (
@@ -44,10 +45,10 @@ func (p *Provider) isFrom(h heldData) bool {
 func (p *Provider) identity(id *idToken, info object, h heldData) (*idp.Identity, error) {
 	h.Issuer, h.Client = p.cfg.Issuer, p.cfg.ClientID
 	h.Subject, h.AuthTime, h.Level = id.subject, id.authTime, p.cfg.Level
-	if acr, err := id.claims.text("acr"); err == nil && p.cfg.Levels[acr] > 0 {
+	if acr, err := id.claims.Text("acr"); err == nil && p.cfg.Levels[acr] > 0 {
 		h.Level = p.cfg.Levels[acr]
 	}
-	if sid, err := id.claims.text("sid"); err == nil && len(sid) <= maxSession {
+	if sid, err := id.claims.Text("sid"); err == nil && len(sid) <= maxSession {
 		h.Session = sid
 	}
 	if len(id.raw) <= maxHeldID {
@@ -68,8 +69,8 @@ func (p *Provider) describe(claims object, h heldData) (*idp.Identity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keep what is needed later: %w", err)
 	}
-	verified := claims.truth(claimVerified, p.cfg.EmailVerifiedStrings)
-	flat := flatten(claims)
+	verified := claims.Truth(claimVerified, p.cfg.EmailVerifiedStrings)
+	flat := claims.Flatten()
 	if !verified && claims[claimVerified] != false {
 		delete(flat, claimVerified) // a string must not become a detail that proves the address either
 	}
@@ -84,7 +85,7 @@ func (p *Provider) describe(claims object, h heldData) (*idp.Identity, error) {
 	if names := out.Details[detailUsername]; len(names) > 0 && idp.IsText(names[0], idp.MaxSubject) {
 		out.Username = names[0]
 	}
-	if mail, err := claims.text("email"); err == nil && idp.IsText(mail, maxEmail) {
+	if mail, err := claims.Text("email"); err == nil && idp.IsText(mail, maxEmail) {
 		if out.Email = strings.TrimSpace(mail); out.Email != "" {
 			out.EmailVerified = verified
 		}
@@ -154,7 +155,7 @@ func (p *Provider) refreshedClaims(ctx context.Context, m *metadata, h *heldData
 	if err != nil {
 		return nil, err
 	}
-	nonce, err := id.claims.text("nonce")
+	nonce, err := id.claims.Text("nonce")
 	switch { // OpenID Connect Core 12.2
 	case id.subject != h.Subject:
 		return nil, &idp.Invalid{Reason: "the refreshed ID token is of another person (sub)"}
@@ -179,7 +180,7 @@ func keptClaims(raw string) object {
 	if err != nil {
 		return object{}
 	}
-	claims, err := readObject(payload)
+	claims, err := remote.ReadObject(payload)
 	if err != nil {
 		return object{}
 	}

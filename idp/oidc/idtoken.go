@@ -13,6 +13,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/remote"
 )
 
 // idToken is a verified ID token: the unverified token is not used after this.
@@ -46,7 +47,7 @@ func (p *Provider) verifyIDToken(ctx context.Context, m *metadata, raw, access s
 	if err := checked.Claims(&payload); err != nil {
 		return nil, &idp.Invalid{Reason: "the ID token cannot be read"}
 	}
-	claims, err := readObject(payload)
+	claims, err := remote.ReadObject(payload)
 	if err != nil {
 		return nil, &idp.Invalid{Reason: "the ID token cannot be read", Cause: err}
 	}
@@ -54,10 +55,10 @@ func (p *Provider) verifyIDToken(ctx context.Context, m *metadata, raw, access s
 		return nil, &idp.Invalid{Reason: "the ID token does not hold", Cause: err}
 	}
 	id := &idToken{raw: raw, claims: claims}
-	if id.subject, err = claims.text("sub"); err != nil || id.subject == "" || !idp.IsText(id.subject, idp.MaxSubject) {
+	if id.subject, err = claims.Text("sub"); err != nil || id.subject == "" || !idp.IsText(id.subject, idp.MaxSubject) {
 		return nil, &idp.Invalid{Reason: "the ID token names no person (sub)"}
 	}
-	if id.authTime, err = claims.moment("auth_time"); err != nil || id.authTime.After(p.env.Now().Add(skew)) {
+	if id.authTime, err = claims.Moment("auth_time"); err != nil || id.authTime.After(p.env.Now().Add(skew)) {
 		return nil, &idp.Invalid{Reason: "auth_time of the ID token is not a time in the past"}
 	}
 	if claims["at_hash"] != nil && access != "" { // OpenID Connect Core 3.1.3.8
@@ -79,10 +80,10 @@ func (p *Provider) rules(m *metadata) *oidc.Config {
 
 // judge checks the claims that ID and logout tokens share, in their exact spelling.
 func (p *Provider) judge(claims object) error {
-	if iss, err := claims.text("iss"); err != nil || iss != p.cfg.Issuer {
+	if iss, err := claims.Text("iss"); err != nil || iss != p.cfg.Issuer {
 		return errors.New("iss is not the provider")
 	}
-	aud, err := claims.texts("aud")
+	aud, err := claims.Texts("aud")
 	if err != nil || !slices.Contains(aud, p.cfg.ClientID) {
 		return errors.New("aud is not us")
 	}
@@ -91,7 +92,7 @@ func (p *Provider) judge(claims object) error {
 			return errors.New("aud names another, untrusted client")
 		}
 	}
-	azp, err := claims.text("azp")
+	azp, err := claims.Text("azp")
 	if err != nil || (claims["azp"] != nil && azp != p.cfg.ClientID) {
 		return errors.New("azp is not us")
 	}
@@ -99,15 +100,15 @@ func (p *Provider) judge(claims object) error {
 		return errors.New("azp is missing although there are several audiences")
 	}
 	now := p.env.Now()
-	iat, err := claims.moment("iat")
+	iat, err := claims.Moment("iat")
 	if err != nil || iat.IsZero() || iat.After(now.Add(skew)) {
 		return errors.New("iat is missing or in the future")
 	}
-	exp, err := claims.moment("exp")
+	exp, err := claims.Moment("exp")
 	if err != nil || exp.IsZero() || !exp.After(now) || exp.Before(iat) {
 		return errors.New("exp is missing or has passed")
 	}
-	if nbf, err := claims.moment("nbf"); err != nil || nbf.After(now.Add(skew)) {
+	if nbf, err := claims.Moment("nbf"); err != nil || nbf.After(now.Add(skew)) {
 		return errors.New("nbf lies ahead")
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/remote"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -83,7 +84,7 @@ func (p *Provider) verifyLogout(ctx context.Context, raw string) (*logoutToken, 
 	if err := checked.Claims(&payload); err != nil {
 		return nil, &idp.Invalid{Reason: "the logout token cannot be read"}
 	}
-	claims, err := readObject(payload)
+	claims, err := remote.ReadObject(payload)
 	if err != nil {
 		return nil, &idp.Invalid{Reason: "the logout token cannot be read", Cause: err}
 	}
@@ -105,13 +106,13 @@ func readLogout(claims object, now time.Time) (*logoutToken, time.Time, error) {
 	var t logoutToken
 	for name, into := range map[string]*string{"jti": &t.id, "sub": &t.subject, "sid": &t.session} {
 		var err error
-		if *into, err = claims.text(name); err != nil || !idp.IsText(*into, idp.MaxSubject) {
+		if *into, err = claims.Text(name); err != nil || !idp.IsText(*into, idp.MaxSubject) {
 			return nil, now, fmt.Errorf("%s is not a name", name)
 		}
 	}
 	events, _ := claims["events"].(map[string]any)
 	_, isLogout := events[logoutEvent].(map[string]any)
-	expires, err := claims.moment("exp")
+	expires, err := claims.Moment("exp")
 	_, hasNonce := claims["nonce"]
 	switch {
 	case t.id == "":

@@ -57,7 +57,7 @@ func (p *Provider) discover(ctx context.Context) (*metadata, time.Duration, erro
 
 func (p *Provider) readMetadata(doc object) (*metadata, error) {
 	// OpenID Connect Discovery 4.3: the issuer must be exactly the one that was requested
-	if iss, err := doc.text("issuer"); err != nil || iss != p.cfg.Issuer {
+	if iss, err := doc.Text("issuer"); err != nil || iss != p.cfg.Issuer {
 		return nil, errors.New("the provider's metadata name another issuer than the configuration")
 	}
 	m := &metadata{algs: signatures}
@@ -72,7 +72,7 @@ func (p *Provider) readMetadata(doc object) (*metadata, error) {
 		{"userinfo_endpoint", &m.UserInfoURL, false},
 		{"end_session_endpoint", &m.EndSessionURL, false},
 	} {
-		at, err := doc.text(f.name)
+		at, err := doc.Text(f.name)
 		if err == nil && (at != "" || f.required) {
 			err = checkEndpoint(p.cfg.Issuer, at)
 		}
@@ -82,7 +82,7 @@ func (p *Provider) readMetadata(doc object) (*metadata, error) {
 		*f.into = at
 	}
 	m.namesItself = doc["authorization_response_iss_parameter_supported"] == true
-	said, err := doc.texts("id_token_signing_alg_values_supported")
+	said, err := doc.Texts("id_token_signing_alg_values_supported")
 	if err != nil {
 		return nil, err
 	}
@@ -100,6 +100,6 @@ func (p *Provider) readMetadata(doc object) (*metadata, error) {
 			return nil, errors.New("the provider signs ID tokens with no algorithm that can be believed")
 		}
 	}
-	m.assertions, err = doc.texts("token_endpoint_auth_signing_alg_values_supported")
+	m.assertions, err = doc.Texts("token_endpoint_auth_signing_alg_values_supported")
 	return m, err
 }

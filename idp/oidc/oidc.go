@@ -8,13 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/internal/breaker"
+	"github.com/gatehouse-id/gatehouse/idp/remote"
 )
 
 // skew is the accepted difference between clocks.
@@ -25,14 +24,10 @@ const skew = time.Minute
 type Provider struct {
 	cfg        Config
 	env        idp.Env
-	client     *http.Client    // for the hosts in written
-	checked    *http.Client    // for all others
-	written    map[string]bool // hosts with ports that appear in the configuration
+	calls      *remote.Caller
 	discovered cache[*metadata]
 	keys       cache[keySet]
-	breaker    breaker.Breaker
-	slots      chan struct{} // one for each running request
-	encrypts   bool          // the provider can encrypt for us, so it reads our keys
+	encrypts   bool // the provider can encrypt for us, so it reads our keys
 
 	mu     sync.Mutex // guards closed and adding to work
 	closed bool
@@ -65,20 +60,12 @@ func New(cfg Config, env idp.Env) (*Provider, error) {
 	cfg.Scopes, cfg.Decrypt, cfg.Audiences = slices.Clone(cfg.Scopes), slices.Clone(cfg.Decrypt), slices.Clone(cfg.Audiences)
 	cfg.Levels = maps.Clone(cfg.Levels)
 	p := &Provider{
-		cfg: cfg, env: env, client: plain(env.Client), checked: plain(env.Checked), written: cfg.hosts(), slots: make(chan struct{}, requests),
-		encrypts: encrypts,
+		cfg: cfg, env: env, calls: remote.New(env, cfg.hosts()), encrypts: encrypts,
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.discovered = cache[*metadata]{p: p, fetch: p.discover}
 	p.keys = cache[keySet]{p: p, fetch: p.fetchKeys}
 	return p, nil
-}
-
-// plain returns a client that keeps no cookies and follows no redirects.
-func plain(c *http.Client) *http.Client {
-	own := *c
-	own.Jar, own.CheckRedirect = nil, func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &own
 }
 
 // Parameters implements idp.Provider: no parameters are copied.

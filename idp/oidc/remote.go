@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"mime"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/gatehouse-id/gatehouse/idp/remote"
 )
 
 const (
@@ -19,15 +19,12 @@ const (
 	maxStale  = 24 * time.Hour  // further use while nothing can be fetched
 	again     = time.Minute     // least time between two fetches
 	againDown = 5 * time.Second // the same while there is nothing to use
-	requests  = 32              // to the provider, in parallel
-	maxBody   = 1 << 20         // bytes of an answer
 	wait      = 5 * time.Second // for one answer
 )
 
-var (
-	errDown   = errors.New("the provider has not answered several times: it is left alone for some seconds")
-	errClosed = errors.New("the configuration has changed meanwhile")
-)
+var errClosed = errors.New("the configuration has changed meanwhile")
+
+type object = remote.Object
 
 // cache holds a document that the provider publishes. It is fetched on first use, and again in the background when it
 // is old. A caller waits only while there is no document.
@@ -115,92 +112,21 @@ func (c *cache[T]) start(now time.Time) {
 	c.tried, c.flight = now, flight
 }
 
-// answer is a response of the provider, bounded and of one of the accepted media types.
-type answer struct {
-	status int
-	media  string
-	body   []byte
-	header http.Header
-}
-
-// ask makes a request. Any readable response is an answer, whatever its status. An error means that the provider did
-// not answer, or not in a readable way. Errors contain neither the address nor the data sent.
-func (p *Provider) ask(ctx context.Context, req *http.Request, media ...string) (*answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	if !p.breaker.Allow(p.env.Now()) {
-		return nil, errDown
-	}
-	select {
-	case p.slots <- struct{}{}:
-		defer func() { <-p.slots }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	req.Header.Set("Accept", strings.Join(media, ", "))
-	req.Header.Set("Accept-Encoding", "identity") // a compressed answer is refused, not inflated
-	client := p.checked                           // metadata may name any host, even on an intranet
-	if p.written[hostPort(req.URL)] {
-		client = p.client
-	}
-	res, err := client.Do(req.WithContext(ctx))
-	if err != nil {
-		p.report(ctx, false)
-		if inner := errors.Unwrap(err); inner != nil {
-			err = inner // without the address
-		}
-		return nil, fmt.Errorf("no answer: %w", err)
-	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxBody+1))
-	p.report(ctx, err == nil)
-	if err != nil {
-		return nil, fmt.Errorf("the answer ended early: %w", err)
-	}
-	if len(body) > maxBody {
-		return nil, errors.New("the answer is too large")
-	}
-	if e := res.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
-		return nil, errors.New("the answer is compressed, which was not asked for")
-	}
-	if res.StatusCode >= 300 && res.StatusCode < 400 {
-		return nil, fmt.Errorf("status %d: redirects are not followed", res.StatusCode)
-	}
-	a := &answer{status: res.StatusCode, body: body, header: res.Header}
-	got, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	if err == nil {
-		a.media = got
-	}
-	for _, m := range media {
-		if a.media == m {
-			return a, nil
-		}
-	}
-	return nil, fmt.Errorf("status %d with another content type than %s", a.status, media[0])
-}
-
-// report tells the breaker the outcome. If the person has left, the outcome is unknown.
-func (p *Provider) report(ctx context.Context, answered bool) {
-	if answered || !errors.Is(ctx.Err(), context.Canceled) {
-		p.breaker.Done(p.env.Now(), answered)
-	}
-}
-
 // fetchObject reads a published JSON document, and returns how long it can be used.
 func (p *Provider) fetchObject(ctx context.Context, from string, media ...string) (object, time.Duration, error) {
 	req, err := http.NewRequest(http.MethodGet, from, nil) //nolint:noctx // ask gives it one
 	if err != nil {
 		return nil, 0, errors.New("not an address")
 	}
-	a, err := p.ask(ctx, req, media...)
+	a, err := p.calls.Ask(ctx, req, media...)
 	if err != nil {
 		return nil, 0, err
 	}
-	if a.status != http.StatusOK {
-		return nil, 0, fmt.Errorf("status %d", a.status)
+	if a.Status != http.StatusOK {
+		return nil, 0, fmt.Errorf("status %d", a.Status)
 	}
-	o, err := readObject(a.body)
-	return o, freshness(a.header), err
+	o, err := remote.ReadObject(a.Body)
+	return o, freshness(a.Header), err
 }
 
 // freshness reads Cache-Control (RFC 9111 5.2.2) within our bounds; 0: not stated.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/gatehouse-id/gatehouse/idp/remote"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -41,34 +42,34 @@ func (p *Provider) redeem(ctx context.Context, m *metadata, form url.Values) (*t
 	if err != nil {
 		return nil, err
 	}
-	a, err := p.ask(ctx, req, "application/json")
+	a, err := p.calls.Ask(ctx, req, "application/json")
 	if err != nil {
 		return nil, err
 	}
-	doc, err := readObject(a.body)
+	doc, err := remote.ReadObject(a.Body)
 	if err != nil {
-		return nil, fmt.Errorf("status %d: %w", a.status, err)
+		return nil, fmt.Errorf("status %d: %w", a.Status, err)
 	}
-	if a.status != http.StatusOK {
-		code, err := doc.text("error")
-		if err == nil && code == "invalid_grant" && a.status < http.StatusInternalServerError {
+	if a.Status != http.StatusOK {
+		code, err := doc.Text("error")
+		if err == nil && code == "invalid_grant" && a.Status < http.StatusInternalServerError {
 			return nil, errGrant
 		}
 		if !slices.Contains([]string{"invalid_request", "invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope"}, code) {
 			code = "an error"
 		}
-		return nil, fmt.Errorf("status %d: it answers %s", a.status, code)
+		return nil, fmt.Errorf("status %d: it answers %s", a.Status, code)
 	}
 	var t tokens
 	for name, into := range map[string]*string{"access_token": &t.access, "refresh_token": &t.refresh, "id_token": &t.id} {
-		if *into, err = doc.text(name); err != nil {
+		if *into, err = doc.Text(name); err != nil {
 			return nil, err
 		}
 		if len(*into) > maxToken {
 			return nil, fmt.Errorf("%s is too long", name)
 		}
 	}
-	kind, err := doc.text("token_type")
+	kind, err := doc.Text("token_type")
 	if err != nil || t.access == "" || !strings.EqualFold(kind, "Bearer") { // RFC 6749 5.1, OpenID Connect Core 3.1.3.3
 		return nil, errors.New("it gave no bearer access token")
 	}

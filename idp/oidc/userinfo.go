@@ -2,7 +2,6 @@ package oidc
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,6 +11,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/remote"
 )
 
 const mediaJWT = "application/jwt"
@@ -33,24 +33,24 @@ func (p *Provider) userInfo(ctx context.Context, m *metadata, access, subject st
 	if p.cfg.UserInfoEncryptionRequired {
 		media = []string{mediaJWT}
 	}
-	a, err := p.ask(ctx, req, media...)
+	a, err := p.calls.Ask(ctx, req, media...)
 	if err != nil {
 		return nil, fmt.Errorf("userinfo: %w", err)
 	}
-	if a.status != http.StatusOK {
-		return nil, fmt.Errorf("userinfo: status %d", a.status)
+	if a.Status != http.StatusOK {
+		return nil, fmt.Errorf("userinfo: status %d", a.Status)
 	}
 	var info object
-	if a.media == mediaJWT {
-		info, err = p.openUserInfo(ctx, m, strings.TrimSpace(string(a.body)))
-	} else if info, err = readObject(a.body); err != nil {
+	if a.Media == mediaJWT {
+		info, err = p.openUserInfo(ctx, m, strings.TrimSpace(string(a.Body)))
+	} else if info, err = remote.ReadObject(a.Body); err != nil {
 		err = &idp.Invalid{Reason: "userinfo cannot be read", Cause: err}
 	}
 	if err != nil {
 		return nil, err
 	}
 	// OpenID Connect Core 5.3.2: another sub means the data of another person
-	if sub, err := info.text("sub"); err != nil || sub != subject {
+	if sub, err := info.Text("sub"); err != nil || sub != subject {
 		return nil, &idp.Invalid{Reason: "userinfo is of another person (sub)"}
 	}
 	return info, nil
@@ -70,7 +70,7 @@ func (p *Provider) openUserInfo(ctx context.Context, m *metadata, raw string) (o
 		raw = string(plain)
 		// only encrypted: it came in answer to our own request, over TLS
 		if strings.HasPrefix(strings.TrimSpace(raw), "{") {
-			info, err := readObject(plain)
+			info, err := remote.ReadObject(plain)
 			if err != nil {
 				return nil, &idp.Invalid{Reason: "userinfo cannot be read", Cause: err}
 			}
@@ -90,17 +90,17 @@ func (p *Provider) openUserInfo(ctx context.Context, m *metadata, raw string) (o
 	if err != nil {
 		return nil, &idp.Invalid{Reason: "userinfo does not hold", Cause: err}
 	}
-	info, err := readObject(payload)
+	info, err := remote.ReadObject(payload)
 	if err != nil {
 		return nil, &idp.Invalid{Reason: "userinfo cannot be read", Cause: err}
 	}
 	// If signed, iss and aud should be present: the provider and us (OpenID Connect Core 5.3.2). If present, they must
 	// match.
-	iss, err := info.text("iss")
+	iss, err := info.Text("iss")
 	if err != nil || (iss != "" && iss != p.cfg.Issuer) {
 		return nil, &idp.Invalid{Reason: "userinfo is from another issuer (iss)"}
 	}
-	aud, err := info.texts("aud")
+	aud, err := info.Texts("aud")
 	if err != nil || (len(aud) > 0 && !slices.Contains(aud, p.cfg.ClientID)) {
 		return nil, &idp.Invalid{Reason: "userinfo is for another client (aud)"}
 	}
@@ -134,52 +134,4 @@ func merge(id, info object) object {
 		}
 	}
 	return out
-}
-
-// flatten returns the values of claims by name. All values of an array are kept; members of an object get dotted names.
-// A claim that itself has such a name takes precedence.
-func flatten(claims object) map[string][]string {
-	out := map[string][]string{}
-	for name, v := range claims {
-		out[name] = append(out[name], scalars(v)...)
-	}
-	var nested func(prefix string, o object)
-	nested = func(prefix string, o object) {
-		for name, v := range o {
-			at := prefix + "." + name
-			if _, taken := claims[at]; !taken {
-				out[at] = append(out[at], scalars(v)...)
-			}
-			if inner, ok := v.(map[string]any); ok {
-				nested(at, inner)
-			}
-		}
-	}
-	for name, v := range claims {
-		if o, ok := v.(map[string]any); ok {
-			nested(name, o)
-		}
-	}
-	return out
-}
-
-// scalars are the texts of a value. An object has none.
-func scalars(v any) []string {
-	switch v := v.(type) {
-	case string:
-		return []string{v}
-	case json.Number:
-		return []string{v.String()}
-	case bool:
-		return []string{map[bool]string{true: "true", false: "false"}[v]}
-	case []any:
-		var out []string
-		for _, e := range v {
-			if _, list := e.([]any); !list {
-				out = append(out, scalars(e)...)
-			}
-		}
-		return out
-	}
-	return nil
 }

@@ -1,0 +1,149 @@
+package oauth2
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/remote"
+)
+
+// codeLife is how long a code is remembered, so that it is used once. Codes live for minutes. (RFC 6749 4.1.2)
+const codeLife = time.Hour
+
+// redeem exchanges a code for an access token. (RFC 6749 4.1.3)
+func (p *Provider) redeem(ctx context.Context, f *flow, code string) (string, error) {
+	if err := p.env.Once(ctx, "code "+code, p.env.Now().Add(codeLife)); err != nil {
+		if errors.Is(err, idp.ErrReplayed) {
+			return "", &idp.Invalid{Reason: "the code was used before"}
+		}
+		return "", err
+	}
+	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {f.Redirect}, "code_verifier": {f.Verifier}}
+	if p.cfg.AuthMethod == AuthPost {
+		form.Set("client_id", p.cfg.ClientID)
+		form.Set("client_secret", p.cfg.ClientSecret.Reveal())
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.cfg.TokenURL, strings.NewReader(form.Encode()))
+	if err != nil {
+		return "", errors.New("token endpoint: not an address")
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if p.cfg.AuthMethod == AuthBasic { // RFC 6749 2.3.1: both parts are form-encoded first
+		pair := url.QueryEscape(p.cfg.ClientID) + ":" + url.QueryEscape(p.cfg.ClientSecret.Reveal())
+		req.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(pair)))
+	}
+	a, err := p.calls.Ask(ctx, req, "application/json", "text/javascript") // Facebook's old media type
+	if err != nil {
+		return "", fmt.Errorf("token endpoint: %w", err)
+	}
+	doc, err := remote.ReadObject(a.Body)
+	if err != nil {
+		return "", fmt.Errorf("token endpoint: status %d: %w", a.Status, err)
+	}
+	if doc["error"] != nil || a.Status != http.StatusOK { // GitHub answers errors with 200
+		return "", tokenError(a.Status, doc)
+	}
+	token, err := doc.Text("access_token")
+	if err != nil {
+		return "", fmt.Errorf("token endpoint: %w", err)
+	}
+	kind, err := doc.Text("token_type")
+	if err != nil || token == "" || len(token) > maxToken || !(strings.EqualFold(kind, "Bearer") || kind == "" && p.cfg.Preset != "") {
+		return "", errors.New("token endpoint: it gave no bearer access token")
+	}
+	if strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) { // it goes into a header
+		return "", errors.New("token endpoint: the access token has characters that no token has")
+	}
+	return token, nil
+}
+
+// tokenError says why there is no token, without text of the provider.
+func tokenError(status int, doc remote.Object) error {
+	code, err := doc.Text("error")
+	switch {
+	case err != nil: // Facebook writes an object
+		return &idp.Invalid{Reason: "the provider does not take the code"}
+	case code == "invalid_grant", code == "bad_verification_code": // the latter is GitHub's
+		return &idp.Invalid{Reason: "the provider does not know the code"}
+	case !slices.Contains([]string{"invalid_request", "invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope", "incorrect_client_credentials", "redirect_uri_mismatch"}, code):
+		code = "an error"
+	}
+	return fmt.Errorf("token endpoint: status %d: it answers %s", status, code)
+}
+
+// profile reads what stands at an address. Without a token it tells only the status.
+func (p *Provider) profile(ctx context.Context, address, token string) (remote.Object, int, error) {
+	raw, status, err := p.read(ctx, address, token)
+	if err != nil {
+		return nil, status, err
+	}
+	o, err := remote.ReadObject(raw)
+	return o, status, err
+}
+
+func (p *Provider) read(ctx context.Context, address, token string) (raw []byte, status int, err error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, 0, errors.New("not an address")
+	}
+	if p.cfg.Preset == Facebook && token != "" { // a token that was stolen opens nothing without the secret
+		mac := hmac.New(sha256.New, []byte(p.cfg.ClientSecret.Reveal()))
+		mac.Write([]byte(token)) //nolint:errcheck // never fails
+		v := u.Query()
+		v.Set("appsecret_proof", hex.EncodeToString(mac.Sum(nil)))
+		u.RawQuery = v.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
+	if err != nil {
+		return nil, 0, errors.New("not an address")
+	}
+	req.Header.Set("User-Agent", "Gatehouse") // GitHub answers nobody without a name
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	a, err := p.calls.Ask(ctx, req, "application/json", "application/vnd.github+json", "text/javascript")
+	if err != nil {
+		return nil, 0, err
+	}
+	if a.Status != http.StatusOK {
+		return nil, a.Status, fmt.Errorf("status %d", a.Status)
+	}
+	return a.Body, a.Status, nil
+}
+
+// githubEmail returns the primary address of an account at GitHub, and whether GitHub has verified it.
+func (p *Provider) githubEmail(ctx context.Context, token string) (string, bool, error) {
+	raw, status, err := p.read(ctx, p.cfg.EmailsURL, token)
+	if status == http.StatusForbidden || status == http.StatusNotFound {
+		return "", false, nil // the person or an organisation has not allowed the scope
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("e-mail addresses: %w", err)
+	}
+	var list []struct {
+		Email    string `json:"email"`
+		Primary  bool   `json:"primary"`
+		Verified bool   `json:"verified"`
+	}
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return "", false, errors.New("e-mail addresses: it is not a list of them")
+	}
+	for _, one := range list {
+		if one.Primary {
+			return one.Email, one.Verified, nil
+		}
+	}
+	return "", false, nil
+}

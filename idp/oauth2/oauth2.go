@@ -1,0 +1,218 @@
+// Package oauth2 is the provider that speaks OAuth 2.0 without OpenID Connect: people sign in by the authorization code
+// flow with PKCE, and who they are stands at an address of the provider that an access token opens. Presets know
+// GitHub, Discord, Facebook, LinkedIn and X. Providers of OpenID Connect belong to package oidc.
+//
+// Access tokens are used once and forgotten. No such provider tells when or how a person signed in, so one that must
+// have been just now is refused. (RFC 6749, RFC 7636, RFC 9207, RFC 9700)
+package oauth2
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"golang.org/x/oauth2"
+
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/remote"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+const (
+	minFlow, maxFlow = 22, 80
+	maxCode          = 8 << 10  // bytes
+	maxToken         = 32 << 10 // bytes of an access token
+	maxEmail         = 254      // characters (RFC 5321 4.5.3.1.3)
+)
+
+// Provider signs people in at one provider. It implements idp.Redirector and Checker.
+type Provider struct {
+	cfg   Config
+	env   idp.Env
+	calls *remote.Caller
+}
+
+var (
+	_ idp.Redirector = (*Provider)(nil)
+	_ idp.Checker    = (*Provider)(nil)
+)
+
+// New returns a provider, or an error that lists everything wrong with the configuration. It makes no connections.
+func New(cfg Config, env idp.Env) (*Provider, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if env.ID == "" || env.Issuer == "" || env.Now == nil || env.Random == nil || env.Client == nil || env.Checked == nil || env.Once == nil {
+		return nil, errors.New("oauth2: the environment is incomplete")
+	}
+	cfg = cfg.withDefaults()
+	return &Provider{cfg: cfg, env: env, calls: remote.New(env, cfg.hosts())}, nil
+}
+
+// Parameters implements idp.Provider: no parameters are copied.
+func (p *Provider) Parameters() []string { return nil }
+
+// Check implements idp.Checker: the address of the profile must answer. Without a token it says 401 or 403.
+func (p *Provider) Check(ctx context.Context) error {
+	_, status, err := p.profile(ctx, p.cfg.ProfileURL, "")
+	if err == nil || status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusBadRequest {
+		return nil
+	}
+	return fmt.Errorf("profile: %w", err)
+}
+
+// flow is the state of a sign-in until the browser returns.
+type flow struct {
+	Provider string `json:"provider"`
+	Issuer   string `json:"issuer"`
+	Client   string `json:"client"`
+	Flow     string `json:"flow"`     // state
+	Verifier string `json:"verifier"` // PKCE
+	Redirect string `json:"redirect"`
+}
+
+// Begin implements idp.Redirector: an authorization request. (RFC 6749 4.1.1)
+func (p *Provider) Begin(_ context.Context, q idp.Request) (*idp.Next, error) {
+	switch {
+	case q.Passive:
+		return nil, &idp.Rejection{Reason: "the provider cannot sign people in without a page", Passive: true}
+	case q.Force || q.MaxAge >= 0:
+		return nil, &idp.Rejection{Reason: "the provider does not say when a person signed in"}
+	}
+	verifier, err := secret.ID(p.env.Random, 32)
+	if err != nil {
+		return nil, fmt.Errorf("make a verifier: %w", err)
+	}
+	f := flow{
+		Provider: p.env.ID, Issuer: p.cfg.Issuer, Client: p.cfg.ClientID, Flow: q.Flow, Verifier: verifier,
+		Redirect: p.env.Issuer + "/oidc/" + p.env.ID + "/callback",
+	}
+	state, err := json.Marshal(f)
+	if err != nil {
+		return nil, fmt.Errorf("keep the flow: %w", err)
+	}
+	u, err := url.Parse(p.cfg.AuthorizationURL)
+	if err != nil {
+		return nil, fmt.Errorf("authorization endpoint: %w", err)
+	}
+	v := u.Query()
+	v.Set("response_type", "code")
+	v.Set("client_id", p.cfg.ClientID)
+	v.Set("redirect_uri", f.Redirect)
+	v.Set("state", q.Flow)
+	v.Set("code_challenge", oauth2.S256ChallengeFromVerifier(verifier)) // RFC 7636 4.2; who does not know it ignores it
+	v.Set("code_challenge_method", "S256")
+	if len(p.cfg.Scopes) > 0 {
+		v.Set("scope", strings.Join(p.cfg.Scopes, " "))
+	}
+	u.RawQuery = v.Encode()
+	return &idp.Next{URL: u.String(), State: state}, nil
+}
+
+// FlowOf implements idp.Redirector: state.
+func (p *Provider) FlowOf(r *http.Request) (string, error) {
+	v, err := parametersOf(r)
+	if err != nil {
+		return "", err
+	}
+	state, err := one(v, "state")
+	if err != nil || state == "" {
+		return "", err
+	}
+	if len(state) < minFlow || len(state) > maxFlow || strings.ContainsFunc(state, notBase64URL) {
+		return "", &idp.Invalid{Reason: "state has another form than ours"}
+	}
+	return state, nil
+}
+
+func notBase64URL(c rune) bool {
+	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_'
+}
+
+func parametersOf(r *http.Request) (url.Values, error) {
+	if r.Method != http.MethodGet {
+		return nil, &idp.Invalid{Reason: "the answer came by another method than was asked for"}
+	}
+	v, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, &idp.Invalid{Reason: "the answer cannot be read"}
+	}
+	return v, nil
+}
+
+// one returns a parameter that appears at most once. (RFC 6749 3.1)
+func one(v url.Values, name string) (string, error) {
+	switch values := v[name]; len(values) {
+	case 0:
+		return "", nil
+	case 1:
+		return values[0], nil
+	}
+	return "", &idp.Invalid{Reason: name + " is there more than once"}
+}
+
+// Finish implements idp.Redirector.
+func (p *Provider) Finish(ctx context.Context, state []byte, r *http.Request) (*idp.Identity, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
+	defer cancel()
+	if state == nil {
+		return nil, &idp.Invalid{Reason: "an answer without a request"}
+	}
+	var f flow
+	if err := json.Unmarshal(state, &f); err != nil {
+		return nil, &idp.Invalid{Reason: "the flow cannot be read"}
+	}
+	if f.Provider != p.env.ID || f.Issuer != p.cfg.Issuer || f.Client != p.cfg.ClientID {
+		return nil, &idp.Invalid{Reason: "the flow belongs to another provider"}
+	}
+	code, err := p.readResponse(r, &f)
+	if err != nil {
+		return nil, err
+	}
+	token, err := p.redeem(ctx, &f, code)
+	if err != nil {
+		return nil, err
+	}
+	profile, _, err := p.profile(ctx, p.cfg.ProfileURL, token)
+	if err != nil {
+		return nil, fmt.Errorf("profile: %w", err)
+	}
+	return p.identity(ctx, profile, token)
+}
+
+// readResponse returns the code of an authorization response. (RFC 6749 4.1.2)
+func (p *Provider) readResponse(r *http.Request, f *flow) (code string, err error) {
+	v, err := parametersOf(r)
+	if err != nil {
+		return "", err
+	}
+	var given, failure, iss string
+	for name, into := range map[string]*string{"code": &code, "state": &given, "error": &failure, "iss": &iss} {
+		if *into, err = one(v, name); err != nil {
+			return "", err
+		}
+	}
+	switch {
+	case subtle.ConstantTimeCompare([]byte(given), []byte(f.Flow)) != 1:
+		return "", &idp.Invalid{Reason: "the answer is to another sign-in (state)"}
+	case iss != "" && iss != p.cfg.Issuer: // RFC 9207 2.4
+		return "", &idp.Invalid{Reason: "the answer is not from the provider that was asked (iss)"}
+	case v.Has("access_token"): // it was not asked for: it would be another way in (RFC 9700 2.1.2)
+		return "", &idp.Invalid{Reason: "the answer carries a token"}
+	case (code == "") == (failure == "") || len(code) > maxCode:
+		return "", &idp.Invalid{Reason: "the answer is neither a code nor an error"}
+	case failure == "":
+		return code, nil
+	}
+	// Facebook and X write codes of their own when the person has refused.
+	if !slices.Contains([]string{"access_denied", "user_cancelled_login", "user_cancelled_authorize", "server_error", "temporarily_unavailable", "invalid_scope", "unauthorized_client"}, failure) {
+		failure = "an error"
+	}
+	return "", &idp.Rejection{Reason: "the provider answers " + failure}
+}

@@ -1,0 +1,438 @@
+package oauth2
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/idptest"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+const (
+	flowName     = "a-flow-that-nobody-guesses-0123456789"
+	clientSecret = "the secret of the client"
+)
+
+// standIn behaves like the provider of a preset, with what is odd about it, and refuses what that refuses.
+type standIn struct {
+	*httptest.Server
+
+	t      *testing.T
+	preset string
+
+	mu         sync.Mutex // guards all below
+	challenges map[string]string
+	profile    string
+	emails     string
+	token      func(w http.ResponseWriter) bool // answers in place of the stand-in
+	hang       bool
+}
+
+func newStandIn(t *testing.T, preset, profile string) *standIn {
+	t.Helper()
+	s := &standIn{t: t, preset: preset, profile: profile, challenges: map[string]string{}}
+	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *standIn) serve(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.hang {
+		s.mu.Unlock()
+		io.Copy(io.Discard, r.Body) //nolint:errcheck // the server sees that the client is gone once it has read the body
+		<-r.Context().Done()
+		s.mu.Lock()
+		return
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	switch r.URL.Path {
+	case "/token":
+		s.serveToken(w, r)
+	case "/profile", "/emails":
+		if r.Header.Get("Authorization") != "Bearer the-access-token" {
+			w.WriteHeader(http.StatusUnauthorized)
+			io.WriteString(w, `{"message":"Requires authentication"}`) //nolint:errcheck // the client is gone
+			return
+		}
+		if s.preset == GitHub && r.Header.Get("User-Agent") == "" {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		mac := hmac.New(sha256.New, []byte(clientSecret))
+		mac.Write([]byte("the-access-token")) //nolint:errcheck // never fails
+		if proof := r.URL.Query().Get("appsecret_proof"); s.preset == Facebook && proof != hex.EncodeToString(mac.Sum(nil)) {
+			w.WriteHeader(http.StatusBadRequest)
+			io.WriteString(w, `{"error":{"message":"Invalid appsecret_proof","code":100}}`) //nolint:errcheck // the client is gone
+			return
+		}
+		if r.URL.Path == "/emails" {
+			if s.emails == "" {
+				w.WriteHeader(http.StatusNotFound)
+				return
+			}
+			io.WriteString(w, s.emails) //nolint:errcheck // the client is gone
+			return
+		}
+		io.WriteString(w, s.profile) //nolint:errcheck // the client is gone
+	default:
+		w.WriteHeader(http.StatusNotFound)
+	}
+}
+
+func (s *standIn) serveToken(w http.ResponseWriter, r *http.Request) {
+	if s.token != nil && s.token(w) {
+		return
+	}
+	fail := func(code string) {
+		if s.preset == GitHub {
+			fmt.Fprintf(w, `{"error":%q,"error_description":"x"}`, code) //nolint:errcheck // the client is gone
+			return
+		}
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprintf(w, `{"error":%q}`, code) //nolint:errcheck // the client is gone
+	}
+	id, pass := r.PostFormValue("client_id"), r.PostFormValue("client_secret")
+	if s.preset == Twitter {
+		if id != "" {
+			fail("invalid_request")
+			return
+		}
+		id, pass, _ = r.BasicAuth()
+		pass, _ = url.QueryUnescape(pass)
+	}
+	code := r.PostFormValue("code")
+	challenge, known := s.challenges[code]
+	delete(s.challenges, code)
+	switch {
+	case id != "gatehouse" || pass != clientSecret:
+		fail("invalid_client")
+	case !known || challenge != oauth2.S256ChallengeFromVerifier(r.PostFormValue("code_verifier")) || r.PostFormValue("redirect_uri") != "https://auth.example.com/oidc/code/callback":
+		fail(map[bool]string{true: "bad_verification_code", false: "invalid_grant"}[s.preset == GitHub])
+	case s.preset == LinkedIn: // it names no token_type
+		io.WriteString(w, `{"access_token":"the-access-token","expires_in":3600,"id_token":"e30.e30.e30"}`) //nolint:errcheck // the client is gone
+	default:
+		io.WriteString(w, `{"access_token":"the-access-token","token_type":"bearer","scope":"x"}`) //nolint:errcheck // the client is gone
+	}
+}
+
+// visit is the answer of the provider after a person has allowed what the address asks.
+func (s *standIn) visit(n *idp.Next) *http.Request {
+	u, err := url.Parse(n.URL)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	q := u.Query()
+	if q.Get("response_type") != "code" || q.Get("client_id") != "gatehouse" || q.Get("code_challenge_method") != "S256" {
+		s.t.Fatalf("the authorization request is %s", n.URL)
+	}
+	code := rand.Text()
+	s.mu.Lock()
+	s.challenges[code] = q.Get("code_challenge")
+	s.mu.Unlock()
+	return httptest.NewRequest(http.MethodGet, "https://auth.example.com/oidc/code/callback?"+url.Values{"code": {code}, "state": {q.Get("state")}}.Encode(), nil)
+}
+
+// provider is ours, for the stand-in.
+func (s *standIn) provider(change ...func(*Config)) *Provider {
+	s.t.Helper()
+	cfg := Config{
+		Preset: s.preset, ClientID: "gatehouse", ClientSecret: secret.New(clientSecret), AuthorizationURL: s.URL + "/authorize", TokenURL: s.URL + "/token", ProfileURL: s.URL + "/profile?fields=x",
+	}
+	if s.preset == GitHub {
+		cfg.EmailsURL = s.URL + "/emails"
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	var mu sync.Mutex
+	used := map[string]bool{}
+	p, err := New(cfg, idp.Env{
+		ID: "code", Issuer: "https://auth.example.com", Now: time.Now, Random: rand.Reader, Client: s.Client(), Checked: &http.Client{Transport: refuseAll{}},
+		Once: func(_ context.Context, key string, _ time.Time) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if used[key] {
+				return idp.ErrReplayed
+			}
+			used[key] = true
+			return nil
+		},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return p
+}
+
+// refuseAll stands for hosts that nobody has written.
+type refuseAll struct{}
+
+func (refuseAll) RoundTrip(*http.Request) (*http.Response, error) { return nil, errors.New("refused") }
+
+func (s *standIn) signIn(p *Provider) (*idp.Identity, error) {
+	s.t.Helper()
+	n, err := p.Begin(s.t.Context(), idp.Request{Flow: flowName, MaxAge: -1})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return p.Finish(s.t.Context(), n.State, s.visit(n))
+}
+
+func TestContract(t *testing.T) {
+	t.Parallel()
+	idptest.TestRedirector(t, func(t *testing.T) idptest.Subject {
+		t.Helper()
+		s := newStandIn(t, Discord, `{"id":"80351110224678912"}`)
+		return idptest.Subject{Redirector: s.provider(), Answer: s.visit}
+	})
+}
+
+// profiles are what each provider answers, from its documentation.
+var profiles = map[string]struct {
+	profile, emails string
+	want            idp.Identity
+}{
+	GitHub: {
+		`{"login":"octocat","id":1,"node_id":"MDQ6VXNlcjE=","name":"monalisa octocat","email":"forged@example.com","two_factor_authentication":true}`,
+		`[{"email":"octocat@github.com","verified":true,"primary":true,"visibility":"public"},{"email":"old@example.com","verified":false,"primary":false,"visibility":null}]`,
+		idp.Identity{Issuer: "https://github.com", Subject: "1", Email: "octocat@github.com", EmailVerified: true},
+	},
+	Discord: {
+		`{"id":"80351110224678912","username":"nelly","global_name":null,"discriminator":"0","verified":true,"email":"nelly@discord.com","mfa_enabled":true}`, "",
+		idp.Identity{Issuer: "https://discord.com", Subject: "80351110224678912", Email: "nelly@discord.com", EmailVerified: true},
+	},
+	Facebook: {
+		`{"id":"10158","name":"Ada L","first_name":"Ada","last_name":"L","email":"ada\u0040example.com"}`, "",
+		idp.Identity{Issuer: "https://www.facebook.com", Subject: "10158", Form: "client gatehouse", Email: "ada@example.com"},
+	},
+	LinkedIn: {
+		`{"sub":"782bbtaQ","name":"John Doe","given_name":"John","family_name":"Doe","locale":{"country":"US","language":"en"},"email":"doe@email.com","email_verified":"true"}`, "",
+		idp.Identity{Issuer: "https://www.linkedin.com/oauth", Subject: "782bbtaQ", Email: "doe@email.com", EmailVerified: true},
+	},
+	Twitter: {
+		`{"data":{"id":"2244994945","name":"X Dev","username":"TwitterDev","confirmed_email":"dev@x.com"}}`, "",
+		idp.Identity{Issuer: "https://x.com", Subject: "2244994945", Email: "dev@x.com", EmailVerified: true},
+	},
+}
+
+func TestPresets(t *testing.T) {
+	t.Parallel()
+	for preset := range presets {
+		t.Run(preset, func(t *testing.T) {
+			t.Parallel()
+			c, known := profiles[preset]
+			if !known {
+				t.Fatal("no profile of this preset is known")
+			}
+			s := newStandIn(t, preset, c.profile)
+			s.emails = c.emails
+			p := s.provider(func(cfg *Config) {
+				cfg.Mapping.Attributes = []idp.Attribute{{From: "name", To: "name"}, {From: "data.name", To: "name"}, {From: "global_name", To: "name"}}
+			})
+			got, err := s.signIn(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := c.want
+			if got.Issuer != want.Issuer || got.Subject != want.Subject || got.Form != want.Form || got.Email != want.Email || got.EmailVerified != want.EmailVerified || got.Level != 1 || got.Held != nil {
+				t.Errorf("the identity is %+v, want %+v", got, want)
+			}
+			if (len(got.Details["name"]) == 1) != (preset != Discord) {
+				t.Errorf("the details are %v", got.Details)
+			}
+			if err := p.Check(t.Context()); err != nil {
+				t.Errorf("Check = %v", err)
+			}
+			if _, err := s.signIn(s.provider(func(cfg *Config) { cfg.ClientSecret = secret.New("another secret") })); err == nil || strings.Contains(err.Error(), "another") {
+				t.Errorf("a sign-in with a wrong secret = %v, want an error without it", err)
+			}
+		})
+	}
+}
+
+func TestUnverifiedAddresses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ preset, profile, emails, email string }{
+		"GitHub, primary not verified":   {GitHub, `{"id":1,"email":"a@b.example"}`, `[{"email":"a@b.example","verified":false,"primary":true}]`, "a@b.example"},
+		"GitHub, scope not allowed":      {GitHub, `{"id":1,"email":"a@b.example"}`, "", ""},
+		"Discord":                        {Discord, `{"id":"1","email":"a@b.example","verified":false}`, "", "a@b.example"},
+		"Discord, a text for a boolean":  {Discord, `{"id":"1","email":"a@b.example","verified":"true"}`, "", "a@b.example"},
+		"LinkedIn":                       {LinkedIn, `{"sub":"1","email":"a@b.example","email_verified":false}`, "", "a@b.example"},
+		"Facebook never says":            {Facebook, `{"id":"1","email":"a@b.example","verified":true,"email_verified":true}`, "", "a@b.example"},
+		"an address that is none":        {Discord, `{"id":"1","email":"nobody","verified":true}`, "", ""},
+		"X without an address":           {Twitter, `{"data":{"id":"1"}}`, "", ""},
+		"Discord, a list for an address": {Discord, `{"id":"1","email":["a@b.example","c@d.example"],"verified":true}`, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStandIn(t, c.preset, c.profile)
+			s.emails = c.emails
+			got, err := s.signIn(s.provider())
+			if err != nil || got.Email != c.email || got.EmailVerified {
+				t.Errorf("the identity is %+v, %v, want the address %q, not verified", got, err, c.email)
+			}
+		})
+	}
+}
+
+func TestProfilesOfNobody(t *testing.T) {
+	t.Parallel()
+	for name, profile := range map[string]string{
+		"no id": `{"name":"x"}`, "null": `{"id":null}`, "empty": `{"id":""}`, "blank": `{"id":" "}`, "zero": `{"id":0}`, "a fraction": `{"id":1.5}`, "an exponent": `{"id":1e3}`, "negative": `{"id":-1}`,
+		"true": `{"id":true}`, "a list": `{"id":["1"]}`, "an object": `{"id":{"id":"1"}}`, "twice": `{"id":"1","id":"2"}`, "a list of persons": `[{"id":"1"}]`, "no JSON": `id=1`,
+		"long": `{"id":"` + strings.Repeat("x", 2000) + `"}`, "deep": strings.Repeat(`{"id":`, 100) + "1" + strings.Repeat("}", 100),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStandIn(t, Discord, profile)
+			if got, err := s.signIn(s.provider()); err == nil {
+				t.Errorf("the identity is %+v, want none", got)
+			}
+		})
+	}
+}
+
+func TestTokenEndpointsThatMisbehave(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ media, body string }{
+		"GitHub's error with 200": {"application/json", `{"error":"bad_verification_code"}`},
+		"Facebook's error":        {"application/json", `{"error":{"message":"x","type":"OAuthException"}}`},
+		"a form":                  {"application/x-www-form-urlencoded", `access_token=the-access-token&token_type=bearer`},
+		"no token":                {"application/json", `{"token_type":"bearer"}`},
+		"another kind":            {"application/json", `{"access_token":"the-access-token","token_type":"mac"}`},
+		"a header in the token":   {"application/json", `{"access_token":"the-access-token\r\nX: 1","token_type":"bearer"}`},
+		"a page":                  {"text/html", `<html>`},
+		"nothing":                 {"application/json", ``},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStandIn(t, Discord, `{"id":"1"}`)
+			s.token = func(w http.ResponseWriter) bool {
+				w.Header().Set("Content-Type", c.media)
+				io.WriteString(w, c.body) //nolint:errcheck // the client is gone
+				return true
+			}
+			if got, err := s.signIn(s.provider()); err == nil || strings.Contains(err.Error(), "the-access-token") {
+				t.Errorf("Finish = %+v, %v, want an error without the token", got, err)
+			}
+		})
+	}
+}
+
+func TestAttacks(t *testing.T) {
+	t.Parallel()
+	s := newStandIn(t, Discord, `{"id":"1"}`)
+	p := s.provider()
+	begin := func(flow string) *idp.Next {
+		n, err := p.Begin(t.Context(), idp.Request{Flow: flow, MaxAge: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	n := begin(flowName)
+	mine := begin("the-flow-of-the-attacker-0123456789abc")
+	good := func() url.Values { return s.visit(n).URL.Query() }
+	with := func(change func(url.Values)) url.Values {
+		v := good()
+		change(v)
+		return v
+	}
+	for name, c := range map[string]struct {
+		state []byte
+		v     url.Values
+	}{
+		"a code of another sign-in":  {n.State, s.visit(mine).URL.Query()},
+		"a code for another browser": {n.State, with(func(v url.Values) { v.Set("code", s.visit(mine).URL.Query().Get("code")) })},
+		"two codes":                  {n.State, with(func(v url.Values) { v.Add("code", "x") })},
+		"two states":                 {n.State, with(func(v url.Values) { v.Add("state", flowName) })},
+		"another issuer":             {n.State, with(func(v url.Values) { v.Set("iss", "https://evil.example") })},
+		"a token beside the code":    {n.State, with(func(v url.Values) { v.Set("access_token", "the-access-token") })},
+		"a code and an error":        {n.State, with(func(v url.Values) { v.Set("error", "access_denied") })},
+		"a long code":                {n.State, with(func(v url.Values) { v.Set("code", strings.Repeat("x", 10_000)) })},
+		"no flow":                    {nil, good()},
+		"another provider's flow":    {[]byte(`{"provider":"other","issuer":"https://discord.com","client":"gatehouse","flow":"` + flowName + `"}`), good()},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "https://auth.example.com/oidc/code/callback?"+c.v.Encode(), nil)
+		if got, err := p.Finish(t.Context(), c.state, r); !errors.As(err, new(*idp.Invalid)) {
+			t.Errorf("%s: Finish = %+v, %v, want it refused", name, got, err)
+		}
+	}
+	r := httptest.NewRequest(http.MethodGet, "https://auth.example.com/oidc/code/callback?"+url.Values{"error": {"<script>"}, "state": {flowName}}.Encode(), nil)
+	if _, err := p.Finish(t.Context(), n.State, r); !errors.As(err, new(*idp.Rejection)) || strings.Contains(err.Error(), "script") {
+		t.Errorf("an error of the provider = %v, want a rejection without its text", err)
+	}
+}
+
+// TestWhatSuchProvidersCannot: nobody is taken for freshly signed in whom the provider has only recognised.
+func TestWhatSuchProvidersCannot(t *testing.T) {
+	t.Parallel()
+	p := newStandIn(t, GitHub, `{"id":1}`).provider()
+	for name, q := range map[string]idp.Request{
+		"without a page": {Flow: flowName, MaxAge: -1, Passive: true}, "again": {Flow: flowName, MaxAge: -1, Force: true}, "not long ago": {Flow: flowName, MaxAge: time.Hour},
+	} {
+		rejection := new(idp.Rejection)
+		if _, err := p.Begin(t.Context(), q); !errors.As(err, &rejection) || rejection.Passive != q.Passive {
+			t.Errorf("%s: Begin = %v, want a rejection", name, err)
+		}
+	}
+}
+
+func TestDown(t *testing.T) {
+	t.Parallel()
+	s := newStandIn(t, Discord, `{"id":"1"}`)
+	p := s.provider(func(c *Config) { c.Timeout = 50 * time.Millisecond })
+	n, err := p.Begin(t.Context(), idp.Request{Flow: flowName, MaxAge: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := s.visit(n)
+	s.mu.Lock()
+	s.hang = true
+	s.mu.Unlock()
+	if _, err := p.Finish(t.Context(), n.State, r); err == nil || errors.As(err, new(*idp.Invalid)) || errors.As(err, new(*idp.Rejection)) {
+		t.Errorf("Finish at a provider that hangs = %v, want an error that says nothing of the person", err)
+	}
+}
+
+func TestConfigErrors(t *testing.T) {
+	t.Parallel()
+	good := Config{Preset: GitHub, ClientID: "x", ClientSecret: secret.New("y")}
+	if err := good.Validate(); err != nil {
+		t.Errorf("Validate = %v", err)
+	}
+	for want, change := range map[string]func(*Config){
+		"client_id is missing":     func(c *Config) { c.ClientID = "" },
+		"client_secret is missing": func(c *Config) { c.ClientSecret = secret.String{} },
+		"there is no preset":       func(c *Config) { c.Preset = "gitlub" },
+		"token_url: want https":    func(c *Config) { c.TokenURL = "http://github.com/token" },
+		"profile_url: is missing":  func(c *Config) { c.Preset = "" },
+		"subject is missing":       func(c *Config) { c.Preset = "" },
+		"auth_method":              func(c *Config) { c.AuthMethod = "none" },
+		"level: want":              func(c *Config) { c.Level = 9 },
+	} {
+		c := good
+		change(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Validate = %v, want one that has %q", err, want)
+		}
+	}
+}
