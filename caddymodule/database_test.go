@@ -36,6 +36,7 @@ func TestDatabase(t *testing.T) {
 		"a strange database is refused":                 strangeDatabaseIsRefused,
 		"requests take few round trips":                 requestsTakeFewTrips,
 		"the events of two nodes are verified":          eventsOfTwoNodesAreVerified,
+		"a proof counts once at two nodes":              aProofCountsOnce,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, db) })
 	}
