@@ -23,6 +23,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/signature"
+	"github.com/gatehouse-id/gatehouse/internal/signature/signaturetest"
 )
 
 const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
@@ -85,7 +87,7 @@ func signWith(t testing.TB, alg jose.SignatureAlgorithm, key any, kid string, cl
 	if kid != "" {
 		opts = opts.WithHeader("kid", kid)
 	}
-	signing, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: key}, opts)
+	signing, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: signaturetest.Key(key, alg)}, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +118,7 @@ func assertionForm(assertion string, more ...string) url.Values {
 
 func TestPrivateKeyJWT(t *testing.T) {
 	t.Parallel()
-	for _, alg := range []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, jose.EdDSA} {
+	for _, alg := range []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, jose.EdDSA, signature.Ed25519} {
 		t.Run(string(alg), func(t *testing.T) {
 			t.Parallel()
 			s := newSigner(t, "signer", alg)

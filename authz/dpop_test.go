@@ -22,6 +22,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/dpop/dpoptest"
+	"github.com/gatehouse-id/gatehouse/internal/signature"
 )
 
 // keyHolder is a client's key at a server.
@@ -123,10 +124,10 @@ func TestDPoPAlgorithms(t *testing.T) {
 		t.Fatal(err)
 	}
 	listed := fmt.Sprint(h.Get("/.well-known/openid-configuration").JSON()["dpop_signing_alg_values_supported"])
-	if listed != "[ES256 EdDSA PS256 RS256]" {
+	if listed != "[ES256 EdDSA Ed25519 PS256 RS256]" {
 		t.Errorf("dpop_signing_alg_values_supported = %s", listed)
 	}
-	for _, key := range []keyHolder{newKeyHolder(t, h), {dpoptest.KeyFor(t, edwards, jose.EdDSA), h}, {dpoptest.KeyFor(t, small, jose.PS256), h}, {dpoptest.KeyFor(t, small, jose.RS256), h}} {
+	for _, key := range []keyHolder{newKeyHolder(t, h), {dpoptest.KeyFor(t, edwards, jose.EdDSA), h}, {dpoptest.KeyFor(t, edwards, signature.Ed25519), h}, {dpoptest.KeyFor(t, small, jose.PS256), h}, {dpoptest.KeyFor(t, small, jose.RS256), h}} {
 		wantBound(t, "algorithm", h, key.token("reports", credentials()).Text("access_token"), key.JKT)
 	}
 }
@@ -345,7 +346,7 @@ func TestDPoPAttacks(t *testing.T) {
 		all := map[string]string{
 			"empty": "", "no JWT": "x", "three dots": "...", "another typ": key.Sign("JWT", claims()), "no typ": key.Raw(dpoptest.Claims{"alg": "ES256", "jwk": key.JWK(false)}, claims()),
 			"alg none": key.Raw(header("alg", "none"), claims()), "alg HS256": key.Raw(symmetric, claims()), "alg HS256 with a public key": key.Raw(header("alg", "HS256"), claims()),
-			"alg of another kind of key": key.Raw(header("alg", "RS256"), claims()), "alg EdDSA": key.Raw(header("alg", "EdDSA"), claims()),
+			"alg of another kind of key": key.Raw(header("alg", "RS256"), claims()), "alg EdDSA": key.Raw(header("alg", "EdDSA"), claims()), "alg Ed25519": key.Raw(header("alg", "Ed25519"), claims()),
 			"ES384": dpoptest.KeyFor(t, p384, jose.ES384).Sign("dpop+jwt", claims()), "a private key": key.Raw(private, claims()), "another key": key.Raw(other, claims()),
 			"no key": key.Raw(without, claims()), "crit": key.Raw(critical, claims()), "no signature": unsigned, "cut": good[:len(good)-2], "another signature": unsigned + "AAAA",
 			"claims that are no object": key.Raw(header(), nil), "two in one": good + ", " + good, "long": strings.Repeat("x", 20_000),
@@ -407,7 +408,7 @@ func TestDPoPAttacks(t *testing.T) {
 		} {
 			res := h.Get("/oauth/userinfo", headers...)
 			challenge := res.Header.Get("WWW-Authenticate")
-			if res.Status != http.StatusUnauthorized || !strings.Contains(challenge, `DPoP algs="ES256 EdDSA PS256 RS256"`) || strings.HasPrefix(headers[1], "DPoP") != strings.HasPrefix(challenge, "DPoP ") {
+			if res.Status != http.StatusUnauthorized || !strings.Contains(challenge, `DPoP algs="ES256 EdDSA Ed25519 PS256 RS256"`) || strings.HasPrefix(headers[1], "DPoP") != strings.HasPrefix(challenge, "DPoP ") {
 				t.Errorf("%s = %d %s, challenge %q, want 401 and a challenge by the scheme that was used", name, res.Status, res.Body, challenge)
 			}
 		}

@@ -134,7 +134,7 @@ func TestSignedRequestRequired(t *testing.T) {
 	}
 	doc := h.Get("/.well-known/openid-configuration").JSON()
 	if algs, _ := json.Marshal(doc["request_object_signing_alg_values_supported"]); doc["request_parameter_supported"] != true || doc["request_uri_parameter_supported"] != false ||
-		string(algs) != `["RS256","PS256","ES256","EdDSA"]` {
+		string(algs) != `["RS256","PS256","ES256","EdDSA","Ed25519"]` {
 		t.Errorf("metadata = %v", doc)
 	}
 	h.Invariants(t)

@@ -64,7 +64,7 @@ func TestDPoPSite(t *testing.T) {
 	if res := get(s.issuer()+"/scim/v2/Users", "Bearer "+answer.Token); res.StatusCode != http.StatusUnauthorized {
 		t.Errorf("SCIM with it as a bearer token = %d, want 401", res.StatusCode)
 	}
-	if _, body := s.do(s.request(http.MethodGet, site+"/.well-known/oauth-protected-resource", nil)); !strings.Contains(body, `"dpop_signing_alg_values_supported":["ES256","EdDSA","PS256","RS256"]`) {
+	if _, body := s.do(s.request(http.MethodGet, site+"/.well-known/oauth-protected-resource", nil)); !strings.Contains(body, `"dpop_signing_alg_values_supported":["ES256","EdDSA","Ed25519","PS256","RS256"]`) {
 		t.Errorf("metadata of the site = %s, want the algorithms of proofs", body)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/gatehouse-id/gatehouse/internal/signature"
 )
 
 // MethodPrivateKey is the auth_method of a client that signs assertions instead of sending a secret.
@@ -26,7 +28,7 @@ const (
 )
 
 // AssertionAlgorithms are the algorithms that an assertion can be signed with: never a shared secret, never none.
-var AssertionAlgorithms = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, jose.EdDSA}
+var AssertionAlgorithms = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, jose.EdDSA, signature.Ed25519}
 
 // ParseJWKS reads the public keys of a client.
 func ParseJWKS(raw []byte) (*jose.JSONWebKeySet, error) {
@@ -103,6 +105,9 @@ func (c *Client) HasKeys() bool { return c.JWKS != nil || c.JWKSURI != "" }
 
 // RequestAlgorithms are the algorithms that it can sign authorization requests with.
 func (c *Client) RequestAlgorithms() []jose.SignatureAlgorithm {
+	if c.RequestAlg == string(jose.EdDSA) {
+		return []jose.SignatureAlgorithm{jose.EdDSA, signature.Ed25519}
+	}
 	if c.RequestAlg != "" {
 		return []jose.SignatureAlgorithm{jose.SignatureAlgorithm(c.RequestAlg)}
 	}

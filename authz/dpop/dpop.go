@@ -15,6 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/signature"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -34,7 +35,7 @@ const (
 )
 
 // algorithms are those of proofs, the preferred one first.
-var algorithms = []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA, jose.PS256, jose.RS256}
+var algorithms = []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA, signature.Ed25519, jose.PS256, jose.RS256}
 
 // Algorithms are those of proofs, for metadata.
 func Algorithms() []string {

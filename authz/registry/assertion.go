@@ -18,6 +18,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/internal/outbound"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/signature"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -141,10 +142,10 @@ func (r *Registry) Signed(ctx context.Context, c *client.Client, raw string, alg
 		return nil, err
 	}
 	for _, key := range keys {
-		if !client.CanSign(&key) || (header.KeyID != "" && key.KeyID != "" && key.KeyID != header.KeyID) || (key.Algorithm != "" && key.Algorithm != header.Algorithm) {
+		if !client.CanSign(&key) || (header.KeyID != "" && key.KeyID != "" && key.KeyID != header.KeyID) || (key.Algorithm != "" && !signature.Same(key.Algorithm, header.Algorithm)) {
 			continue
 		}
-		if payload, err := parsed.Verify(key.Key); err == nil {
+		if payload, err := parsed.Verify(signature.Verifier(key.Key)); err == nil {
 			return payload, nil
 		}
 	}

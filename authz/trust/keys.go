@@ -16,6 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/keyset"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/internal/outbound"
+	"github.com/gatehouse-id/gatehouse/internal/signature"
 )
 
 // keySet is the keys of one issuer.
@@ -38,10 +39,10 @@ func (k *keySet) verify(ctx context.Context, parsed *jose.JSONWebSignature, now 
 		return nil, err
 	}
 	for _, key := range keys {
-		if (header.KeyID != "" && key.KeyID != "" && key.KeyID != header.KeyID) || (key.Algorithm != "" && key.Algorithm != header.Algorithm) {
+		if (header.KeyID != "" && key.KeyID != "" && key.KeyID != header.KeyID) || (key.Algorithm != "" && !signature.Same(key.Algorithm, header.Algorithm)) {
 			continue
 		}
-		if payload, err := parsed.Verify(key.Key); err == nil {
+		if payload, err := parsed.Verify(signature.Verifier(key.Key)); err == nil {
 			return payload, nil
 		}
 	}

@@ -113,7 +113,7 @@ func TestPossess(t *testing.T) {
 			}
 			g.refused(t, a, want)
 			first := a.Header.Get("WWW-Authenticate")
-			if all := strings.Join(a.Header.Values("WWW-Authenticate"), "; "); !strings.Contains(all, `DPoP algs="ES256 EdDSA PS256 RS256"`) && want == http.StatusUnauthorized || strings.HasPrefix(first, "DPoP") != strings.HasPrefix(c.authorization, "DPoP") {
+			if all := strings.Join(a.Header.Values("WWW-Authenticate"), "; "); !strings.Contains(all, `DPoP algs="ES256 EdDSA Ed25519 PS256 RS256"`) && want == http.StatusUnauthorized || strings.HasPrefix(first, "DPoP") != strings.HasPrefix(c.authorization, "DPoP") {
 				t.Errorf("%s: WWW-Authenticate = %q, want one by the scheme that was used first, and algs", name, all)
 			}
 			if (a.Header.Get("DPoP-Nonce") != "") != (name == "old") {

@@ -31,13 +31,13 @@ func TestSuits(t *testing.T) {
 	}{
 		"RSA":          {&rsa.PublicKey{}, "RS256 RS384 RS512 PS256 PS384 PS512"},
 		"P-256":        {&p256.PublicKey, "ES256"},
-		"Ed25519":      {edwards, "EdDSA"},
+		"Ed25519":      {edwards, "EdDSA Ed25519"},
 		"bytes":        {[]byte("secret"), ""},
 		"private":      {p256, ""},
 		"nothing":      {nil, ""},
 		"its pointers": {&edwards, ""},
 	} {
-		for _, alg := range []string{"", "none", "HS256", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "ES256K"} {
+		for _, alg := range []string{"", "none", "HS256", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519", "Ed448", "ES256K"} {
 			if got, want := signature.Suits(tt.key, alg), slices.Contains(strings.Fields(tt.want), alg); got != want {
 				t.Errorf("%s with %q: %t, want %t", name, alg, got, want)
 			}

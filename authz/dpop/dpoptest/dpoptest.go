@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/gatehouse-id/gatehouse/internal/signature/signaturetest"
 )
 
 // Key is a key of a client.
@@ -74,7 +76,7 @@ func (k *Key) Claims(method, url, token string, now time.Time, changes ...Claims
 func (k *Key) Sign(typ string, claims Claims) string {
 	k.t.Helper()
 	opts := (&jose.SignerOptions{EmbedJWK: true}).WithType(jose.ContentType(typ))
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: k.alg, Key: k.private}, opts)
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: k.alg, Key: signaturetest.Key(k.private, k.alg)}, opts)
 	if err != nil {
 		k.t.Fatal(err)
 	}
