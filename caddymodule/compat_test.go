@@ -100,7 +100,7 @@ func settingsOfBefore(t *testing.T) any {
 	settings := decode[any](t, string(raw))
 	units, _ := settings.(map[string]any)
 	features, _ := units["features"].(map[string]any)
-	for _, api := range []string{"session", "storage"} { // they were on, and there have never been such APIs
+	for _, api := range []string{"session"} { // they were on, and there have never been such APIs
 		if features[api+"_api_enabled"] != true {
 			t.Errorf("features.%s_api_enabled was not on", api)
 		}

@@ -29,7 +29,7 @@ func TestPlantedSecrets(t *testing.T) {
 	}
 	api_client all {
 		secret ` + secrets["an API client's secret"] + `
-		apis introspection configuration credentials events persons access access_decisions statistics
+		apis introspection configuration credentials events persons access access_decisions statistics storage
 	}
 	idp corp oidc {
 		issuer https://login.corp.example

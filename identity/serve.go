@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/account"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
+	"github.com/gatehouse-id/gatehouse/identity/locker"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -18,6 +19,7 @@ import (
 // tie tells each room what the others do when something happens in it.
 func (s *Service) tie() {
 	s.Person.OnRemove(s.Session.ForgetSessions)
+	s.Person.OnRemove(locker.Forget)
 	s.Person.OnRemove(stepup.ForgetStepUp)
 	s.Person.OnRemove(s.ServiceProviders.Forget)
 	s.Person.Watch(s.ServiceProviders.Beside(s.Person.Watcher()))

@@ -136,7 +136,7 @@ type APIClient struct {
 	Secrets      []secret.String `json:"secrets,omitempty"`
 	SecretHashes []string        `json:"secret_hashes,omitempty"`
 	// APIs are some of introspection, configuration, credentials, events, persons, policies, access, access_decisions,
-	// statistics.
+	// statistics, storage.
 	APIs      []string `json:"apis,omitempty"`
 	Audiences []string `json:"audiences,omitempty"` // introspects only tokens for these. Default: all
 	// IntrospectionAlg signs the answers of introspection that are JWTs: RS256 (default), ES256, EdDSA

@@ -176,7 +176,7 @@ type APIClient struct {
 	// Secrets as Argon2id or bcrypt PHC strings. Default: none.
 	SecretHashes []options.Sensitive `json:"secret_hashes,omitempty"`
 	// The APIs it may use: introspection, configuration, credentials, events, persons, policies, access, access_decisions,
-	// statistics.
+	// statistics, storage.
 	// Default: none.
 	APIs []string `json:"apis,omitempty"`
 	// It introspects only tokens for these resources (RFC 8707). Default: all.

@@ -125,6 +125,10 @@ func eventsOff() *rest.Error {
 	return &rest.Error{Status: http.StatusServiceUnavailable, Code: 1001, Message: "events API not available"}
 }
 
+func storageOff() *rest.Error {
+	return &rest.Error{Status: http.StatusServiceUnavailable, Code: 1001, Message: "storage API not available"}
+}
+
 func statisticsOff() *rest.Error {
 	return &rest.Error{Status: http.StatusServiceUnavailable, Code: 1001, Message: "statistics API not available"}
 }

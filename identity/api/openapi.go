@@ -5,6 +5,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
 	"github.com/gatehouse-id/gatehouse/identity/enrol"
+	"github.com/gatehouse-id/gatehouse/identity/locker"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/internal/openapi"
@@ -148,6 +149,33 @@ func Operations() []openapi.Operation {
 			},
 			Header:  []openapi.Param{{Name: rest.PartitionHeader, Text: "Only events of this partition"}},
 			Answers: []openapi.Answer{{Status: http.StatusOK, Body: resultSet{}}, {Status: http.StatusBadRequest, Text: "4002 limit, 4003 offset, 4004 neither id"}},
+		},
+		{
+			Method: http.MethodGet, Path: "/api/storage/{id}", ID: "listValues", Tag: storageAPI, Summary: "Reads all that the API client keeps for a person",
+			Answers: []openapi.Answer{{Status: http.StatusOK, Body: valuesAnswer{}}, {Status: http.StatusNotFound}},
+		},
+		{
+			Method: http.MethodDelete, Path: "/api/storage/{id}", ID: "clearValues", Tag: storageAPI, Summary: "Removes all that the API client keeps for a person",
+			Answers: []openapi.Answer{{Status: http.StatusNoContent}, {Status: http.StatusNotFound}},
+		},
+		{
+			Method: http.MethodGet, Path: "/api/storage/{id}/{key}", ID: "readValue", Tag: storageAPI, Summary: "Reads a value that the API client keeps for a person",
+			Answers: []openapi.Answer{{Status: http.StatusOK, Body: locker.Value{}}, {Status: http.StatusNotFound}},
+		},
+		{
+			Method: http.MethodPut, Path: "/api/storage/{id}/{key}", ID: "storeValue", Tag: storageAPI, Summary: "Keeps a JSON value of at most 16 KiB for a person, in place of the one before",
+			Body: map[string]any{},
+			Answers: []openapi.Answer{
+				{Status: http.StatusNoContent},
+				{Status: http.StatusBadRequest, Text: "No JSON, too long, or a key with other characters"},
+				{Status: http.StatusNotFound},
+				{Status: http.StatusConflict, Text: "64 values or 64 KiB are kept already"},
+				{Status: http.StatusPreconditionFailed, Text: "The value has changed"},
+			},
+		},
+		{
+			Method: http.MethodDelete, Path: "/api/storage/{id}/{key}", ID: "removeValue", Tag: storageAPI, Summary: "Removes a value",
+			Answers: []openapi.Answer{{Status: http.StatusNoContent}, {Status: http.StatusNotFound}, {Status: http.StatusPreconditionFailed, Text: "The value has changed"}},
 		},
 		{
 			Method: http.MethodGet, Path: "/api/v1/statistics", ID: "listMeasures", Tag: statisticsAPI, Summary: "Lists what is counted",

@@ -13,11 +13,12 @@ const (
 	credentialsAPI = "credentials"
 	personsAPI     = "persons"
 	statisticsAPI  = "statistics"
+	storageAPI     = "storage"
 )
 
 // Paths returns the paths that ServeHTTP answers, and those below each that ends with a slash.
 func (a *API) Paths() []string {
-	return []string{"/api/events", "/api/v1/statistics", "/api/v1/statistics/", "/api/credentials/", "/api/persons", "/api/persons/"}
+	return []string{"/api/events", "/api/v1/statistics", "/api/v1/statistics/", "/api/credentials/", "/api/persons", "/api/persons/", "/api/storage/"}
 }
 
 // routes: every path of the package.
@@ -36,6 +37,11 @@ func (a *API) routes() http.Handler {
 	mux.Handle("/api/credentials/validate", a.deps.Gate.Methods(credentialsAPI, able(a.opener != nil, credentials), map[string]rest.Handler{http.MethodPost: a.handleValidate}))
 	mux.Handle("/api/credentials/token", a.deps.Gate.Methods(credentialsAPI, credentials, map[string]rest.Handler{http.MethodPost: a.handleToken}))
 	mux.Handle("/api/credentials/tokens/validate", a.deps.Gate.Methods(credentialsAPI, credentials, map[string]rest.Handler{http.MethodPost: a.handleCheckToken}))
+	kept := able(a.deps.Identity != nil, a.on(func(f *config.Features) bool { return f.StorageAPIEnabled }, storageOff))
+	mux.Handle("/api/storage/{id}", a.deps.Gate.Methods(storageAPI, kept, map[string]rest.Handler{http.MethodGet: a.handleValues, http.MethodDelete: a.handleClearValues}))
+	mux.Handle("/api/storage/{id}/{key}", a.deps.Gate.Methods(storageAPI, kept, map[string]rest.Handler{
+		http.MethodGet: a.handleValue, http.MethodPut: a.handlePutValue, http.MethodDelete: a.handleDeleteValue,
+	}))
 	mux.Handle("/api/persons", a.deps.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodGet: a.handlePersons}))
 	mux.Handle("/api/persons/{id}/tokens", a.deps.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodPost: a.handleMakeToken, http.MethodDelete: a.handleRevokeTokens}))
 	mux.Handle("/api/persons/{id}/tokens/{token}", a.deps.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodDelete: a.handleRevokeTokens}))

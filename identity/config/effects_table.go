@@ -45,7 +45,7 @@ var effects = []effect{
 	does("features.sign_up_enabled", "People make accounts of their own, from the sign-in page. `verification.email_enabled` of the attributes belongs to it: then their addresses are confirmed first.", "SignUp"),
 	does("features.sms_enabled", "Text messages are sent: codes that raise the level of a sign-in, to verified numbers, and those that verify a number. Needs `sms` in the Caddyfile; off or without it, everything that needs text messages is off.", "SMSCode"),
 	does("features.statistics_api_enabled", "Off: the statistics API, `/api/v1/statistics`, answers 503 with code 1001. What happens is counted all the same.", "Statistics"),
-	later("features.storage_api_enabled", noAPI),
+	does("features.storage_api_enabled", "API clients keep small values for persons, each its own: `/api/storage`. Off: it answers 503 with code 1001, and the values stay.", "StorageAPI"),
 	later("features.unauthenticated_migration_enabled", noMigration),
 	does("features.username_reminder_via_sms_enabled", "A person who has forgotten the username gets it by text message to their verified number. It needs sms and sms_enabled.", "UsernameReminder"),
 	does("features.step_up_authentication_method_externally_delivered_code_enabled", "Deprecated: another name of externally_delivered_code_step_up.enabled. A change of one changes both.", "DeliveredCode"),

@@ -242,14 +242,14 @@ func TestInvalidTextStoredBefore(t *testing.T) {
 func TestAPIsThatThereAreNot(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
-	const old = `{"features":{"session_api_enabled":true,"storage_api_enabled":true,"sign_up_enabled":true}}`
+	const old = `{"features":{"session_api_enabled":true,"sign_up_enabled":true}}`
 	off := func(when string) {
 		t.Helper()
 		u, err := s.Current(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if f := u.Features; f.SessionAPIEnabled || f.StorageAPIEnabled {
+		if f := u.Features; f.SessionAPIEnabled {
 			t.Errorf("%s: on", when)
 		}
 	}
@@ -274,7 +274,7 @@ func TestAPIsThatThereAreNot(t *testing.T) {
 	}
 	off("as an earlier version has stored it")
 	refused := new(rest.Error)
-	_, err = s.update(t.Context(), edit{apply: func(u *Units) error { u.Features.StorageAPIEnabled = true; return nil }})
+	_, err = s.update(t.Context(), edit{apply: func(u *Units) error { u.Features.SessionAPIEnabled = true; return nil }})
 	if !errors.As(err, &refused) || refused.Status != http.StatusConflict {
 		t.Errorf("switched on by a request: %v, want 409", err)
 	}

@@ -39,7 +39,7 @@ var table = []unit{
 func Defaults() Units {
 	u := Units{
 		Features: Features{
-			LoginEnabled: true, ConfigurationAPIEnabled: true, CredentialsAPIEnabled: true, EventsAPIEnabled: true, PersonAPIEnabled: true, StatisticsAPIEnabled: true,
+			LoginEnabled: true, ConfigurationAPIEnabled: true, CredentialsAPIEnabled: true, EventsAPIEnabled: true, PersonAPIEnabled: true, StatisticsAPIEnabled: true, StorageAPIEnabled: true,
 			GoogleAuthenticatorStepUpAuthenticationEnabled: true, AppPasswordsEnabled: true,
 			ActionToken: ActionToken{
 				Login:    ActionTokenLogin{TTL: 3600, AuthenticationLevel: 1},

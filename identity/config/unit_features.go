@@ -87,10 +87,10 @@ type ActivationExternallyDeliveredCode struct {
 	ForceActivationAfterAcceptingInvitation bool `json:"force_activation_after_accepting_invitation"`
 }
 
-// withoutAPIs says that there are no APIs for sessions and storage, whatever an earlier version has stored or exported:
-// there they were on.
+// withoutAPIs says that there is no API for sessions, whatever an earlier version has stored or exported: there it was
+// on.
 func (f *Features) withoutAPIs() {
-	f.SessionAPIEnabled, f.StorageAPIEnabled = false, false
+	f.SessionAPIEnabled = false
 }
 
 // CustomEmailValidation is about additional demands on e-mail addresses: each expression must match the whole of its

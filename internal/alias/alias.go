@@ -172,4 +172,9 @@ var Words = []Word{
 		[]string{"features.statistics_api_enabled"},
 		"The statistics API is open to API clients that have it.", "`on`",
 	},
+	{
+		"storage_api",
+		[]string{"features.storage_api_enabled"},
+		"API clients that have the storage API keep small values for people.", "`on`",
+	},
 }

@@ -28,6 +28,7 @@ var rooms = map[string][]string{
 
 	"identity/access/notice": {"identity/access", "identity/person", "identity/config", "identity/notify", "storage", "internal"},
 	"identity/breach":        {"internal"},
+	"identity/locker":        {"storage", "internal"},
 	"identity/lookup":        {"identity/person", "identity/config", "storage", "internal"}, // config for its tests alone
 	"identity/personfile":    {"identity", "internal"},
 }
