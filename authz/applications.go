@@ -3,6 +3,7 @@ package authz
 import (
 	"cmp"
 	"errors"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -84,6 +85,9 @@ func (s *Server) application(tx storage.Tx, id string) (*login.Application, erro
 	a.Name = cmp.Or(c.Name, id)
 	if len(c.RedirectURIs) > 0 {
 		a.Owner = client.RedirectOwner(c.RedirectURIs[0])
+	}
+	if c.InitiateLoginURI != "" && !c.Disabled { // OpenID Connect Core 4
+		a.Start = client.WithQuery(c.InitiateLoginURI, url.Values{"iss": {s.cfg.Issuer}})
 	}
 	return a, nil
 }

@@ -119,7 +119,9 @@ func (s *stranger) codeForm(code string) url.Values {
 // TestConformanceDynamic runs the modules of the plan Dynamic OP: each client registers itself.
 func TestConformanceDynamic(t *testing.T) {
 	t.Parallel()
-	for plan, modules := range map[string]map[string]func(*stranger){"oidcc-dynamic-certification-test-plan": dynamicPlan} {
+	for plan, modules := range map[string]map[string]func(*stranger){
+		"oidcc-dynamic-certification-test-plan": dynamicPlan, "oidcc-3rdparty-init-login-certification-test-plan": initiatedPlan,
+	} {
 		for module, run := range modules {
 			t.Run(plan+"/"+module, func(t *testing.T) {
 				t.Parallel()
@@ -145,6 +147,33 @@ func redirects(registered, sent, want string) func(*stranger) {
 			s.t.Errorf("authorize = %d %s, want a code at %q", res.Status, res.Location(), want)
 		}
 	}
+}
+
+// initiatedPlan is oidcc-3rdparty-init-login-certification-test-plan: our pages lead to where a sign-in begins.
+var initiatedPlan = map[string]func(*stranger){
+	"oidcc-3rd_party-init-login": func(s *stranger) {
+		got := s.register(object{"initiate_login_uri": "https://rp.example/login?from=op"})
+		if got["initiate_login_uri"] != "https://rp.example/login?from=op" {
+			s.t.Errorf("the registration answers %v", got["initiate_login_uri"])
+		}
+		s.tokens(got, s.code("openid"))
+		list := applications(s.t, s.Harness, authztest.Demo)
+		if len(list) != 1 || list[0].Start != "https://rp.example/login?from=op&iss="+url.QueryEscape(s.Issuer) {
+			s.t.Fatalf("the applications of the person are %+v, want one that begins a sign-in with our issuer", list)
+		}
+		s.tokens(got, s.code("openid")) // which the client does there
+	},
+	"oidcc-3rd_party-init-login-nohttps": func(s *stranger) {
+		for name, uri := range map[string]string{
+			"http": "http://rp.example/login", "a script": "javascript:alert(1)", "another host": "https://evil.example/login", "another port": "https://rp.example:8443/login",
+			"a path alone": "/login", "credentials": "https://user@rp.example/login", "a fragment": "https://rp.example/login#x",
+		} {
+			raw := `{"redirect_uris":["` + strangerRedirect + `"],"initiate_login_uri":"` + uri + `"}`
+			if res := registers(s.Harness, raw); res.Status != http.StatusBadRequest {
+				s.t.Errorf("%s: the registration = %d %s, want it refused", name, res.Status, res.Body)
+			}
+		}
+	},
 }
 
 // dynamicPlan is oidcc-dynamic-certification-test-plan.

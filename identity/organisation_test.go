@@ -60,6 +60,20 @@ func TestOrganisationLinks(t *testing.T) {
 	})
 }
 
+// TestOpenApplication: the account page leads to where a sign-in at an application begins.
+func TestOpenApplication(t *testing.T) {
+	t.Parallel()
+	h, b, u, _ := dashboard(t)
+	h.Account.Tie(&given{person: h.details(demo).ID, list: []login.Application{{ID: "shop", Name: "The shop", Start: "https://shop.example.com/login?a=1&iss=x"}}})
+	if body := b.get("/account/applications").Body.String(); strings.Count(body, `<a href="https://shop.example.com/login?a=1&amp;iss=x" rel="noopener noreferrer">Open The shop</a>`) != 1 {
+		t.Errorf("the page does not lead there:\n%s", body)
+	}
+	u.Organisations = []config.Organisation{{ID: "acme", LandingPageURL: "https://shop.example.com/start", ServiceProviders: map[string]config.ServiceProvider{"shop": {ID: "shop"}}}}
+	if body := b.get("/account/applications").Body.String(); !strings.Contains(body, "https://shop.example.com/start") || strings.Contains(body, "/login") {
+		t.Errorf("the start page of the organisation does not take its place:\n%s", body)
+	}
+}
+
 // TestNotifyUnlinked: an organisation that asks for it is told when a person unlinks one of its applications.
 func TestNotifyUnlinked(t *testing.T) {
 	t.Parallel()

@@ -39,6 +39,8 @@ type Client struct {
 	BackchannelLogoutURI string `json:"backchannel_logout_uri,omitempty"`
 	// FrontchannelLogoutURI is loaded in a frame after a sign-out.
 	FrontchannelLogoutURI string `json:"frontchannel_logout_uri,omitempty"`
+	// InitiateLoginURI begins a sign-in at the client. (OpenID Connect Core 4)
+	InitiateLoginURI string `json:"initiate_login_uri,omitempty"`
 	// Grants are some of grantNames.
 	Grants        []string `json:"grants,omitempty"`
 	Scopes        []string `json:"scopes,omitempty"`

@@ -119,7 +119,7 @@ func (c *Client) Validate() error {
 	}
 	p.oneOf("consent", c.Consent, "on", "off", "always")
 	c.checkSubjectType(&p)
-	c.checkLogoutURIs(&p)
+	c.checkOtherURIs(&p)
 	p.oneOf("token_format", c.TokenFormat, formatOpaque, FormatJWT)
 	if c.TokenFormat == FormatJWT && c.Lifetimes.AccessToken > MaxJWTLifetime {
 		p.Addf("lifetimes: access_token is %s, and more than %s is too long for a JWT, whose key must stay published", c.Lifetimes.AccessToken, MaxJWTLifetime)
@@ -435,11 +435,15 @@ func (e *InvalidError) Error() string { return e.text }
 // Invalidf returns an InvalidError.
 func Invalidf(format string, args ...any) error { return &InvalidError{fmt.Sprintf(format, args...)} }
 
-// checkLogoutURIs holds that an address we call is as safe as one that a browser is sent to, and that a page in a frame
-// is the client's own (Front-Channel Logout 2: scheme, host and port of a redirect URI).
-func (c *Client) checkLogoutURIs(p *Problems) {
-	for _, o := range [...]struct{ option, uri string }{
-		{"backchannel_logout_uri", c.BackchannelLogoutURI}, {"frontchannel_logout_uri", c.FrontchannelLogoutURI},
+// checkOtherURIs holds that an address we call is as safe as one that a browser is sent to, and that a page in a frame,
+// or behind a link on our pages, is the client's own (Front-Channel Logout 2: scheme, host and port of a redirect URI).
+func (c *Client) checkOtherURIs(p *Problems) {
+	for _, o := range [...]struct {
+		option, uri string
+		own         bool
+	}{
+		{"backchannel_logout_uri", c.BackchannelLogoutURI, false}, {"frontchannel_logout_uri", c.FrontchannelLogoutURI, true},
+		{"initiate_login_uri", c.InitiateLoginURI, true},
 	} {
 		if o.uri == "" {
 			continue
@@ -449,8 +453,8 @@ func (c *Client) checkLogoutURIs(p *Problems) {
 		} else if !strings.HasPrefix(o.uri, "https://") && !strings.HasPrefix(o.uri, "http://") {
 			p.Addf("%s: %q: must be https", o.option, o.uri)
 		}
-	}
-	if uri := c.FrontchannelLogoutURI; uri != "" && !slices.ContainsFunc(c.RedirectURIs, func(r string) bool { return RedirectTarget(r) == RedirectTarget(uri) }) {
-		p.Addf("frontchannel_logout_uri: %q has not the scheme, host and port of one of the redirect_uris", uri)
+		if o.own && !slices.ContainsFunc(c.RedirectURIs, func(r string) bool { return RedirectTarget(r) == RedirectTarget(o.uri) }) {
+			p.Addf("%s: %q has not the scheme, host and port of one of the redirect_uris", o.option, o.uri)
+		}
 	}
 }

@@ -40,6 +40,7 @@ type metadata struct {
 	PostLogout         []string        `json:"post_logout_redirect_uris,omitempty"`
 	BackchannelLogout  string          `json:"backchannel_logout_uri,omitempty"`
 	FrontchannelLogout string          `json:"frontchannel_logout_uri,omitempty"`
+	InitiateLogin      string          `json:"initiate_login_uri,omitempty"`
 	SubjectType        string          `json:"subject_type,omitempty"`
 	IDTokenAlg         string          `json:"id_token_signed_response_alg,omitempty"`
 	UserinfoAlg        string          `json:"userinfo_signed_response_alg,omitempty"`
@@ -76,7 +77,7 @@ func readMetadata(r *http.Request) (m metadata, err error) {
 		ID: in.text("client_id"), Name: metadoc.NameOf(in.text("client_name"), ""), Application: in.text("application_type"), Redirects: in.list("redirect_uris"),
 		Method: in.text("token_endpoint_auth_method"), Grants: in.list("grant_types"), Responses: in.list("response_types"), Scope: in.text("scope"),
 		KeysURI: in.text("jwks_uri"), PostLogout: in.list("post_logout_redirect_uris"), BackchannelLogout: in.text("backchannel_logout_uri"),
-		FrontchannelLogout: in.text("frontchannel_logout_uri"), SubjectType: in.text("subject_type"), IDTokenAlg: in.text("id_token_signed_response_alg"),
+		FrontchannelLogout: in.text("frontchannel_logout_uri"), InitiateLogin: in.text("initiate_login_uri"), SubjectType: in.text("subject_type"), IDTokenAlg: in.text("id_token_signed_response_alg"),
 		UserinfoAlg: in.text("userinfo_signed_response_alg"),
 		Pushed:      in.flag("require_pushed_authorization_requests"), Bound: in.flag("dpop_bound_access_tokens"), Details: in.list("authorization_details_types"),
 	}
@@ -164,6 +165,8 @@ func (s *Service) apply(c *client.Client, m *metadata) error {
 		return invalidMetadata("application_type is neither web nor native")
 	case m.BackchannelLogout != "" && !strings.HasPrefix(m.BackchannelLogout, "https://"):
 		return invalidMetadata("backchannel_logout_uri is not an https address")
+	case m.InitiateLogin != "" && !strings.HasPrefix(m.InitiateLogin, "https://"): // OpenID Connect Registration 2
+		return invalidMetadata("initiate_login_uri is not an https address")
 	}
 	m.Responses = []string{responseCode}
 	c.Grants = []string{client.GrantCode}
@@ -181,6 +184,7 @@ func (s *Service) apply(c *client.Client, m *metadata) error {
 	}
 	m.Scope = strings.Join(c.DefaultScopes, " ")
 	c.PostLogoutRedirectURIs, c.BackchannelLogoutURI, c.FrontchannelLogoutURI = m.PostLogout, m.BackchannelLogout, m.FrontchannelLogout
+	c.InitiateLoginURI = m.InitiateLogin
 	c.SubjectType, c.IDTokenAlg, c.UserinfoAlg, c.PARRequired, c.DPoPRequired = m.SubjectType, m.IDTokenAlg, m.UserinfoAlg, m.Pushed, m.Bound
 	if m.Details = s.deps.Clients.StrangerDetails(m.Details); len(m.Details) == 0 {
 		m.Details = nil

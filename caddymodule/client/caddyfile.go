@@ -25,6 +25,7 @@ import (
 //		post_logout_redirect_uris <uri>...
 //		backchannel_logout_uri    <uri>
 //		frontchannel_logout_uri   <uri>
+//		initiate_login_uri        <uri>
 //		grants                    authorization_code|refresh_token|client_credentials|id_token|implicit|password|
 //		                          validate_bearer|device_code|jwt_bearer|token_exchange...
 //		scopes                    <scope>...
@@ -91,6 +92,7 @@ func (c *Client) subdirectives() options.Subdirectives {
 		"redirect_uris":             options.Values(&c.RedirectURIs, options.CheckURI),
 		"backchannel_logout_uri":    options.Value(&c.BackchannelLogoutURI, options.CheckURI),
 		"frontchannel_logout_uri":   options.Value(&c.FrontchannelLogoutURI, options.CheckURI),
+		"initiate_login_uri":        options.Value(&c.InitiateLoginURI, options.CheckURI),
 		"post_logout_redirect_uris": options.Values(&c.PostLogoutRedirectURIs, options.CheckURI),
 		"grants":                    options.Values(&c.Grants, checkGrant),
 		"scopes":                    options.Values(&c.Scopes, options.CheckScope),

@@ -44,6 +44,9 @@ type Client struct {
 	// What the page after a sign-out loads in a frame; its scheme, host and port are those of a redirect URI. Default:
 	// none.
 	FrontchannelLogoutURI string `json:"frontchannel_logout_uri,omitempty"`
+	// Where a sign-in at the client begins that a person starts on the account page. Scheme, host and port are those of
+	// a redirect URI. Default: none.
+	InitiateLoginURI string `json:"initiate_login_uri,omitempty"`
 	// What the client may do: authorization_code, refresh_token, client_credentials, device_code (for devices without a
 	// browser), jwt_bearer (for workloads of a trusted issuer), token_exchange, id_token (which signs people in by an ID
 	// token alone), and the deprecated implicit, password and validate_bearer. Default: none.

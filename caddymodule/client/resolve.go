@@ -49,6 +49,7 @@ func (c *Client) Resolve(r *options.Resolver) *client.Client {
 		PostLogoutRedirectURIs: uris(r, of+"post_logout_redirect_uris", c.PostLogoutRedirectURIs),
 		BackchannelLogoutURI:   r.Plain(of+"backchannel_logout_uri", c.BackchannelLogoutURI, options.CheckURI),
 		FrontchannelLogoutURI:  r.Plain(of+"frontchannel_logout_uri", c.FrontchannelLogoutURI, options.CheckURI),
+		InitiateLoginURI:       r.Plain(of+"initiate_login_uri", c.InitiateLoginURI, options.CheckURI),
 		Grants:                 r.List(of+"grants", c.Grants, checkGrant),
 		Scopes:                 r.List(of+"scopes", c.Scopes, options.CheckScope),
 		DefaultScopes:          r.List(of+"default_scopes", c.DefaultScopes, options.CheckScope),
@@ -241,7 +242,7 @@ func Of(c *client.Client, written *Client) Client {
 	return Client{
 		DPoPRequired: c.DPoPRequired, MTLSRequired: c.MTLSRequired, FAPI2: c.FAPI2,
 		TokenFormat: c.TokenFormat, App: (*MobileApp)(c.App), Exchange: ofExchange(c.Exchange), DetailTypes: c.DetailTypes, SubjectType: c.SubjectType, JWKS: keys, Logo: logo,
-		BackchannelLogoutURI: c.BackchannelLogoutURI, FrontchannelLogoutURI: c.FrontchannelLogoutURI,
+		BackchannelLogoutURI: c.BackchannelLogoutURI, FrontchannelLogoutURI: c.FrontchannelLogoutURI, InitiateLoginURI: c.InitiateLoginURI,
 		ID: c.ID, Name: c.Name, Public: c.Public, Native: c.Native, AuthMethod: c.AuthMethod, CertificateSubject: (*Subject)(c.CertificateSubject), RedirectURIs: c.RedirectURIs, PostLogoutRedirectURIs: c.PostLogoutRedirectURIs,
 		Grants: c.Grants, Scopes: c.Scopes, DefaultScopes: c.DefaultScopes, IDPs: c.IDPs, Consent: c.Consent, PKCERequired: c.PKCERequired, PARRequired: c.PARRequired, PasswordOnly: c.PasswordOnly,
 		SignedRequestRequired: c.SignedRequestRequired, RequestAlg: c.RequestAlg, ResponseAlg: c.ResponseAlg,

@@ -24,6 +24,7 @@ func (c *Client) Caddyfile() string {
 	b.values("post_logout_redirect_uris", c.PostLogoutRedirectURIs)
 	b.value("backchannel_logout_uri", c.BackchannelLogoutURI)
 	b.value("frontchannel_logout_uri", c.FrontchannelLogoutURI)
+	b.value("initiate_login_uri", c.InitiateLoginURI)
 	b.values("grants", c.Grants)
 	b.values("scopes", c.Scopes)
 	b.values("default_scopes", c.DefaultScopes)

@@ -229,6 +229,7 @@ func showClientCommand() *cobra.Command {
 			f.add("keys", "%s", strings.Join(append(in.KeyIDs, c.JWKS), " "))
 			f.add("back-channel logout", "%s", c.BackchannelLogoutURI)
 			f.add("front-channel logout", "%s", c.FrontchannelLogoutURI)
+			f.add("sign-in begins at", "%s", c.InitiateLoginURI)
 			f.add("logo", "%s", c.Logo)
 			return printResult(cmd, raw, f.lines()...)
 		},

@@ -113,6 +113,7 @@ func sourceOf(a *client.Client) string {
 	line("post_logout_redirect_uris", slices.Clone(a.PostLogoutRedirectURIs)...)
 	line("backchannel_logout_uri", a.BackchannelLogoutURI)
 	line("frontchannel_logout_uri", a.FrontchannelLogoutURI)
+	line("initiate_login_uri", a.InitiateLoginURI)
 	line("grants", slices.Clone(a.Grants)...)
 	line("scopes", slices.Clone(a.Scopes)...)
 	line("default_scopes", slices.Clone(a.DefaultScopes)...)

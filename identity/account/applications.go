@@ -89,19 +89,24 @@ func applicationRow(a *front.Visit, app login.Application) page.Row {
 	for _, sc := range app.Scopes {
 		row.Scopes = append(row.Scopes, page.ScopeLine{Name: sc.Name, Description: sc.Description})
 	}
-	row.Links = organisationLinks(a.Settings.OrganisationOf(strings.TrimPrefix(app.ID, "saml:")), app.Name)
+	row.Links = organisationLinks(a.Settings.OrganisationOf(strings.TrimPrefix(app.ID, "saml:")), app)
 	fields := []page.Hidden{{Name: "application", Value: app.ID}}
 	row.Actions = []page.Action{{Label: "application.withdraw", URL: front.ApplicationsPath, CSRF: a.CSRF, Fields: fields, Danger: true}}
 	return row
 }
 
-// organisationLinks lead to the start page of an application and to the person's account at its organisation.
-func organisationLinks(o *config.Organisation, application string) (links []page.Link) {
-	if o == nil {
-		return nil
+// organisationLinks lead to the start page of an application, or to where a sign-in there begins, and to the person's
+// account at its organisation.
+func organisationLinks(o *config.Organisation, app login.Application) (links []page.Link) {
+	start := app.Start
+	if o != nil && o.LandingPageURL != "" {
+		start = o.LandingPageURL
 	}
-	if o.LandingPageURL != "" {
-		links = append(links, page.Link{Text: page.Say("application.open", "application", application), URL: o.LandingPageURL})
+	if start != "" {
+		links = append(links, page.Link{Text: page.Say("application.open", "application", app.Name), URL: start})
+	}
+	if o == nil {
+		return links
 	}
 	if u, err := url.Parse(o.AccountLinkURL); err == nil && u.Host != "" {
 		text := page.Say("application.account", "organisation", cmp.Or(o.Name, u.Hostname()))

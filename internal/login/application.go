@@ -7,6 +7,7 @@ type Application struct {
 	ID     string    `json:"id"`
 	Name   string    `json:"name"`
 	Owner  string    `json:"owner,omitempty"` // its host, or the scheme of an app. Empty: unknown
+	Start  string    `json:"start,omitempty"` // where a sign-in there begins. Empty: unknown
 	Scopes []Scope   `json:"scopes"`
 	Since  time.Time `json:"since"`          // the earliest known sign-in
 	Last   time.Time `json:"last,omitzero"`  // the latest sign-in that still gives access. Zero: none

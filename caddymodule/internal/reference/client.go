@@ -94,6 +94,10 @@ scopes openid profile email`,
 			Text: "What the page after a sign-out loads in a frame. Scheme, host and port are those of a redirect URI.",
 		},
 		{
+			Word: "initiate_login_uri", Arguments: "<uri>", Example: "initiate_login_uri https://shop.example.com/login",
+			Text: "Where a sign-in at the application begins (OpenID Connect Core 4). People open the application from the applications on their account page by it. Scheme, host and port are those of a redirect URI.",
+		},
+		{
 			Word: "grants", Arguments: "<grant>…", Default: "required", Example: "grants authorization_code refresh_token",
 			Text: "What the client may do: `authorization_code`, `refresh_token`, `client_credentials`, `device_code` (televisions and programs without a browser, [device grant](decisions.md#device-grant)), `jwt_bearer` ([workloads](decisions.md#workloads)), `token_exchange` ([tokens for tokens](decisions.md#token-exchange)), `id_token` (sign-in by an ID token alone), and the deprecated `implicit`, `password` and `validate_bearer`.",
 		},
