@@ -217,8 +217,12 @@ func TestIdentityAssertionIsIssued(t *testing.T) {
 	wantReason(t, h, "token.IdentityAssertionIssuedEvent", "for "+chat+" as client shop-at-chat")
 	again := h.Token("shop", askAssertion(tokens.Refresh, "subject_token_type", tokenType+"refresh_token", "scope", ""))
 	wantStatus(t, "by a refresh token", again, http.StatusOK)
-	if again.Text("access_token") == res.Text("access_token") || scopesOf(again) != "" {
+	if again.Text("access_token") == res.Text("access_token") || scopesOf(again) != "chat.read chat.write" {
 		t.Errorf("the second = %s", again.Body)
+	}
+	// Without a scope in the assertion, the server there would give all that the client has there.
+	if raw, err := base64.RawURLEncoding.DecodeString(strings.Split(again.Text("access_token"), ".")[1]); err != nil || !strings.Contains(string(raw), `"scope":"chat.read chat.write"`) {
+		t.Errorf("asked without a scope = %s, %v", raw, err)
 	}
 	key := newKeyHolder(t, h)
 	bound := h.Token("shop", askAssertion(tokens.ID), key.proof("/oauth/token")...)

@@ -87,6 +87,9 @@ func (s *service) assert(ctx context.Context, x *request, sub *subject) (reply.B
 		return nil, err
 	}
 	there := c.MayAssert(x.elsewhere)
+	if len(x.scope) == 0 { // an assertion without scope would bound nothing there
+		x.scope = there.Scopes
+	}
 	if slices.ContainsFunc(x.scope, func(name string) bool { return !slices.Contains(there.Scopes, name) }) {
 		return nil, oauth.InvalidScope(nil, "the client may not ask for one of the scopes there")
 	}
