@@ -299,6 +299,23 @@ func TestAuthorizationDetailsAttacks(t *testing.T) {
 	}, detailTypes())
 }
 
+// TestDetailsAloneLeaveNoEmptyToken: a client that can have none of the details of a token gets no token that says
+// nothing, and one that sends a password gets none in place of the details.
+func TestDetailsAloneLeaveNoEmptyToken(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t, detailTypes(), exchangers(), authztest.WithConfig(func(c *authz.Config) {
+		for _, id := range []string{"shop", "legacy"} {
+			changeClient(c, id, func(c *client.Client) { c.DefaultScopes = nil })
+		}
+	}))
+	shop := h.Tokens("shop", authztest.Demo, "scope", "", "authorization_details", account).Access
+	wantError(t, "an exchange without the type", h.Token("api", exchangeForm(shop)), 400, "invalid_scope")
+	wantError(t, "by password", h.Token("legacy", url.Values{
+		"grant_type": {"password"}, "username": {"demo@example.com"}, "password": {authztest.Password}, "authorization_details": {account},
+	}), 400, "invalid_authorization_details")
+	h.Invariants(t)
+}
+
 // TestAuthorizationDetailsOfStrangers: a client that registers itself gets the types that are open to all alone.
 func TestAuthorizationDetailsOfStrangers(t *testing.T) {
 	t.Parallel()

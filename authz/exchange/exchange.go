@@ -110,6 +110,9 @@ func (s *service) exchange(ctx context.Context, q *grant.Request) (reply.Body, e
 	if err != nil {
 		return nil, err
 	}
+	if len(scope) == 0 && details == "" {
+		return nil, oauth.InvalidScope(nil, "the client may have none of the scopes of the token")
+	}
 	err = s.deps.Clients.May(q.Client, registry.Permission{
 		Grant: client.GrantTokenExchange, Scope: scope, Details: details, Provider: sub.access.Provider, From: sub.from, To: x.targets,
 	})

@@ -19,6 +19,9 @@ func (s *Grants) grantPassword(ctx context.Context, q *Request) (*reply.Token, e
 	if username == "" || password == "" {
 		return nil, oauth.InvalidRequest(nil, "username or password is missing")
 	}
+	if q.Form.Has("authorization_details") {
+		return nil, oauth.InvalidDetails(nil, "a password gives no authorization_details")
+	}
 	scope, err := s.clients.ScopesFor(q.Client, q.Form)
 	if err != nil {
 		return nil, err
