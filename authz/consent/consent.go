@@ -27,8 +27,11 @@ func Covers(tx storage.Tx, person, clientID string, w Wish) (bool, error) {
 	return found && client.IsSubset(w.Scope, given.Scope) && details.Covers(given.Details, w.Details), err
 }
 
-// maxUses are the uses that are remembered of a person and a client.
-const maxUses = 50
+// The bounds of the uses that are remembered of a person and a client.
+const (
+	maxUses    = 50
+	maxUseText = 128 << 10 // bytes of authorization details
+)
 
 // Allows tells whether a person has allowed a client a wish before, by the same use.
 func Allows(tx storage.Tx, person, clientID string, w Wish) (bool, error) {
@@ -60,9 +63,21 @@ func Remember(tx storage.Tx, person, clientID string, w Wish, now time.Time) err
 	}
 	rec.Details = details.Remember(rec.Details, w.Details)
 	if w.Use != "" {
-		rec.Uses = append(slices.Clone(rec.Uses[max(0, len(rec.Uses)-maxUses+1):]), Use{w.Use, w.Scope, w.Details})
+		rec.Uses = newest(append(slices.Clone(rec.Uses), Use{w.Use, w.Scope, w.Details}))
 	}
 	return consents.Put(tx, key, rec, time.Time{})
+}
+
+// newest returns the last of the uses, within the bounds.
+func newest(uses []Use) []Use {
+	uses = uses[max(0, len(uses)-maxUses):]
+	size := 0
+	for i := len(uses) - 1; i >= 0; i-- {
+		if size += len(uses[i].Details); size > maxUseText {
+			return uses[i+1:]
+		}
+	}
+	return uses
 }
 
 // Has tells whether anything is remembered of a person and a client.

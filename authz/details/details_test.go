@@ -69,4 +69,10 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	if len(known) != maxRemembered || !strings.Contains(known[maxRemembered-1], strings.Repeat("x", 3*maxRemembered)) {
 		t.Errorf("%d are remembered", len(known))
 	}
+	for i := range maxRemembered { // of the size of a request, and longer where JSON writes < in six bytes
+		known = Remember(known, `[{"identifier":"`+strings.Repeat(`\u003c`, maxSize-i)+`","type":"a"}]`)
+	}
+	if size := len(Join(known)); size > maxRememberedText+maxRemembered || len(known) != 2 || !strings.Contains(known[1], `"`+strings.Repeat(`\u003c`, maxSize-maxRemembered+1)+`"`) {
+		t.Errorf("%d with %d bytes are remembered", len(known), size)
+	}
 }

@@ -88,15 +88,25 @@ func Keep(text string, may func(name string) bool) string {
 	return Join(kept)
 }
 
-// maxRemembered bounds the details that are remembered of a person and a client.
-const maxRemembered = 100
+// The bounds of the details that are remembered of a person and a client. Those of one request fit.
+const (
+	maxRemembered     = 100
+	maxRememberedText = 128 << 10 // bytes
+)
 
 // Remember adds details to those that somebody has allowed, the newest last.
 func Remember(known []string, text string) []string {
 	for _, one := range Split(text) {
 		known = append(slices.DeleteFunc(slices.Clone(known), func(k string) bool { return k == one }), one)
 	}
-	return known[max(0, len(known)-maxRemembered):]
+	known = known[max(0, len(known)-maxRemembered):]
+	size := 0
+	for i := len(known) - 1; i >= 0; i-- {
+		if size += len(known[i]); size > maxRememberedText {
+			return known[i+1:]
+		}
+	}
+	return known
 }
 
 // ActionsOf are the actions of the details of one type.
