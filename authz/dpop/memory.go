@@ -115,13 +115,23 @@ func (m *Memory) ready(ctx context.Context) error {
 	return nil
 }
 
+// lowerFence follows a clock that was set back: proofs that clients make now would all be from before the fence, and no
+// nonce behind it would be taken. m.mu is held.
+func (m *Memory) lowerFence(now time.Time) {
+	fence := m.fence.Round(0) // by the clock, not by the time that has passed
+	if now = now.Round(0); fence.After(now.Add(window)) {
+		m.fence, m.ask = now, fence.Add(longest)
+	}
+}
+
 // afterFence returns the first second in which a nonce is taken that was made after the fence.
-func (m *Memory) afterFence() int64 {
+func (m *Memory) afterFence(now time.Time) int64 {
 	if m == nil {
 		return 0
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.lowerFence(now)
 	if m.fence.IsZero() {
 		return 0
 	}
@@ -212,6 +222,7 @@ func (m *Memory) use(ctx context.Context, f *Proof) error {
 	defer stripe.Unlock()
 	now := m.now()
 	m.mu.Lock()
+	m.lowerFence(now)
 	known, untold, ask := m.has(f), !m.fence.IsZero() && !f.since.After(m.fence), m.ask.After(now)
 	room := m.phase == open && !m.failing && m.kept < m.most && len(m.pending) < mostPending
 	if !room {

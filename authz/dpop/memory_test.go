@@ -229,6 +229,26 @@ func TestAttackAfterAKill(t *testing.T) {
 	})
 }
 
+// TestAClockThatIsSetBackAfterAKill: a machine that has lost its power can start with a clock that is ahead until it
+// hears of the time. Clients with a nonce get on then, too.
+func TestAClockThatIsSetBackAfterAKill(t *testing.T) {
+	t.Parallel()
+	s := newResource(t)
+	hour := int64(time.Hour.Seconds())
+	s.clock.Add(hour)
+	s.want("before", s.proof(), passes)
+	s.kill()
+	s.want("killed", s.proof(), nonced)
+	s.clock.Add(-hour)
+	old := s.proof()
+	s.want("by its time", old, nonced)
+	mended := s.proof(dpoptest.Claims{"nonce": s.nonce()})
+	s.want("with a nonce", mended, passes)
+	s.want("with a nonce, again", mended, invalid)
+	s.clock.Add(121)
+	s.want("two minutes later", s.proof(), passes)
+}
+
 // nonce returns one that is good now.
 func (s *resource) nonce() string {
 	s.t.Helper()

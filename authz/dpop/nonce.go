@@ -20,7 +20,7 @@ const (
 func (p *Proofs) nonce(now time.Time) string {
 	var b [nonceTime + nonceSum]byte
 	at := now.Unix()
-	at = max(at-at%nonceStep, p.deps.Memory.afterFence())
+	at = max(at-at%nonceStep, p.deps.Memory.afterFence(now))
 	binary.BigEndian.PutUint64(b[:], uint64(at)) //nolint:gosec // after 1970
 	sum := p.nonces[0].MAC(string(b[:nonceTime]))
 	copy(b[nonceTime:], sum[:])
