@@ -93,7 +93,7 @@ func (c *Console) renderAct(v *visit, a *act, status int, in url.Values, wrong *
 		f.Label = cmp.Or(f.Label, "console.field."+f.Name)
 		if in != nil {
 			f.Value, f.Checked = in.Get(f.Name), f.Type == "checkbox" && in.Has(f.Name)
-			if f.Type == "checkbox" {
+			if f.Type == "checkbox" || f.Type == "password" { // a password is in no page
 				f.Value = ""
 			}
 		}

@@ -333,6 +333,19 @@ func TestNobodyRaisesThemselves(t *testing.T) {
 	})
 }
 
+// TestPasswordsAreNotShown: the page of a form that was refused has what was entered, but no password.
+func TestPasswordsAreNotShown(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	a := h.as("helpdesk@example.com").acts("/admin/persons/create", "username", "nobody@example.com", "given_name", "Carla", "password", "what Carla chose 1")
+	if a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), `value="Carla"`) {
+		t.Errorf("a taken username = %d\n%s", a.Code, a.form())
+	}
+	if strings.Contains(a.Body.String(), "what Carla chose 1") {
+		t.Errorf("the page tells the password:\n%s", a.form())
+	}
+}
+
 // TestEveryActHasItsEvent: what is done in the console is recorded with who did it.
 func TestEveryActHasItsEvent(t *testing.T) {
 	t.Parallel()
