@@ -32,6 +32,7 @@ func (c *Console) showGroups(v *visit) (*page.Console, error) {
 	var list []person.Group
 	next := ""
 	err := c.Store.View(v.Context(), func(tx storage.Tx) (err error) {
+		list, next = nil, ""
 		if q != "" {
 			g, err := c.Identity.Person.Group(tx, event.DefaultPartition, q)
 			if err == nil {
