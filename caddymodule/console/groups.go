@@ -185,7 +185,7 @@ func (c *Console) showGroup(v *visit) (*page.Console, error) {
 	t := &page.Table{Label: page.Say("console.column.members"), Columns: []string{"console.column.person", "console.column.email", "console.column.state", "console.column.action"}}
 	for _, p := range people {
 		row := page.TableRow{URL: personPath(p.ID), Cells: []page.Cell{{Name: manage.Typed(p), Note: p.Name}, {Name: p.Email}, stateCell(p.State), {}}}
-		if p.ID != v.me() {
+		if p.ID != v.me() && v.outranks(c.roleOf(p.Partition, p.Groups)) {
 			row.Cells[3] = c.link(v, "remove-member", "person", p.ID)
 		}
 		t.Rows = append(t.Rows, row)

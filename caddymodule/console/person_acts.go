@@ -65,7 +65,7 @@ func (c *Console) edit(v *visit, in url.Values) (result, error) {
 		if err := c.recheck(tx, v); err != nil {
 			return err
 		}
-		if rank := c.roleOf(d.Partition, d.Groups); rank >= v.role && v.role != Owner {
+		if !v.outranks(c.roleOf(d.Partition, d.Groups)) {
 			return denied("the other one has as much to say")
 		}
 		return nil
@@ -195,8 +195,8 @@ func (c *Console) leave(v *visit, in url.Values) (result, error) {
 	return result{}, c.member(v, in.Get("group"), v.person.ID, false)
 }
 
-// member puts a person into a group by its name or id, or takes one out. A group that gives a role takes an owner, and
-// the last owner stays.
+// member puts a person into a group by its name or id, or takes one out. It is an act on the person, too, whose page it
+// may not have come from. A group that gives a role takes an owner, and the last owner stays.
 func (c *Console) member(v *visit, name, id string, in bool) error {
 	g, err := c.groupOf(v, name, id)
 	if err != nil {
@@ -211,6 +211,13 @@ func (c *Console) member(v *visit, name, id string, in bool) error {
 		}
 		if id == v.me() {
 			return denied("nobody does this to themselves")
+		}
+		_, rec, err := c.Identity.Person.Find(tx, id)
+		if err != nil {
+			return err
+		}
+		if !v.outranks(c.roleOf(rec.PartitionName(), rec.Groups)) {
+			return denied("the other one has as much to say")
 		}
 		if in {
 			change.Add = []string{id}

@@ -311,6 +311,20 @@ func TestNobodyRaisesThemselves(t *testing.T) {
 		refused("an operator invites an owner", operator.acts("/admin/persons/invite", "addresses", "evil@example.com", "group", "gatehouse-owner"))
 		refused("an operator names a group like that of the owners", operator.acts(groupPath(h.groupID("staff"))+"/edit-group", "group", "gatehouse-owner"))
 		refused("an operator joins themselves", operator.acts(groupPath(h.groupID("staff"))+"/add-member", "username", "operator@example.com"))
+		staff := groupPath(h.groupID("staff"))
+		for _, name := range []string{"owner@example.com", "two.operator@example.com"} {
+			refused("an operator takes "+name+" out of a group on its page", operator.acts(staff+"/remove-member?person="+h.personID(name)))
+			if shown := operator.get(staff); strings.Contains(shown.Body.String(), "remove-member?person="+h.personID(name)) {
+				t.Errorf("the page of a group shows an operator how to take %s out", name)
+			}
+		}
+		if a := operator.acts(staff + "/remove-member?person=" + h.personID("two.helpdesk@example.com")); a.Code != http.StatusOK {
+			t.Errorf("an operator takes a helpdesk out of a group: %d", a.Code)
+		}
+		if a := operator.acts("/admin/groups/create-group", "group", "cleaners"); a.Code != http.StatusOK {
+			t.Errorf("an operator makes a group: %d", a.Code)
+		}
+		refused("an operator puts an owner into a group on its page", operator.acts(groupPath(h.groupID("cleaners"))+"/add-member", "username", "owner@example.com"))
 		refused("a helpdesk puts people into groups", h.as("helpdesk@example.com").acts("/admin/persons/create", "username", "evil@example.com", "password", password, "group", "staff"))
 		refused("an owner takes the rights from themselves", owner.acts(owners+"/remove-member?person="+h.personID("owner@example.com")))
 

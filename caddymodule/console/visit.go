@@ -118,7 +118,7 @@ func (c *Console) may(v *visit, a *act) error {
 		return denied("the role does not reach")
 	case v.self && !a.own:
 		return denied("nobody does this to themselves")
-	case v.rank >= v.role && v.role != Owner && !v.self:
+	case !v.outranks(v.rank) && !v.self:
 		return denied("the other one has as much to say")
 	case v.rank == Owner && a.spares:
 		return denied("an owner has to stop being one first")
@@ -127,6 +127,9 @@ func (c *Console) may(v *visit, a *act) error {
 	}
 	return nil
 }
+
+// outranks tells whether the person of the visit may act on somebody of a role. Owners look after each other.
+func (v *visit) outranks(rank Role) bool { return v.role == Owner || rank < v.role }
 
 // recheck returns an error when, by now, the person of the visit is not signed in any more or has lost their role.
 // Transactions that give or take rights begin with it.
