@@ -70,6 +70,7 @@ func TestAdminConsole(t *testing.T) {
 		"admin ann@example.com {\n\tlevel 5\n}":                  "level",
 		"admin ann@example.com {\n\tboss x\n}":                   "boss",
 		"admin ann@example.com {\n\thelpdesk a\n\toperator a\n}": "have the same group",
+		"admin ann@example.com {\n\tviewer gatehouse-owner\n}":   "have the same group",
 		"admin ann@example.com\n\tadmin ben@example.com":         "admin",
 		"admin ann@example.com {\n\tviewer\n}":                   "viewer",
 	} {

@@ -65,15 +65,18 @@ func (a *Admin) Build(r *options.Resolver) (cfg console.Config, owners []string)
 	roles, seen := console.Roles(), map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(a.Groups)) {
 		role, known := roles[name]
-		group := r.Plain("identity: admin "+name, a.Groups[name], nil)
-		switch {
-		case !known:
+		if !known {
 			r.Fail("identity: admin: unknown role %q, %s", name, options.DidYouMean(name, slices.Sorted(maps.Keys(roles)), "known are: viewer, helpdesk, operator, owner"))
-		case seen[group] != "":
-			r.Fail("identity: admin: %s and %s have the same group %q: a group gives one role", seen[group], name, group)
-		default:
-			seen[group], cfg.Groups[role] = name, group
+			continue
 		}
+		cfg.Groups[role] = r.Plain("identity: admin "+name, a.Groups[name], nil)
+	}
+	for _, name := range slices.Sorted(maps.Keys(roles)) { // those that have their default, too
+		group := cfg.Group(roles[name])
+		if seen[group] != "" {
+			r.Fail("identity: admin: %s and %s have the same group %q: a group gives one role", seen[group], name, group)
+		}
+		seen[group] = name
 	}
 	return cfg, owners
 }

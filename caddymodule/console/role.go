@@ -46,8 +46,11 @@ func (c Config) complete() Config {
 	return c
 }
 
+// Group is the group of a role.
+func (c Config) Group(r Role) string { return c.complete().Groups[r] }
+
 // OwnerGroup is the group of the owners.
-func (c Config) OwnerGroup() string { return c.complete().Groups[Owner] }
+func (c Config) OwnerGroup() string { return c.Group(Owner) }
 
 // roleOf returns the role of somebody in these groups of a partition. Groups of other partitions give none.
 func (c *Console) roleOf(partition string, groups []string) (best Role) {
