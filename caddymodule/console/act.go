@@ -69,6 +69,9 @@ func (c *Console) handleAct(s *screen, a *act) front.Handler {
 			return c.render(v, http.StatusOK, done.page)
 		}
 		to := cmp.Or(done.to, v.path())
+		if page.LocalPath(to) == "" { // the id of the application is an address itself
+			to = Root
+		}
 		return q.Redirect(to + "?" + url.Values{"done": {a.name}}.Encode())
 	}
 }

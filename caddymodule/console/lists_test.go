@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/tally"
@@ -63,6 +65,22 @@ func TestListsGoOn(t *testing.T) {
 	}
 	if a := b.get("/admin/persons?" + url.Values{"q": {"zzz"}}.Encode()); !strings.Contains(a.form(), `href="/admin/persons"`) {
 		t.Errorf("an empty list has no way on:\n%s", a.form())
+	}
+}
+
+// TestApplicationsWithAddresses: an application whose id is an address, as with a metadata document, has a page
+// like any other, and acts on it stay in the console.
+func TestApplicationsWithAddresses(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	b, id := h.as("operator@example.com"), "https://app.example.com/client.json"
+	_, err := h.az.Clients().Add(t.Context(), client.Client{ID: id, RedirectURIs: []string{"https://app.example.com/cb"}, Grants: []string{"authorization_code"}, Scopes: []string{"openid"}}, event.Actor{})
+	h.must(err)
+	if a := b.get(applicationPath(id)); a.Code != http.StatusOK || !strings.Contains(a.form(), id) {
+		t.Errorf("GET %s = %d\n%s", a.url, a.Code, a.form())
+	}
+	if a := b.acts(applicationPath(id) + "/disable"); a.url != Root+"?done=disable" || !strings.Contains(a.form(), `role="status"`) {
+		t.Errorf("the act leads to %s", a.url)
 	}
 }
 
