@@ -71,6 +71,13 @@ func TestIdentityAssertion(t *testing.T) {
 		t.Errorf("introspection = %v", in)
 	}
 	wantReason(t, h, "token.AccessTokenIssuedEvent", "identity assertion of "+b.url)
+	for name, said := range map[string]float64{"a sign-in that is still to come": float64(h.Clock.Now().Unix() + 86400), "a time without end": 1e300} {
+		raw := b.sign(t, b.about(h, "auth_time", said, "jti", name), idJAGType)
+		later := h.Introspect(h.Token("wiki", assertionFor(raw)).Text("access_token")).JSON()["auth_time"]
+		if later, _ := later.(float64); later <= 0 || later > float64(h.Clock.Now().Unix()) {
+			t.Errorf("%s: auth_time = %v, want no later than the assertion", name, later)
+		}
+	}
 	less := h.Token("wiki", assertionFor(b.sign(t, b.about(h), idJAGType), "scope", "chat.read", "resource", "https://tools.example.com"))
 	if wantStatus(t, "less", less, http.StatusOK); scopesOf(less) != "chat.read" {
 		t.Errorf("scope = %q", scopesOf(less))
