@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-jose/go-jose/v4"
 
@@ -313,6 +314,25 @@ func TestDetailsAloneLeaveNoEmptyToken(t *testing.T) {
 	wantError(t, "by password", h.Token("legacy", url.Values{
 		"grant_type": {"password"}, "username": {"demo@example.com"}, "password": {authztest.Password}, "authorization_details": {account},
 	}), 400, "invalid_authorization_details")
+	h.Invariants(t)
+}
+
+// TestDetailsOfADeviceAreShown: an application that approves a device knows its code alone, so it cannot allow what the
+// person has to see.
+func TestDetailsOfADeviceAreShown(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t, detailTypes(), withTV(), authztest.WithConfig(func(c *authz.Config) {
+		changeClient(c, "tv", func(c *client.Client) { c.DetailTypes = []string{"payment"} })
+	}))
+	begun := h.Call("/oauth/device_authorization", "tv", url.Values{"scope": {"openid"}, "authorization_details": {payment}})
+	wantStatus(t, "device", begun, http.StatusOK)
+	token := h.Tokens("wallet", authztest.Demo, "scope", "openid access:device-authorization:approve").Access
+	approved := h.Post("/oauth/device_authorization/approve?user_code="+url.QueryEscape(begun.Text("user_code")), url.Values{}, "Authorization", "Bearer "+token)
+	wantError(t, "by an application", approved, 403, "consent_required")
+	wantError(t, "the device", poll(h, begun), 400, "authorization_pending")
+	h.Browser(authztest.Demo).Decide(begun.Text("user_code"), "allow")
+	h.Clock.Advance(5 * time.Second)
+	wantDetails(t, "the device, after the page", poll(h, begun).JSON(), paid)
 	h.Invariants(t)
 }
 

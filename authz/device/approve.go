@@ -49,6 +49,9 @@ func (s *Service) HandleApprove(w http.ResponseWriter, r *http.Request) error {
 	if err := s.may(c, &rec, result.Provider); err != nil {
 		return err
 	}
+	if rec.AuthorizationDetails != "" { // the application knows nothing but the code
+		return &oauth.Error{Status: http.StatusForbidden, Code: "consent_required", Description: "the person has to be shown the authorization_details: approve on the page"}
+	}
 	if need := s.level(&rec); result.Level < need {
 		return &oauth.Error{
 			Status: http.StatusForbidden, Code: "insufficient_user_authentication", Description: "a scope needs a higher authentication level",
