@@ -32,8 +32,8 @@ const (
 )
 
 // encrypt returns an EncryptedAssertion. The content is encrypted by AES-GCM, with 256 bits unless the service provider
-// names 128 alone. Its key is wrapped by RSA-OAEP with SHA-256, unless the service provider names the older form alone.
-// (docs/decisions.md#saml-assertions)
+// names 128 alone. Its key is wrapped by RSA-OAEP with SHA-1, which every implementation knows, or with SHA-256 if the
+// service provider names the newer form. (XML Encryption 1.1, 5.5.2; docs/decisions.md#saml-assertions)
 func (w *Writer) encrypt(assertion *etree.Element, to *x509.Certificate, methods []string) (*etree.Element, error) {
 	public, ok := to.PublicKey.(*rsa.PublicKey)
 	if !ok {
@@ -55,7 +55,7 @@ func (w *Writer) encrypt(assertion *etree.Element, to *x509.Certificate, methods
 	if err != nil {
 		return nil, err
 	}
-	modern := !slices.Contains(methods, oaepSHA1) || slices.Contains(methods, oaep)
+	modern := slices.Contains(methods, oaep)
 	hash := crypto.SHA256
 	if !modern {
 		hash = crypto.SHA1
@@ -81,7 +81,7 @@ func (w *Writer) encrypt(assertion *etree.Element, to *x509.Certificate, methods
 		mask.CreateAttr("xmlns:xenc11", nsXenc11)
 		mask.CreateAttr("Algorithm", mgfSHA256)
 	} else {
-		method.CreateAttr("Algorithm", oaepSHA1)
+		method.CreateAttr("Algorithm", oaepSHA1) // without DigestMethod: SHA-1
 	}
 	cipherValue(wrap, wrapped)
 	cipherValue(data, sealed)
