@@ -49,6 +49,10 @@ type Config struct {
 	Mapping                       idp.Mapping
 	IdentifyBy                    string
 	Timeout                       time.Duration // for a sign-in. Default: 5 seconds
+
+	// answersAs is how the provider names itself in its answers (RFC 9207). Empty: that is not known. Nobody can give the
+	// answer of one provider for that of another even so, since each has a redirect URI of its own. (RFC 9700 2.1)
+	answersAs string
 }
 
 // The presets.
@@ -68,6 +72,7 @@ var presets = map[string]Config{
 	GitHub: {
 		Issuer: "https://github.com", AuthorizationURL: "https://github.com/login/oauth/authorize", TokenURL: "https://github.com/login/oauth/access_token",
 		ProfileURL: "https://api.github.com/user", EmailsURL: "https://api.github.com/user/emails", Scopes: []string{"read:user", "user:email"}, Subject: "id",
+		answersAs: "https://github.com/login/oauth",
 	},
 	// discord.com/developers/docs, "OAuth2", "User Resource"
 	Discord: {
@@ -95,8 +100,18 @@ var presets = map[string]Config{
 
 func (c Config) withDefaults() Config {
 	p := presets[c.Preset]
-	c.Issuer, c.AuthorizationURL, c.TokenURL = cmp.Or(c.Issuer, p.Issuer), cmp.Or(c.AuthorizationURL, p.AuthorizationURL), cmp.Or(c.TokenURL, p.TokenURL)
-	c.ProfileURL, c.EmailsURL = cmp.Or(c.ProfileURL, p.ProfileURL), cmp.Or(c.EmailsURL, p.EmailsURL)
+	c.AuthorizationURL, c.TokenURL, c.ProfileURL = cmp.Or(c.AuthorizationURL, p.AuthorizationURL), cmp.Or(c.TokenURL, p.TokenURL), cmp.Or(c.ProfileURL, p.ProfileURL)
+	if p.ProfileURL != "" && origin(c.ProfileURL) != origin(p.ProfileURL) {
+		// A server of one's own, such as GitHub Enterprise Server: its people have the same numbers as others at GitHub.
+		p.Issuer = origin(c.ProfileURL)
+		if u, err := url.Parse(c.ProfileURL); err == nil && p.EmailsURL != "" {
+			p.EmailsURL = u.JoinPath("emails").String()
+		}
+	}
+	if origin(c.AuthorizationURL) != origin(p.AuthorizationURL) {
+		p.answersAs = ""
+	}
+	c.Issuer, c.EmailsURL, c.answersAs = cmp.Or(c.Issuer, p.Issuer), cmp.Or(c.EmailsURL, p.EmailsURL), p.answersAs
 	c.AuthMethod, c.Subject = cmp.Or(c.AuthMethod, p.AuthMethod, AuthPost), cmp.Or(c.Subject, p.Subject)
 	if c.Email == "" {
 		c.Email, c.EmailVerified, c.EmailsAreVerified = p.Email, cmp.Or(c.EmailVerified, p.EmailVerified), c.EmailsAreVerified || p.EmailsAreVerified
@@ -144,6 +159,15 @@ func (c Config) Validate() error {
 		wrong = append(wrong, err)
 	}
 	return errors.Join(wrong...)
+}
+
+// origin is the origin of an address.
+func origin(s string) string {
+	u, err := url.Parse(s)
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
 }
 
 // checkAddress demands https, or http at this machine.

@@ -201,7 +201,7 @@ func (p *Provider) readResponse(r *http.Request, f *flow) (code string, err erro
 	switch {
 	case subtle.ConstantTimeCompare([]byte(given), []byte(f.Flow)) != 1:
 		return "", &idp.Invalid{Reason: "the answer is to another sign-in (state)"}
-	case iss != "" && iss != p.cfg.Issuer: // RFC 9207 2.4
+	case iss != "" && p.cfg.answersAs != "" && iss != p.cfg.answersAs: // RFC 9207 2.4
 		return "", &idp.Invalid{Reason: "the answer is not from the provider that was asked (iss)"}
 	case v.Has("access_token"): // it was not asked for: it would be another way in (RFC 9700 2.1.2)
 		return "", &idp.Invalid{Reason: "the answer carries a token"}

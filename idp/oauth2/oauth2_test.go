@@ -154,7 +154,7 @@ func (s *standIn) visit(n *idp.Next) *http.Request {
 func (s *standIn) provider(change ...func(*Config)) *Provider {
 	s.t.Helper()
 	cfg := Config{
-		Preset: s.preset, ClientID: "gatehouse", ClientSecret: secret.New(clientSecret), AuthorizationURL: s.URL + "/authorize", TokenURL: s.URL + "/token", ProfileURL: s.URL + "/profile?fields=x",
+		Preset: s.preset, Issuer: presets[s.preset].Issuer, ClientID: "gatehouse", ClientSecret: secret.New(clientSecret), AuthorizationURL: s.URL + "/authorize", TokenURL: s.URL + "/token", ProfileURL: s.URL + "/profile?fields=x",
 	}
 	if s.preset == GitHub {
 		cfg.EmailsURL = s.URL + "/emails"
@@ -364,7 +364,6 @@ func TestAttacks(t *testing.T) {
 		"a code for another browser": {n.State, with(func(v url.Values) { v.Set("code", s.visit(mine).URL.Query().Get("code")) })},
 		"two codes":                  {n.State, with(func(v url.Values) { v.Add("code", "x") })},
 		"two states":                 {n.State, with(func(v url.Values) { v.Add("state", flowName) })},
-		"another issuer":             {n.State, with(func(v url.Values) { v.Set("iss", "https://evil.example") })},
 		"a token beside the code":    {n.State, with(func(v url.Values) { v.Set("access_token", "the-access-token") })},
 		"a code and an error":        {n.State, with(func(v url.Values) { v.Set("error", "access_denied") })},
 		"a long code":                {n.State, with(func(v url.Values) { v.Set("code", strings.Repeat("x", 10_000)) })},
@@ -379,6 +378,61 @@ func TestAttacks(t *testing.T) {
 	r := httptest.NewRequest(http.MethodGet, "https://auth.example.com/oidc/code/callback?"+url.Values{"error": {"<script>"}, "state": {flowName}}.Encode(), nil)
 	if _, err := p.Finish(t.Context(), n.State, r); !errors.As(err, new(*idp.Rejection)) || strings.Contains(err.Error(), "script") {
 		t.Errorf("an error of the provider = %v, want a rejection without its text", err)
+	}
+}
+
+// TestIssuerOfAnswers: GitHub names itself in its answers, so one that names another provider is refused. How another
+// provider names itself is not known.
+func TestIssuerOfAnswers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		preset, authorization, iss string
+		good                       bool
+	}{
+		"GitHub":                   {GitHub, "", "https://github.com/login/oauth", true},
+		"GitHub without a name":    {GitHub, "", "", true},
+		"another than GitHub":      {GitHub, "", "https://evil.example", false},
+		"our name for GitHub":      {GitHub, "", "https://github.com", false},
+		"GitHub Enterprise Server": {GitHub, "https://github.corp.example/login/oauth/authorize", "https://github.corp.example/login/oauth", true},
+		"a preset without one":     {Discord, "", "https://discord.com/api", true},
+		"a provider of one's own":  {"", "https://forge.example/authorize", "https://forge.example", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStandIn(t, c.preset, `{"id":"1"}`)
+			p := s.provider(func(cfg *Config) { cfg.AuthorizationURL, cfg.Subject = c.authorization, "id" })
+			n, err := p.Begin(t.Context(), idp.Request{Flow: flowName, MaxAge: -1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := s.visit(n)
+			if c.iss != "" {
+				r.URL.RawQuery += "&iss=" + url.QueryEscape(c.iss)
+			}
+			got, err := p.Finish(t.Context(), n.State, r)
+			if c.good && err != nil || !c.good && !errors.As(err, new(*idp.Invalid)) {
+				t.Errorf("Finish = %+v, %v, want it accepted: %t", got, err, c.good)
+			}
+		})
+	}
+}
+
+// TestServersOfOnesOwn: people of GitHub Enterprise Server are not those of GitHub with the same numbers, and what they
+// have is asked where they are.
+func TestServersOfOnesOwn(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		cfg            Config
+		issuer, emails string
+	}{
+		"GitHub":                   {Config{Preset: GitHub}, "https://github.com", "https://api.github.com/user/emails"},
+		"GitHub Enterprise Server": {Config{Preset: GitHub, ProfileURL: "https://github.corp.example/api/v3/user"}, "https://github.corp.example", "https://github.corp.example/api/v3/user/emails"},
+		"its addresses elsewhere":  {Config{Preset: GitHub, ProfileURL: "https://github.corp.example/api/v3/user", EmailsURL: "https://mail.corp.example"}, "https://github.corp.example", "https://mail.corp.example"},
+		"a newer version":          {Config{Preset: Facebook, ProfileURL: "https://graph.facebook.com/v30.0/me"}, "https://www.facebook.com", ""},
+	} {
+		if got := c.cfg.withDefaults(); got.Issuer != c.issuer || got.EmailsURL != c.emails {
+			t.Errorf("%s: issuer %q, addresses at %q, want %q and %q", name, got.Issuer, got.EmailsURL, c.issuer, c.emails)
+		}
 	}
 }
 

@@ -168,7 +168,7 @@ var OAuth2Preset = Block{
 		{Word: "authorization_url", Arguments: "<address>", Default: "the provider's", Text: "Where browsers are sent.", Example: "authorization_url https://github.corp.example/login/oauth/authorize"},
 		{Word: "token_url", Arguments: "<address>", Default: "the provider's", Text: "The token endpoint.", Example: "token_url https://github.corp.example/login/oauth/access_token"},
 		{Word: "profile_url", Arguments: "<address>", Default: "the provider's", Text: "Where the profile of a person is.", Example: "profile_url https://github.corp.example/api/v3/user"},
-		{Word: "emails_url", Arguments: "<address>", Default: "the provider's", Text: "Where the e-mail addresses of a person at GitHub are.", Example: "emails_url https://github.corp.example/api/v3/user/emails"},
+		{Word: "emails_url", Arguments: "<address>", Default: "`emails` below a `profile_url` of GitHub Enterprise Server, otherwise the provider's", Text: "Where the e-mail addresses of a person at GitHub are.", Example: "emails_url https://github.corp.example/api/v3/user/emails"},
 	}, remoteOptions),
 }
 
