@@ -3,7 +3,9 @@ package identity_test
 import (
 	"encoding/base64"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -232,6 +234,29 @@ func TestServiceProviderAdmission(t *testing.T) {
 			t.Errorf("no way to complete the profile\n%s", a.Body)
 		}
 	})
+	h.checkInvariants()
+}
+
+// TestServiceProviderOfTheSameName: one that takes the entity ID of another signs nobody in there, however it begins and
+// whichever metadata arrive first. It asks less of people than the other.
+func TestServiceProviderOfTheSameName(t *testing.T) {
+	t.Parallel()
+	h := serving(t)
+	staff := func(p *serviceprovider.Provider) { p.Groups = []string{"admins"} }
+	evil := serviceprovider.Provider{ID: "evil", Name: "Evil", Metadata: metadataAs(wikiEntity, wikiACS), Starts: true}
+	h.serve(wiki(staff), evil)
+	b := h.browser()
+	b.signIn(demo, demoPassword)
+	refusedRequest(t, b.get("/sso/start/evil"), http.StatusBadRequest)
+	refusedRequest(t, b.request(h.authnRequest("_same1"), ""), http.StatusForbidden)
+
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, metadataAs(wikiEntity, wikiACS)) //nolint:errcheck // the client is gone
+	}))
+	t.Cleanup(server.Close)
+	h.client = server.Client()
+	h.serve(wiki(staff, func(p *serviceprovider.Provider) { p.Metadata = server.URL }), evil)
+	refusedRequest(t, b.request(h.authnRequest("_same2"), ""), http.StatusForbidden)
 	h.checkInvariants()
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -185,43 +186,47 @@ func (s *Service) byID(u *config.Units, id string) *member {
 	return nil
 }
 
-// byEntity returns a service provider by its entity ID, with its metadata. nil: it is unknown.
+// byEntity returns a service provider by its entity ID, with its metadata. nil: it is unknown. Of several the first
+// counts.
 func (s *Service) byEntity(ctx context.Context, u *config.Units, entity string) (*member, *samlidp.Metadata, error) {
-	all := s.members(u)
-	var waiting []*member
-	for _, m := range all {
+	var waiting []*member // whose metadata have not arrived yet
+	for _, m := range s.members(u) {
 		switch known := m.source.Known(); {
 		case known == nil:
 			waiting = append(waiting, m)
 		case known.EntityID == entity:
-			now, err := m.source.Get(ctx)
-			if err == nil && now.EntityID != entity {
-				continue
+			if first, got := arriving(ctx, waiting, entity); first != nil {
+				return first, got, nil
 			}
+			now, err := m.source.Get(ctx)
 			return m, now, err
 		}
 	}
-	if len(waiting) == 0 {
-		return nil, nil, nil
+	m, got := arriving(ctx, waiting, entity)
+	return m, got, nil
+}
+
+// arriving reads metadata that have not arrived yet, and returns the first service provider that has the entity ID.
+func arriving(ctx context.Context, waiting []*member, entity string) (*member, *samlidp.Metadata) {
+	got := make([]*samlidp.Metadata, len(waiting))
+	var all sync.WaitGroup
+	for i, m := range waiting {
+		all.Go(func() { got[i], _ = m.source.Get(ctx) })
 	}
-	// Metadata that have not arrived yet: the one that is asked for may be among them.
-	type answer struct {
-		m   *member
-		got *samlidp.Metadata
-	}
-	answers := make(chan answer, len(waiting))
-	for _, m := range waiting {
-		go func() {
-			got, _ := m.source.Get(ctx)
-			answers <- answer{m, got}
-		}()
-	}
-	for range waiting {
-		if a := <-answers; a.got != nil && a.got.EntityID == entity {
-			return a.m, a.got, nil
+	all.Wait()
+	for i, m := range waiting {
+		if got[i] != nil && got[i].EntityID == entity {
+			return m, got[i]
 		}
 	}
-	return nil, nil, nil
+	return nil, nil
+}
+
+// isFirst tells whether a service provider is the one that counts for its entity ID. Another one must not sign people
+// in under that name, since it can ask less of them.
+func (s *Service) isFirst(ctx context.Context, u *config.Units, m *member, meta *samlidp.Metadata) bool {
+	first, _, err := s.byEntity(ctx, u, meta.EntityID)
+	return err == nil && first != nil && first.ID == m.ID
 }
 
 // providersOf are the service providers of the organisations that have SAML metadata, sorted by organisation and id.

@@ -128,6 +128,12 @@ func (s *Service) requestOf(q *front.Request, in *samlidp.Incoming) (*member, *s
 	return m, asked, meta, nil
 }
 
+// notFirst answers for a service provider with the entity ID of another one.
+func (s *Service) notFirst(q *front.Request, m *member) error {
+	why := refusal.Refusal{Reason: refusal.ServiceProviderUnknown, ClientID: m.ID}
+	return s.pageError(q, http.StatusBadRequest, "error.service_provider", why, errors.New("a service_provider that stands before it has its entity ID: give it one of its own"))
+}
+
 // failed answers that the metadata of a service provider cannot be read.
 func (s *Service) failed(q *front.Request, m *member, err error) error {
 	return s.pageError(q, http.StatusServiceUnavailable, "error.service_provider_down", refusal.Refusal{Reason: refusal.Unavailable, ClientID: m.ID}, err)
@@ -180,6 +186,9 @@ func (s *Service) showStart(q *front.Request) error {
 	if err != nil {
 		return s.failed(q, m, err)
 	}
+	if !s.isFirst(q.Context(), q.Settings, m, meta) {
+		return s.notFirst(q, m)
+	}
 	now := s.now()
 	return s.keep(q, requestRecord{
 		Provider: m.ID, Entity: meta.EntityID, Service: meta.DefaultService().Location, Relay: relay, CreatedAt: now, ExpiresAt: now.Add(front.FlowLife),
@@ -222,6 +231,9 @@ func (s *Service) openOf(q *front.Request) (*open, error) {
 	there := slices.ContainsFunc(o.meta.Services, func(a samlidp.Service) bool { return a.Location == o.rec.Service })
 	if o.meta.EntityID != o.rec.Entity || !there {
 		return nil, s.unknown(q)
+	}
+	if !s.isFirst(q.Context(), q.Settings, o.m, o.meta) {
+		return nil, s.notFirst(q, o.m)
 	}
 	return o, nil
 }

@@ -29,7 +29,7 @@ const (
 )
 
 // Source keeps the metadata of one service provider: XML, a file, or an https address. It reads them again when they
-// have become old. If that fails, the last ones hold until they expire.
+// have become old. If that fails, or if they name another entity, the last ones hold until they expire.
 type Source struct {
 	from   string
 	client *http.Client
@@ -192,13 +192,14 @@ func (s *Source) begin(now time.Time) {
 		m, err := s.fetch(ctx)
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		if err == nil && s.current != nil && s.current.EntityID != m.EntityID {
+			// Their author could otherwise pass for another service provider, without its groups and level.
+			err = fmt.Errorf("they name the entity %q, before %q: load the configuration again if that is right", m.EntityID, s.current.EntityID)
+		}
 		if s.running, s.err = nil, err; err != nil {
 			s.tried = s.now()
 			s.log.Warn("metadata of the service provider cannot be read", zap.Error(err))
 			return
-		}
-		if s.current != nil && s.current.EntityID != m.EntityID {
-			s.log.Warn("metadata of the service provider name another entity than before", zap.String("before", s.current.EntityID), zap.String("now", m.EntityID))
 		}
 		s.current, s.read, s.tried = m, s.now(), time.Time{}
 	}()
