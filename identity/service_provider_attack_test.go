@@ -1,6 +1,7 @@
 package identity_test
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -8,13 +9,17 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/beevik/etree"
 
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/serviceprovider"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // signedBy returns a message with a signature inside.
@@ -237,8 +242,53 @@ func TestServiceProviderAdmission(t *testing.T) {
 	h.checkInvariants()
 }
 
-// TestServiceProviderOfTheSameName: one that takes the entity ID of another signs nobody in there, however it begins and
-// whichever metadata arrive first. It asks less of people than the other.
+// interrupted is a store in which something happens before a certain read.
+type interrupted struct {
+	storage.Store
+
+	left   atomic.Int64 // reads until then
+	happen func()
+}
+
+func (i *interrupted) View(ctx context.Context, fn func(storage.Tx) error) error {
+	if i.left.Add(-1) == 0 {
+		i.happen()
+	}
+	return i.Store.View(ctx, fn)
+}
+
+// TestServiceProviderWithoutThePerson: a person who is removed while a service provider is answered is no failure of
+// ours, whichever read it is that misses them.
+func TestServiceProviderWithoutThePerson(t *testing.T) {
+	t.Parallel()
+	h := serving(t, wiki())
+	i := &interrupted{Store: h.store.Store}
+	h.store.Store = i
+	for n := int64(1); ; n++ {
+		username := fmt.Sprintf("leaver%d", n)
+		p := h.add(person.NewPerson{Username: username, Password: secret.New(demoPassword)})
+		b := h.browser()
+		b.signIn(username, demoPassword)
+		i.happen = func() {
+			if err := h.Person.RemovePerson(t.Context(), p.ID, ops, func(storage.Tx, *person.Details) error { return nil }); err != nil {
+				t.Error(err)
+			}
+		}
+		i.left.Store(n)
+		a := b.request(h.authnRequest(fmt.Sprintf("_gone%d", n)), "")
+		if i.left.Swap(0) > 0 { // answered with fewer reads
+			a.deliver(t)
+			break
+		}
+		if a.Code >= http.StatusInternalServerError || n > 30 {
+			t.Fatalf("removed before read %d: status %d\n%s", n, a.Code, a.Body)
+		}
+	}
+	h.checkInvariants()
+}
+
+// TestServiceProviderOfTheSameName: one that takes the entity ID of another signs nobody in there, however it begins
+// and whichever metadata arrive first. It asks less of people than the other.
 func TestServiceProviderOfTheSameName(t *testing.T) {
 	t.Parallel()
 	h := serving(t)

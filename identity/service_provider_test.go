@@ -437,6 +437,26 @@ func TestServiceProviderStatus(t *testing.T) {
 			}
 		})
 	}
+	t.Run("passive, and the person would get a page", func(t *testing.T) {
+		b := h.browser()
+		b.signIn(demo, demoPassword)
+		for i, change := range []func(*serviceprovider.Provider){
+			func(p *serviceprovider.Provider) { p.Groups = []string{"admins"} },
+			func(p *serviceprovider.Provider) {
+				p.Attributes = []serviceprovider.Attribute{{Source: "phone_number", Required: true}}
+			},
+			func(p *serviceprovider.Provider) {
+				p.Subject = serviceprovider.Subject{Format: "unspecified", Attribute: "phone_number"}
+			},
+		} {
+			h.serve(wiki(change))
+			d := b.request(h.authnRequest(fmt.Sprintf("_page%d", i), with(`IsPassive="true"`)...), "").deliver(t)
+			if got := strings.Join(d.status(), " "); got != "Responder NoPassive" {
+				t.Errorf("%d: status %q", i, got)
+			}
+		}
+		h.serve(wiki())
+	})
 	t.Run("a cancelled sign-in", func(t *testing.T) {
 		b := h.browser()
 		a := b.request(h.authnRequest("_cancelled"), "")

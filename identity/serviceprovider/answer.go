@@ -1,6 +1,7 @@
 package serviceprovider
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -118,20 +119,20 @@ func (s *Service) judge(q *front.Request, x *entry) error {
 		have, _, err = grants.Find(tx, storage.Key(x.result.Subject, x.o.m.ID))
 		return err
 	})
-	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, person.ErrNoPerson) {
-		return q.Redirect(continueURL(x.o.name)) // removed this very moment
+	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, person.ErrNoPerson) { // removed this very moment
+		return cmp.Or(q.Redirect(continueURL(x.o.name)), front.ErrAnswered)
 	}
 	if err != nil {
 		return err
 	}
 	reason, err := x.o.m.may(x.who)
 	if err != nil {
-		return s.pageError(q, http.StatusForbidden, "error.denied", refusal.Refusal{Reason: reason, ClientID: x.o.m.ID, WantedGroups: x.o.m.Groups, Groups: x.who.Groups}, err)
+		return s.deny(q, x, "error.denied", refusal.Refusal{Reason: reason, WantedGroups: x.o.m.Groups, Groups: x.who.Groups}, err)
 	}
 	all, missing := x.o.m.release(x.who)
 	if len(missing) > 0 {
 		cause := fmt.Errorf("the person lacks the attributes %q", missing)
-		err := s.pageError(q, http.StatusForbidden, "error.attribute", refusal.Refusal{Reason: refusal.AttributeMissing, ClientID: x.o.m.ID}, cause)
+		err := s.deny(q, x, "error.attribute", refusal.Refusal{Reason: refusal.AttributeMissing}, cause)
 		if page := new(front.Answer); errors.As(err, &page) {
 			page.Again = front.ProfilePath
 		}
@@ -156,6 +157,16 @@ func (s *Service) judge(q *front.Request, x *entry) error {
 		x.told = all
 	}
 	return nil
+}
+
+// deny shows a page that says why the person cannot sign in there. Where no page is allowed, the service provider is
+// told that it would take one. (SAML core 3.4.1, IsPassive)
+func (s *Service) deny(q *front.Request, x *entry, key string, why refusal.Refusal, cause error) error {
+	if x.o.rec.Passive {
+		return cmp.Or(s.refuse(q, x.o, samlidp.Responder, samlidp.NoPassive, why, cause), front.ErrAnswered)
+	}
+	why.ClientID = x.o.m.ID
+	return s.pageError(q, http.StatusForbidden, key, why, cause)
 }
 
 // may is the one place that decides who can sign in at a service provider.
@@ -229,7 +240,7 @@ func (s *Service) respond(q *front.Request, x *entry) error {
 	case errors.Is(err, storage.ErrNotFound): // signed out meanwhile
 		return q.Redirect(continueURL(x.o.name))
 	case errors.Is(err, errNoName):
-		return s.pageError(q, http.StatusForbidden, "error.attribute", refusal.Refusal{Reason: refusal.AttributeMissing, ClientID: x.o.m.ID}, err)
+		return s.deny(q, x, "error.attribute", refusal.Refusal{Reason: refusal.AttributeMissing}, err)
 	case errors.Is(err, idp.ErrReplayed):
 		return s.badRequest(q, x.o.m.ID, err)
 	case err != nil:

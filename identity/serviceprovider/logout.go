@@ -126,8 +126,11 @@ func (s *Service) showLeave(q *front.Request) error {
 		return err
 	}
 	to, err := w.LogoutRequest(m.source.Known(), id, name, nameOf(next), next.Index)
-	if err != nil || to == nil {
-		return cmp.Or(err, q.Redirect(leavePath+"?"+url.Values{"flow": {name}}.Encode()))
+	if err != nil {
+		return err
+	}
+	if to == nil {
+		return q.Redirect(leavePath + "?" + url.Values{"flow": {name}}.Encode())
 	}
 	s.send(q, m, to)
 	return nil
@@ -144,8 +147,11 @@ func (s *Service) arrive(q *front.Request, rec farewellRecord) error {
 		return q.LeaveTo(cmp.Or(rec.Return, signOutPath))
 	}
 	m, meta, err := s.byEntity(q.Context(), q.Settings, rec.Asker)
-	if err != nil || m == nil {
-		return cmp.Or(err, q.Redirect(signOutPath))
+	switch {
+	case err != nil:
+		return s.failed(q, m, err)
+	case m == nil:
+		return q.Redirect(signOutPath)
 	}
 	return s.confirm(q, m, meta, rec)
 }
@@ -256,8 +262,11 @@ func (s *Service) confirmed(q *front.Request, in *samlidp.Incoming) error {
 		return s.badRequest(q, "", &idp.Invalid{Reason: "the LogoutResponse belongs to no sign-out"})
 	}
 	m, meta, err := s.byEntity(q.Context(), q.Settings, in.Issuer)
-	if err != nil || m == nil {
-		return cmp.Or(err, s.unknown(q))
+	switch {
+	case err != nil:
+		return s.failed(q, m, err)
+	case m == nil:
+		return s.unknown(q)
 	}
 	msg, err := meta.ReadLogout(q.Context(), in, samlidp.LogoutWant{Destination: s.deps.Issuer + logoutPath, Request: rec.Request, Now: s.now, Once: s.deps.Once})
 	if err != nil && !errors.As(err, new(*idp.Invalid)) {
