@@ -143,6 +143,12 @@ func (c Config) Validate() error {
 			add("%s: %w", a.option, err)
 		}
 	}
+	if err := checkAddress(c.EmailsURL); c.EmailsURL != "" && err != nil {
+		add("emails_url: %w", err)
+	}
+	if c.EmailsURL != "" && c.Preset != GitHub {
+		add("emails_url: only GitHub has a list of addresses")
+	}
 	if c.Subject == "" {
 		add("subject is missing: the member of the profile that identifies a person for good, such as id")
 	}

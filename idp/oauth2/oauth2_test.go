@@ -480,6 +480,8 @@ func TestConfigErrors(t *testing.T) {
 		"token_url: want https":    func(c *Config) { c.TokenURL = "http://github.com/token" },
 		"profile_url: is missing":  func(c *Config) { c.Preset = "" },
 		"subject is missing":       func(c *Config) { c.Preset = "" },
+		"emails_url: only GitHub":  func(c *Config) { c.Preset, c.EmailsURL = Discord, "https://discord.com/emails" },
+		"emails_url: want https":   func(c *Config) { c.EmailsURL = "http://github.corp.example/emails" },
 		"auth_method":              func(c *Config) { c.AuthMethod = "none" },
 		"level: want":              func(c *Config) { c.Level = 9 },
 	} {
