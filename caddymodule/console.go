@@ -37,6 +37,9 @@ func (a *App) ownersInPersons() (others []string) {
 
 func (b *builder) openConsole() error {
 	i, id := b.inst, b.inst.identity
+	for _, name := range b.owners {
+		id.Person.KeepName(name)
+	}
 	i.manage = &manage.Service{Identity: id, Authz: i.authz, Store: i.core.Store}
 	i.console = console.New(b.console, console.Deps{
 		Identity: id, Manage: i.manage, Clients: i.authz.Clients(), Store: i.core.Store, Units: i.config.Units,

@@ -34,6 +34,12 @@ func TestAdminConsole(t *testing.T) {
 		}
 	}
 	s.mustLoad() // a reload changes nothing
+	// Somebody else who took the name would be an owner at the next start.
+	for _, name := range []string{"ann@example.com", "demo@example.com"} {
+		s.refused("names the person", "", "person", "set", name, "--username", "other@example.com")
+		s.run("", "person", "set", name, "--username", strings.ToUpper(name[:1])+name[1:])
+		s.run("", "person", "set", name, "--username", name)
+	}
 	s.run("", "group", "add", "support")
 	s.run("", "group", "add", "gatehouse-helpdesk")
 	link := strings.TrimSpace(s.run("", "admin", "invite", "ann@example.com"))

@@ -260,6 +260,21 @@ func TestUsernameOfAnother(t *testing.T) {
 	}
 }
 
+// TestUsernameIsKept: a username by which the configuration names a person stays when the primary address changes.
+func TestUsernameIsKept(t *testing.T) {
+	t.Parallel()
+	h, b, u, m := dashboard(t)
+	u.Attributes.Verification.EmailEnabled = true
+	h.Person.KeepName(demo)
+	m.Take()
+	wantDone(t, "a new address", b.contact("add", "new@example.org"), "/account/profile/confirm")
+	wantDone(t, "the code", b.sendTo("/account/profile/confirm", "code", codeOf(t, m, "new@example.org")), "/account/profile?done=added")
+	wantDone(t, "the primary one", b.contact("primary", "new@example.org"), "/account/profile?done=primary")
+	if d := h.details(demo); d.Username != demo || !slices.Contains(emails(d), "new@example.org primary verified") {
+		t.Errorf("%s has %q", d.Username, emails(d))
+	}
+}
+
 func TestContactAttacks(t *testing.T) {
 	t.Parallel()
 	h, b, u, m := dashboard(t)

@@ -180,6 +180,7 @@ var problems = []struct {
 	err error
 	problem
 }{
+	{person.ErrNameKept, problem{field: "username", key: "console.problem.name_kept"}},
 	{person.ErrUsernameTaken, problem{field: "username", key: "console.problem.taken"}},
 	{person.ErrGroupTaken, problem{field: "group", key: "console.problem.group_taken"}},
 	{person.ErrNoPerson, problem{field: "username", key: "console.problem.no_person"}},

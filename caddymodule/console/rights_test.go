@@ -328,7 +328,9 @@ func TestNobodyRaisesThemselves(t *testing.T) {
 		refused("a helpdesk puts people into groups", h.as("helpdesk@example.com").acts("/admin/persons/create", "username", "evil@example.com", "password", password, "group", "staff"))
 		refused("an owner takes the rights from themselves", owner.acts(owners+"/remove-member?person="+h.personID("owner@example.com")))
 
+		h.id.Person.KeepName("two.owner@example.com")
 		two := h.personID("two.owner@example.com")
+		refused("the name of an owner in the Caddyfile becomes free", owner.acts(personPath(two)+"/edit", "username", "free@example.com"))
 		if a := owner.acts(owners + "/remove-member?person=" + two); a.Code != http.StatusOK {
 			t.Fatalf("an owner takes the rights from another one: %d\n%s", a.Code, a.Body)
 		}

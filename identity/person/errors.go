@@ -2,6 +2,7 @@ package person
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -10,6 +11,9 @@ import (
 var (
 	// ErrUsernameTaken says that another person has the username, regardless of case and spelling.
 	ErrUsernameTaken = errors.New("identity: the username is taken")
+	// ErrNameKept says that the configuration names the person by the username, so that it stays. It is an
+	// ErrUsernameTaken too: where a username follows an address, the address changes without it.
+	ErrNameKept = fmt.Errorf("identity: the configuration names the person by the username: change it there first (%w)", ErrUsernameTaken)
 	// ErrNoPerson says that no person has the username or id.
 	ErrNoPerson = errors.New("identity: no such person")
 	// ErrNoGroup says that no group has the name or id.

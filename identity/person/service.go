@@ -70,6 +70,7 @@ type Service struct {
 	passwordHooks  []passwordHook
 	welcomeHook    welcomeHook
 	nameOfProvider func(id string) string
+	kept           []string // usernames of the default partition, folded
 }
 
 // New returns a service for one configuration. Several can share a store, such as during a reload.

@@ -241,6 +241,14 @@ func (u *updateTx) tellOf(was, rec *Record, old, prof *ProfileRecord) error {
 	return u.s.tellChanges(u.tx, u.id, was, &old.Profile, &prof.Profile, u.phc != "", u.now)
 }
 
+// KeepName lets nobody change a username of the default partition: the configuration names a person by it, and anyone
+// who took the name would be that person. It is called before the service is used.
+func (s *Service) KeepName(username string) {
+	if folded, err := Fold(username); err == nil {
+		s.kept = append(s.kept, folded)
+	}
+}
+
 // rename moves the key of a changed username. Another spelling of the same name has the same key.
 func (u *updateTx) rename(was, rec *Record) error {
 	if was.Username == rec.Username {
@@ -253,6 +261,9 @@ func (u *updateTx) rename(was, rec *Record) error {
 	to, err := Fold(rec.Username)
 	if err != nil || from == to {
 		return err
+	}
+	if rec.PartitionName() == event.DefaultPartition && slices.Contains(u.s.kept, from) {
+		return ErrNameKept
 	}
 	if err := u.s.checkChosen(rec.Username); err != nil {
 		return err

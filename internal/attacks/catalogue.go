@@ -400,7 +400,7 @@ var catalogue = []section{
 		{531, "a page or an act of the console by a person whose role does not reach, who has none, or by a stranger", "403, or the sign-in page; no page shows the way there"},
 		{532, "forms of the console without a token, with that of another form or session, or from another site", "403, nothing happens"},
 		{533, "an act with an old sign-in, and the address that a sign-in has led back to, opened again", "the sign-in page"},
-		{534, "somebody gives themselves or others a role: by joining, creating, inviting, renaming a group; acts on somebody with as much to say", "403 or 422"},
+		{534, "somebody gives themselves or others a role: by joining, creating, inviting, renaming a group, taking the username of an owner in the Caddyfile; acts on somebody with as much to say", "403 or 422"},
 		{535, "the last owner is removed: by another one at the same time, by themselves, by a command", "refused"},
 		{536, "names of people, groups and applications that are markup, on every page of the console", "text"},
 		{537, "a link for a new password from an administrator, used twice, after a block, in place of one that people may not ask for", "an error page"},
