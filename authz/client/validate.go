@@ -442,7 +442,8 @@ func (c *Client) checkOtherURIs(p *Problems) {
 		option, uri string
 		own         bool
 	}{
-		{"backchannel_logout_uri", c.BackchannelLogoutURI, false}, {"frontchannel_logout_uri", c.FrontchannelLogoutURI, true},
+		{"backchannel_logout_uri", c.BackchannelLogoutURI, false},
+		{"frontchannel_logout_uri", c.FrontchannelLogoutURI, true},
 		{"initiate_login_uri", c.InitiateLoginURI, true},
 	} {
 		if o.uri == "" {
