@@ -151,7 +151,7 @@ func TestEveryRowIsMeasured(t *testing.T) {
 	for _, row := range []string{
 		rowFloor, rowOpen, rowClient, rowPerson, rowCookie, rowJWT, rowProxy, rowForward, rowRespond, rowIntrospect, rowIntrospecting,
 		rowBearer, rowProof, rowProofs, "verifying a signature by ES256, alone", rowPoll, rowPollRespond,
-		rowSelect, rowInsert, rowPgRead, rowPgIssue, rowPgFlow, rowBadgerFlow, rowOneNode, rowTwoNodes,
+		rowSelect, rowPlain16, rowInsert, rowPgRead, rowPgIssue, rowPgFlow, rowBadgerFlow, rowOneNode, rowTwoNodes,
 		rowNginx, rowNginxRespond, rowForwardAuth, rowCheck, rowCheckNothing, rowElsewhere,
 		"oauth2-proxy, session cookie", "load generator alone, 64 connections", "client_credentials, durable, 64 connections",
 		"Badger with SyncWrites", "our group commit", "code flow, new sign-in, RS256", "code flow, new sign-in, ES256",
@@ -174,7 +174,7 @@ func TestEveryRowIsMeasured(t *testing.T) {
 		"nginx auth_request to Gatehouse / to plain Caddy's respond", "forward-auth, µs of processor above plain Caddy's respond",
 		"Envoy's check over gRPC, µs of processor above a handler that does nothing",
 		"protect with introspect, token in the cache / protect, person's token",
-		"on PostgreSQL: introspection / SELECT by its key", "on PostgreSQL: client_credentials / INSERT", "on PostgreSQL: code flow / on Badger",
+		"on PostgreSQL: introspection / SELECT by its key", "plain Caddy's respond and one SELECT, one after the other / SELECT", "on PostgreSQL: client_credentials / INSERT", "on PostgreSQL: code flow / on Badger",
 		"on PostgreSQL: two nodes on this machine / one", "on PostgreSQL: round trips to read a token",
 		"protect, bytes for each of 50 quiet WebSockets", "ms from a revocation until the WebSocket has ended, p99",
 		"one person again and again: the last fifth / the first", "introspection, p99 in ms at 1,000/s, 100 sign-ins a second tried",

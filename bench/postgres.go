@@ -21,6 +21,7 @@ import (
 // The rows of the storage in a database.
 const (
 	rowSelect     = "PostgreSQL, SELECT by its key, 16 connections"
+	rowPlain16    = "plain Caddy, respond, 16 connections"
 	rowInsert     = "PostgreSQL, INSERT, 64 connections"
 	rowPgRead     = "introspection, client token, on PostgreSQL, 16 connections"
 	rowPgIssue    = "client_credentials, on PostgreSQL, 64 connections"
@@ -77,6 +78,12 @@ func (b *bench) postgres() error {
 		if err := add(rowSelect, s, err); err != nil {
 			return err
 		}
+		plain := b.plain(2)
+		plain.conns = 16
+		s, err = load(plain, length(), 0)
+		if err := add(rowPlain16, s, err); err != nil {
+			return err
+		}
 		before, asked := one.metric("round_trips"), one.asked()
 		done := one.profileOf(rowPgRead, length())
 		s, err = load(one.introspect("client", 16), length(), 0)
@@ -121,13 +128,15 @@ func (b *bench) postgres() error {
 		retries, commits = retries+one.metric("retries")+two.metric("retries")-r, commits+one.metric("commits")+two.metric("commits")-u
 	}
 	rate := map[string]float64{}
-	for _, name := range []string{rowSelect, rowPgRead, rowInsert, rowPgIssue, rowPgFlow, rowBadgerFlow, rowOneNode, rowTwoNodes} {
+	for _, name := range []string{rowSelect, rowPlain16, rowPgRead, rowInsert, rowPgIssue, rowPgFlow, rowBadgerFlow, rowOneNode, rowTwoNodes} {
 		f := mediansOf(samples[name])
 		b.row(name, f)
 		rate[name] = f.rate
 	}
 	b.note("round trips to PostgreSQL for each code flow", "%.1f", median(trips[1]))
 	b.atLeast("on PostgreSQL: introspection / SELECT by its key", rate[rowPgRead]/rate[rowSelect], 0.6)
+	// What the one above can reach at most: a server that only answers as respond does, and reads one record.
+	b.atLeast("plain Caddy's respond and one SELECT, one after the other / SELECT", rate[rowPlain16]/(rate[rowPlain16]+rate[rowSelect]), 0.6)
 	b.atLeast("on PostgreSQL: client_credentials / INSERT", rate[rowPgIssue]/rate[rowInsert], 0.35)
 	b.atLeast("on PostgreSQL: code flow / on Badger", rate[rowPgFlow]/rate[rowBadgerFlow], 0.3)
 	b.atLeast("on PostgreSQL: two nodes on this machine / one", rate[rowTwoNodes]/rate[rowOneNode], 1.3)
