@@ -1,7 +1,6 @@
 package caddymodule_test
 
 import (
-	"io"
 	"net/http"
 	"regexp"
 	"strings"
@@ -160,13 +159,8 @@ func TestPeersMissingParts(t *testing.T) {
 		}
 		s.extra = ""
 		s.mustLoad()
-		res, err := http.Get("http://" + s.api + "/") //nolint:noctx // of a test
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer res.Body.Close()
-		if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != http.StatusUnauthorized {
-			t.Errorf("with all its parts: %d, %v, want 401", res.StatusCode, err)
+		if res, body := s.do(s.request(http.MethodGet, "http://"+s.api+"/", nil)); res.StatusCode != http.StatusUnauthorized {
+			t.Errorf("with all its parts: %d %s, want 401", res.StatusCode, body)
 		}
 	})
 }
