@@ -146,7 +146,8 @@ func (c *crawler) visit(address string) []string {
 	if a.status >= 500 {
 		c.t.Errorf("%s: status %d", name, a.status)
 	}
-	if a.header.Get("Cache-Control") != "no-store" && !strings.HasPrefix(a.where.Path, "/assets/") && a.where.Path != "/favicon.ico" {
+	public := strings.HasPrefix(a.where.Path, "/assets/") || a.where.Path == "/favicon.ico" || strings.HasPrefix(a.header.Get("Content-Type"), "application/samlmetadata+xml")
+	if a.header.Get("Cache-Control") != "no-store" && !public {
 		c.t.Errorf("%s: Cache-Control %q, want no-store", name, a.header.Get("Cache-Control"))
 	}
 	if !strings.HasPrefix(a.header.Get("Content-Type"), "text/html") || a.header.Get("Content-Disposition") != "" {
