@@ -1,13 +1,60 @@
 package client
 
 import (
+	"reflect"
+	"regexp"
+	"slices"
 	"strings"
+
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 )
 
 // Caddyfile returns the block of the Caddyfile that reads as this client, indented by one tab. Secrets and hashes are
 // written as they are: a caller that shows the text puts placeholders there.
-func (c *Client) Caddyfile() string {
-	b := new(block)
+func (c *Client) Caddyfile() string { return c.write(func(word string) string { return word }) }
+
+// Source returns the block of the Caddyfile for a client that is stored: what differs from the defaults, and a
+// placeholder for the secret, of which only a hash is kept. No text of the client is read as a placeholder.
+func Source(stored *client.Client) string {
+	usual := (&client.Client{ID: stored.ID, Public: stored.Public, FAPI2: stored.FAPI2, Scopes: stored.Scopes}).WithDefaults()
+	c, d := Of(stored, nil), Of(usual, nil)
+	leave(reflect.ValueOf(&c).Elem(), reflect.ValueOf(&d).Elem())
+	c.ID, c.Public, c.FAPI2, c.Scopes = stored.ID, stored.Public, stored.FAPI2, stored.Scopes
+	placeholder := "{env." + SecretName(stored.ID) + "}"
+	if !stored.Public && slices.Contains([]string{"", "post", "basic"}, stored.AuthMethod) {
+		c.Secrets = []options.Sensitive{options.Sensitive(placeholder)}
+	}
+	return c.write(func(word string) string {
+		if word == placeholder {
+			return word
+		}
+		return strings.ReplaceAll(strings.ReplaceAll(word, "{", `\{`), `\{$`, `\{ $`) // {$X} is replaced before anything is read
+	})
+}
+
+// leave empties the members that are as usual.
+func leave(v, usual reflect.Value) {
+	for i := range v.NumField() {
+		switch f := v.Field(i); {
+		case !f.CanSet():
+		case f.Kind() == reflect.Struct:
+			leave(f, usual.Field(i))
+		case reflect.DeepEqual(f.Interface(), usual.Field(i).Interface()):
+			f.SetZero()
+		}
+	}
+}
+
+var notOfNames = regexp.MustCompile(`[^A-Z0-9]+`)
+
+// SecretName is the environment variable that a printed client reads its secret from.
+func SecretName(id string) string {
+	return strings.Trim(notOfNames.ReplaceAllString(strings.ToUpper(id), "_"), "_") + "_SECRET"
+}
+
+func (c *Client) write(literal func(word string) string) string {
+	b := &block{literal: literal}
 	b.open("client", c.ID)
 	b.value("name", c.Name)
 	b.flag("public", c.Public)
@@ -93,8 +140,9 @@ func (s *Subject) write(b *block, method string) {
 
 // block writes a block of a Caddyfile.
 type block struct {
-	text  strings.Builder
-	depth int
+	text    strings.Builder
+	depth   int
+	literal func(word string) string // how a word is written
 }
 
 func (b *block) line(words ...string) {
@@ -103,7 +151,7 @@ func (b *block) line(words ...string) {
 		if i > 0 {
 			b.text.WriteByte(' ')
 		}
-		b.text.WriteString(quote(w))
+		b.text.WriteString(quote(b.literal(w)))
 	}
 	b.text.WriteByte('\n')
 }

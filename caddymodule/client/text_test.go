@@ -7,8 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 )
@@ -66,6 +68,43 @@ func TestClientsAsCaddyfile(t *testing.T) {
 				t.Errorf("the text does not have %s:\n%s", word, text)
 			}
 		})
+	}
+}
+
+// TestStoredClientsAsCaddyfile: what is printed of a stored client makes the same client, but for its secret.
+func TestStoredClientsAsCaddyfile(t *testing.T) {
+	t.Setenv("SHOP_SECRET", strings.Repeat("s3cret-", 6))
+	build := func(c Client) *client.Client {
+		t.Helper()
+		r := options.NewResolver(caddy.NewReplacer())
+		out := c.Build(r)
+		if r.Err() != nil {
+			t.Fatal(r.Err())
+		}
+		out.Secrets = nil
+		return out.WithDefaults()
+	}
+	for name, lines := range map[string]string{
+		"plain":     "secret {env.SHOP_SECRET}\nredirect_uris https://shop.example.com/callback\ngrants authorization_code\nscopes openid",
+		"public":    "public\nredirect_uris https://spa.example.com/\ngrants authorization_code refresh_token\nscopes openid profile\nconsent off",
+		"a machine": "secret {env.SHOP_SECRET}\ngrants client_credentials\nscopes a b\ntoken_format jwt\nlifetimes {\n\taccess_token 5m\n}\nmax_sessions 3\ndpop required",
+		"much": "secret {env.SHOP_SECRET}\nname \"The {env.SHOP_SECRET} {$HOME} `shop`\"\nredirect_uris https://shop.example.com/callback https://shop.example.com/b\ngrants authorization_code refresh_token\n" +
+			"scopes openid profile\ndefault_scopes openid\nid_token_claims on\nid_token_alg ES256\nsubject_type pairwise\npkce required\npar required\norigins https://www.example.com\ndisabled\n" +
+			"backchannel_logout_uri https://shop.example.com/out\ninitiate_login_uri https://shop.example.com/in\napp com.example.app android 4.2.0\naudiences https://api.example.com",
+	} {
+		want := build(parse(t, "client shop {\n"+lines+"\n}\n"))
+		if name == "much" {
+			want.Name = "The {env.SHOP_SECRET} {$HOME} `shop`" // whatever it says
+		}
+		text := Source(want)
+		got := build(parse(t, text))
+		got.Name = strings.Replace(got.Name, "{ $HOME", "{$HOME", 1)
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s is printed as\n%s\nwhich makes\n%+v\nwant\n%+v", name, text, got, want)
+		}
+		if strings.Contains(text, "s3cret") || strings.Contains(text, "max_sessions 25") || strings.Contains(text, "consent on") {
+			t.Errorf("%s is printed as\n%s", name, text)
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -76,72 +75,9 @@ func (c *Console) showApplication(v *visit) (*page.Console, error) {
 	}
 	out.Parts = []page.ConsolePart{
 		{Facts: facts, Actions: c.buttons(v)},
-		{ID: "caddyfile", Title: page.Say("console.client.source"), Text: page.Say("console.client.source.text"), Source: sourceOf(&a.Client)},
+		{ID: "caddyfile", Title: page.Say("console.client.source"), Text: page.Say("console.client.source.text"), Source: c.SourceOf(&a.Client)},
 	}
 	return out, nil
-}
-
-// sourceOf is the client as a block of the Caddyfile. The secret is a placeholder: only its hash is stored.
-func sourceOf(a *client.Client) string {
-	var b strings.Builder
-	line := func(word string, values ...string) {
-		if len(values) == 0 || len(values) == 1 && values[0] == "" {
-			return
-		}
-		for i, v := range values {
-			values[i] = quoted(v)
-		}
-		fmt.Fprintf(&b, "\t%s %s\n", word, strings.Join(values, " "))
-	}
-	flag := func(on bool, words string) {
-		if on {
-			b.WriteString("\t" + words + "\n")
-		}
-	}
-	fmt.Fprintf(&b, "client %s {\n", quoted(a.ID))
-	line("name", a.Name)
-	flag(a.Public, "public")
-	flag(a.Native, "native")
-	if !a.Public && slices.Contains([]string{"", "post", "basic"}, a.AuthMethod) {
-		b.WriteString("\tsecret {env.CLIENT_SECRET}\n")
-	}
-	if a.AuthMethod != "post" && a.CertificateSubject == nil {
-		line("auth_method", a.AuthMethod)
-	}
-	line("jwks", a.JWKSURI)
-	line("redirect_uris", slices.Clone(a.RedirectURIs)...)
-	line("post_logout_redirect_uris", slices.Clone(a.PostLogoutRedirectURIs)...)
-	line("backchannel_logout_uri", a.BackchannelLogoutURI)
-	line("frontchannel_logout_uri", a.FrontchannelLogoutURI)
-	line("initiate_login_uri", a.InitiateLoginURI)
-	line("grants", slices.Clone(a.Grants)...)
-	line("scopes", slices.Clone(a.Scopes)...)
-	line("default_scopes", slices.Clone(a.DefaultScopes)...)
-	if !slices.Equal(a.IDPs, []string{"identity"}) {
-		line("idps", slices.Clone(a.IDPs)...)
-	}
-	if a.Consent != "on" {
-		line("consent", a.Consent)
-	}
-	flag(a.PKCERequired && !a.Public, "pkce required")
-	flag(a.PARRequired, "par required")
-	flag(a.DPoPRequired, "dpop required")
-	flag(a.MTLSRequired, "mtls required")
-	b.WriteString("}\n")
-	return b.String()
-}
-
-// quoted is a word of the Caddyfile. What would be replaced by an environment variable is not.
-func quoted(s string) string {
-	s = strings.ReplaceAll(s, "{", `\{`)
-	s = strings.ReplaceAll(s, `\{$`, `\{ $`)
-	if s != "" && !strings.ContainsAny(s, " \t\"`#{}\\") {
-		return s
-	}
-	if !strings.Contains(s, "`") {
-		return "`" + s + "`"
-	}
-	return `"` + strings.ReplaceAll(s, `"`, `\"`) + `"`
 }
 
 func askRotate(*Console, *visit) (question, error) {

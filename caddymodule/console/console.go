@@ -58,6 +58,8 @@ type Deps struct {
 	Units func(tx storage.Tx) (*config.Units, error)
 	// PlaceOf returns where an option stands in the Caddyfile, as file:line, or "".
 	PlaceOf func(option string) string
+	// SourceOf returns a client as a block of the Caddyfile.
+	SourceOf func(*client.Client) string
 	// GroupUses returns where the configuration names a group.
 	GroupUses func(ctx context.Context, group string) ([]string, error)
 	// Findings returns what is wrong with the configuration and the machine at this moment.

@@ -113,6 +113,7 @@ func newHarness(t *testing.T) *harness {
 			}
 			return ""
 		},
+		SourceOf:  func(c *client.Client) string { return "client " + c.ID + " {\n\tname " + c.Name + "\n}\n" },
 		GroupUses: func(context.Context, string) ([]string, error) { return []string{"Caddyfile:30"}, nil },
 		Findings: func(context.Context) ([]finding.Finding, error) {
 			return []finding.Finding{{Severity: finding.Warning, Place: "Caddyfile:3", Reason: "something is odd", Mend: "mend it"}}, nil

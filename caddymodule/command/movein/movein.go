@@ -4,7 +4,6 @@ package movein
 
 import (
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -43,8 +42,8 @@ func (c *Clients) add(one *client.Client) {
 		return
 	}
 	if !one.Public && one.AuthMethod != "private_key_jwt" {
-		one.Secrets = []options.Sensitive{options.Sensitive("{env." + secretName(one.ID) + "}")}
-		c.note(one.ID, "its secret is read from the environment variable "+secretName(one.ID)+": put the old one there, or a new one of `caddy gatehouse secret`")
+		one.Secrets = []options.Sensitive{options.Sensitive("{env." + client.SecretName(one.ID) + "}")}
+		c.note(one.ID, "its secret is read from the environment variable "+client.SecretName(one.ID)+": put the old one there, or a new one of `caddy gatehouse secret`")
 	}
 	c.List = append(c.List, *one)
 }
@@ -79,9 +78,3 @@ func (c *Clients) redirects(id, root string, list []string) (out []string) {
 
 // noBraces takes placeholders out of a text that others have written.
 func noBraces(s string) string { return strings.NewReplacer("{", "", "}", "").Replace(s) }
-
-var notOfNames = regexp.MustCompile(`[^A-Z0-9]+`)
-
-func secretName(id string) string {
-	return strings.Trim(notOfNames.ReplaceAllString(strings.ToUpper(id), "_"), "_") + "_SECRET"
-}
