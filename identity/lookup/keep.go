@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/again"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -62,31 +63,12 @@ func New(store storage.Store, now func() time.Time, log *zap.Logger) *Keeper {
 
 // Run keeps the indexes until ctx ends.
 func (k *Keeper) Run(ctx context.Context) {
-	tick := time.NewTicker(keepEvery)
-	defer tick.Stop()
-	trouble := ""
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
+	again.Every(ctx, keepEvery, k.log, "lists of persons not kept; retrying", func() error {
+		if err := k.build(ctx, pause); err != nil {
+			return err
 		}
-		err := k.build(ctx, pause)
-		if err == nil {
-			err = k.keep(ctx)
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		text := ""
-		if err != nil {
-			text = err.Error()
-		}
-		if text != "" && text != trouble {
-			k.log.Error("lists of persons not kept; retrying", zap.Error(err))
-		}
-		trouble = text
-	}
+		return k.keep(ctx)
+	})
 }
 
 // build lists the persons of an earlier version, once, in batches of one transaction each.

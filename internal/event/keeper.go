@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/internal/again"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -137,51 +138,25 @@ func (k *Keeper) used() Settings {
 	return *k.settings[len(k.settings)-1]
 }
 
+// notKept is logged once for each lasting trouble.
+const notKept = "events not sealed or collected; retrying"
+
 // Run seals and collects until ctx ends, and then seals once more.
 func (k *Keeper) Run(ctx context.Context) {
 	var collector sync.WaitGroup
 	collector.Go(func() {
-		k.every(ctx, collectEvery, func() error {
+		again.Every(ctx, collectEvery, k.log, notKept, func() error {
 			_, err := k.collect(ctx, collectPause)
 			return err
 		})
 	})
-	k.every(ctx, sealEvery, func() error { return k.Seal(ctx) })
+	again.Every(ctx, sealEvery, k.log, notKept, func() error { return k.Seal(ctx) })
 	collector.Wait()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err := k.Seal(last); err != nil {
 		k.log.Error("the last events are not sealed yet; the next start will seal them", zap.Error(err))
 	}
-}
-
-// every calls fn again and again until ctx ends. A lasting error is logged once.
-func (k *Keeper) every(ctx context.Context, wait time.Duration, fn func() error) {
-	tick := time.NewTicker(wait)
-	defer tick.Stop()
-	trouble := ""
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if err := fn(); ctx.Err() == nil {
-			k.report(err, &trouble)
-		}
-	}
-}
-
-// report logs an error once, not twice a second.
-func (k *Keeper) report(err error, last *string) {
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	if text != "" && text != *last {
-		k.log.Error("events not sealed or collected; retrying", zap.Error(err))
-	}
-	*last = text
 }
 
 // Seal seals every event that exists now, and has each chain named by another one. Errors: a failure of storage.

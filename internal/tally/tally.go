@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/internal/again"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -135,28 +136,7 @@ func add(tx storage.Tx, at time.Time, id string, sums []sum) error {
 
 // Run counts until ctx ends.
 func (c *Counter) Run(ctx context.Context) {
-	tick := time.NewTicker(mergeEvery)
-	defer tick.Stop()
-	trouble := ""
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		err := c.merge(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		text := ""
-		if err != nil {
-			text = err.Error()
-		}
-		if text != "" && text != trouble {
-			c.log.Error("statistics not counted; retrying", zap.Error(err))
-		}
-		trouble = text
-	}
+	again.Every(ctx, mergeEvery, c.log, "statistics not counted; retrying", func() error { return c.merge(ctx) })
 }
 
 // merge moves all that is due into the counters, in batches of one transaction each.
