@@ -14,7 +14,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/ldap"
-	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
 func init() {
@@ -185,12 +184,7 @@ func (l *LDAPIDP) build(r *options.Resolver) {
 		n, _ := options.ParseNetwork(s)
 		l.cfg.Networks = append(l.cfg.Networks, n)
 	}
-	switch s, ok := r.Text("bind", string(l.BindPassword), nil); {
-	case ok:
-		l.cfg.BindPassword = secret.New(s)
-	case l.BindPassword != "" && r.Adapting():
-		l.cfg.BindPassword = secret.New(options.StandInSecret)
-	}
+	l.cfg.BindPassword = secretOf(r, "bind", l.BindPassword)
 	if g := l.Groups; g != nil {
 		l.cfg.Groups = ldap.Groups{Base: r.Plain("groups base", g.Base, nil), Match: r.Plain("groups match", g.Match, nil)}
 		for _, m := range g.Map {

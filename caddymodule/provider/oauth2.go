@@ -11,7 +11,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/oauth2"
-	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
 func init() {
@@ -173,12 +172,7 @@ func (o *OAuth2IDP) build(r *options.Resolver) {
 	if o.preset == "" {
 		o.cfg.Issuer = o.cfg.AuthorizationURL
 	}
-	switch s, ok := r.Text("client_secret", string(o.ClientSecret), nil); {
-	case ok:
-		o.cfg.ClientSecret = secret.New(s)
-	case o.ClientSecret != "" && r.Adapting():
-		o.cfg.ClientSecret = secret.New(options.StandInSecret)
-	}
+	o.cfg.ClientSecret = secretOf(r, "client_secret", o.ClientSecret)
 	if r.ProblemCount() == before && !(r.Adapting() && o.unknown()) {
 		r.AddError(oneLine(o.cfg.Validate()))
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/oidc"
-	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
 func init() {
@@ -188,12 +187,7 @@ func (o *OIDCIDP) build(r *options.Resolver) {
 		UserInfoEncryptionRequired: o.UserInfoEncryptionRequired, FrontChannelLogout: o.FrontChannelLogout, EmailVerifiedStrings: o.EmailVerifiedStrings,
 		IdentifyBy: o.remote.identifyBy,
 	}
-	switch s, ok := r.Text("client_secret", string(o.ClientSecret), nil); {
-	case ok:
-		o.cfg.ClientSecret = secret.New(s)
-	case o.ClientSecret != "" && r.Adapting():
-		o.cfg.ClientSecret = secret.New(options.StandInSecret)
-	}
+	o.cfg.ClientSecret = secretOf(r, "client_secret", o.ClientSecret)
 	if o.Claims != "" {
 		// JSON has braces too, so only text that is not JSON is resolved.
 		claims := o.Claims

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
 // maxProviderTimeout is the longest that a person waits for a provider.
@@ -179,6 +180,18 @@ func (o *RemoteOptions) resolve(r *options.Resolver) remote {
 	}
 	out.icon = options.ReadPicture(r, "icon", o.Icon)
 	return out
+}
+
+// secretOf resolves a secret. Where it is known later, something stands in for it.
+func secretOf(r *options.Resolver, option string, v options.Sensitive) secret.String {
+	s, ok := r.Text(option, string(v), nil)
+	if !ok && v != "" && r.Adapting() {
+		s, ok = options.StandInSecret, true
+	}
+	if !ok {
+		return secret.String{}
+	}
+	return secret.New(s)
 }
 
 // levels resolves what map_level says.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -31,18 +30,15 @@ func (p *Provider) redeem(ctx context.Context, f *flow, code string) (string, er
 		return "", err
 	}
 	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {f.Redirect}, "code_verifier": {f.Verifier}}
+	id, pass := p.cfg.ClientID, p.cfg.ClientSecret.Reveal()
 	if p.cfg.AuthMethod == AuthPost {
-		form.Set("client_id", p.cfg.ClientID)
-		form.Set("client_secret", p.cfg.ClientSecret.Reveal())
+		form.Set("client_id", id)
+		form.Set("client_secret", pass)
+		id, pass = "", ""
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.cfg.TokenURL, strings.NewReader(form.Encode()))
+	req, err := remote.Form(p.cfg.TokenURL, form, id, pass)
 	if err != nil {
-		return "", errors.New("token endpoint: not an address")
-	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	if p.cfg.AuthMethod == AuthBasic { // RFC 6749 2.3.1: both parts are form-encoded first
-		pair := url.QueryEscape(p.cfg.ClientID) + ":" + url.QueryEscape(p.cfg.ClientSecret.Reveal())
-		req.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(pair)))
+		return "", fmt.Errorf("token endpoint: %w", err)
 	}
 	a, err := p.calls.Ask(ctx, req, "application/json", "text/javascript") // Facebook's old media type
 	if err != nil {
@@ -63,8 +59,8 @@ func (p *Provider) redeem(ctx context.Context, f *flow, code string) (string, er
 	if err != nil || token == "" || len(token) > maxToken || !(strings.EqualFold(kind, "Bearer") || kind == "" && p.cfg.Preset != "") {
 		return "", errors.New("token endpoint: it gave no bearer access token")
 	}
-	if strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) { // it goes into a header
-		return "", errors.New("token endpoint: the access token has characters that no token has")
+	if err := remote.CheckToken(token); err != nil {
+		return "", fmt.Errorf("token endpoint: %w", err)
 	}
 	return token, nil
 }

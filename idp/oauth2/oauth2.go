@@ -25,10 +25,8 @@ import (
 )
 
 const (
-	minFlow, maxFlow = 22, 80
-	maxCode          = 8 << 10  // bytes
-	maxToken         = 32 << 10 // bytes of an access token
-	maxEmail         = 254      // characters (RFC 5321 4.5.3.1.3)
+	maxToken = 32 << 10 // bytes of an access token
+	maxEmail = 254      // characters (RFC 5321 4.5.3.1.3)
 )
 
 // Provider signs people in at one provider. It implements idp.Redirector and Checker.
@@ -121,18 +119,7 @@ func (p *Provider) FlowOf(r *http.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	state, err := one(v, "state")
-	if err != nil || state == "" {
-		return "", err
-	}
-	if len(state) < minFlow || len(state) > maxFlow || strings.ContainsFunc(state, notBase64URL) {
-		return "", &idp.Invalid{Reason: "state has another form than ours"}
-	}
-	return state, nil
-}
-
-func notBase64URL(c rune) bool {
-	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_'
+	return remote.State(v)
 }
 
 func parametersOf(r *http.Request) (url.Values, error) {
@@ -144,17 +131,6 @@ func parametersOf(r *http.Request) (url.Values, error) {
 		return nil, &idp.Invalid{Reason: "the answer cannot be read"}
 	}
 	return v, nil
-}
-
-// one returns a parameter that appears at most once. (RFC 6749 3.1)
-func one(v url.Values, name string) (string, error) {
-	switch values := v[name]; len(values) {
-	case 0:
-		return "", nil
-	case 1:
-		return values[0], nil
-	}
-	return "", &idp.Invalid{Reason: name + " is there more than once"}
 }
 
 // Finish implements idp.Redirector.
@@ -194,7 +170,7 @@ func (p *Provider) readResponse(r *http.Request, f *flow) (code string, err erro
 	}
 	var given, failure, iss string
 	for name, into := range map[string]*string{"code": &code, "state": &given, "error": &failure, "iss": &iss} {
-		if *into, err = one(v, name); err != nil {
+		if *into, err = remote.One(v, name); err != nil {
 			return "", err
 		}
 	}
@@ -205,7 +181,7 @@ func (p *Provider) readResponse(r *http.Request, f *flow) (code string, err erro
 		return "", &idp.Invalid{Reason: "the answer is not from the provider that was asked (iss)"}
 	case v.Has("access_token"): // it was not asked for: it would be another way in (RFC 9700 2.1.2)
 		return "", &idp.Invalid{Reason: "the answer carries a token"}
-	case (code == "") == (failure == "") || len(code) > maxCode:
+	case (code == "") == (failure == "") || len(code) > remote.MaxCode:
 		return "", &idp.Invalid{Reason: "the answer is neither a code nor an error"}
 	case failure == "":
 		return code, nil

@@ -8,15 +8,10 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/idp"
-)
-
-const (
-	minFlow, maxFlow = 22, 80
-	maxCode          = 8 << 10 // bytes
+	"github.com/gatehouse-id/gatehouse/idp/remote"
 )
 
 // FlowOf implements idp.Redirector: state.
@@ -25,18 +20,7 @@ func (p *Provider) FlowOf(r *http.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	state, err := one(v, "state")
-	if err != nil || state == "" {
-		return "", err
-	}
-	if len(state) < minFlow || len(state) > maxFlow || strings.ContainsFunc(state, notBase64URL) {
-		return "", &idp.Invalid{Reason: "state has another form than ours"}
-	}
-	return state, nil
-}
-
-func notBase64URL(c rune) bool {
-	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_'
+	return remote.State(v)
 }
 
 // parametersOf returns the parameters of an authorization response: from the query, or from the body if form_post was
@@ -65,17 +49,6 @@ func (p *Provider) parametersOf(r *http.Request) (url.Values, error) {
 	return r.PostForm, nil
 }
 
-// one returns a parameter that appears at most once. (RFC 6749 3.1)
-func one(v url.Values, name string) (string, error) {
-	switch values := v[name]; len(values) {
-	case 0:
-		return "", nil
-	case 1:
-		return values[0], nil
-	}
-	return "", &idp.Invalid{Reason: name + " is there more than once"}
-}
-
 // response is an authorization response. (RFC 6749 4.1.2, RFC 9207)
 type response struct{ code, state, iss, failure string }
 
@@ -85,7 +58,7 @@ func (p *Provider) readResponse(r *http.Request) (a response, err error) {
 		return a, err
 	}
 	for name, into := range map[string]*string{"code": &a.code, "state": &a.state, "iss": &a.iss, "error": &a.failure} {
-		if *into, err = one(v, name); err != nil {
+		if *into, err = remote.One(v, name); err != nil {
 			return a, err
 		}
 	}
@@ -93,7 +66,7 @@ func (p *Provider) readResponse(r *http.Request) (a response, err error) {
 	if v.Has("id_token") || v.Has("access_token") {
 		return a, &idp.Invalid{Reason: "the answer carries tokens"}
 	}
-	if (a.code == "") == (a.failure == "") || len(a.code) > maxCode {
+	if (a.code == "") == (a.failure == "") || len(a.code) > remote.MaxCode {
 		return a, &idp.Invalid{Reason: "the answer is neither a code nor an error"}
 	}
 	return a, nil

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/remote"
 	"github.com/gatehouse-id/gatehouse/internal/pace"
 )
 
@@ -91,9 +92,9 @@ func (p *Provider) handleSignedOut(w http.ResponseWriter, r *http.Request, h idp
 	v, err := url.ParseQuery(r.URL.RawQuery)
 	state := ""
 	if err == nil {
-		state, err = one(v, "state")
+		state, err = remote.One(v, "state")
 	}
-	if err != nil || len(state) > maxFlow {
+	if err != nil || len(state) > remote.MaxFlow {
 		h.Fail(w, r, &idp.Invalid{Reason: "the answer to a sign-out cannot be read"})
 		return
 	}

@@ -73,19 +73,18 @@ func (p *Provider) redeem(ctx context.Context, m *metadata, form url.Values) (*t
 	if err != nil || t.access == "" || !strings.EqualFold(kind, "Bearer") { // RFC 6749 5.1, OpenID Connect Core 3.1.3.3
 		return nil, errors.New("it gave no bearer access token")
 	}
-	if strings.ContainsFunc(t.access, func(c rune) bool { return c <= ' ' || c > '~' }) { // it goes into a header
-		return nil, errors.New("the access token has characters that no token has")
+	if err := remote.CheckToken(t.access); err != nil {
+		return nil, err
 	}
 	return &t, nil
 }
 
 // tokenRequest authenticates us by one of the methods of OpenID Connect Core 9.
 func (p *Provider) tokenRequest(ctx context.Context, m *metadata, form url.Values) (*http.Request, error) {
-	basic := ""
+	id, pass := "", ""
 	switch p.cfg.AuthMethod {
-	case AuthBasic: // RFC 6749 2.3.1: both parts are form-encoded first
-		pair := url.QueryEscape(p.cfg.ClientID) + ":" + url.QueryEscape(p.cfg.ClientSecret.Reveal())
-		basic = "Basic " + base64.StdEncoding.EncodeToString([]byte(pair))
+	case AuthBasic:
+		id, pass = p.cfg.ClientID, p.cfg.ClientSecret.Reveal()
 	case AuthPost:
 		form.Set("client_id", p.cfg.ClientID)
 		form.Set("client_secret", p.cfg.ClientSecret.Reveal())
@@ -100,15 +99,7 @@ func (p *Provider) tokenRequest(ctx context.Context, m *metadata, form url.Value
 	default:
 		form.Set("client_id", p.cfg.ClientID)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, m.TokenURL, strings.NewReader(form.Encode()))
-	if err != nil {
-		return nil, errors.New("not an address")
-	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	if basic != "" {
-		req.Header.Set("Authorization", basic)
-	}
-	return req, nil
+	return remote.Form(m.TokenURL, form, id, pass)
 }
 
 // assertion is a JWT by which our key authenticates us. (RFC 7523 3) Its audience is the provider's issuer, not an

@@ -123,12 +123,7 @@ func (s *Source) Get(ctx context.Context) (*Metadata, error) {
 		if usable {
 			wait = patience
 		}
-		ctx, cancel := context.WithTimeout(ctx, wait)
-		defer cancel()
-		select {
-		case <-running:
-		case <-ctx.Done():
-		}
+		await(ctx, running, wait)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,12 +147,7 @@ func (s *Source) Renew(ctx context.Context, old *Metadata) *Metadata {
 	running := s.running
 	s.mu.Unlock()
 	if running != nil {
-		ctx, cancel := context.WithTimeout(ctx, timeout)
-		defer cancel()
-		select {
-		case <-running:
-		case <-ctx.Done():
-		}
+		await(ctx, running, timeout)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,6 +155,16 @@ func (s *Source) Renew(ctx context.Context, old *Metadata) *Metadata {
 		return nil
 	}
 	return s.current
+}
+
+// await waits for the end of a read, at most for some time.
+func await(ctx context.Context, running <-chan struct{}, most time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	select {
+	case <-running:
+	case <-ctx.Done():
+	}
 }
 
 func (m *Metadata) holds(now time.Time) bool {
