@@ -3,7 +3,6 @@ package trust
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -77,23 +75,9 @@ func (t *Issuers) VerifyIdentity(ctx context.Context, raw, clientID string) (*Id
 	if typ := parsed.Signatures[0].Header.ExtraHeaders[jose.HeaderType]; !strings.EqualFold(fmt.Sprint(typ), typeIdentity) {
 		return nil, invalid("it is another kind of token") // RFC 8725 3.11
 	}
-	var unverified claims
-	if json.Unmarshal(parsed.UnsafePayloadWithoutVerification(), &unverified) != nil {
-		return nil, errMalformed
-	}
-	refused := errUnknown
-	for i := range t.rules {
-		r := &t.rules[i]
-		if r.Provider == "" || r.Issuer != unverified.Issuer || r.Client != clientID {
-			continue
-		}
-		who, err := t.tryIdentity(ctx, r, parsed)
-		if err == nil || errors.As(err, new(*oauth.Error)) {
-			return who, err
-		}
-		refused = err
-	}
-	return nil, refused
+	return byRules(t, parsed, func(r *rule) bool { return r.Provider != "" && r.Client == clientID }, func(r *rule) (*Identity, error) {
+		return t.tryIdentity(ctx, r, parsed)
+	})
 }
 
 func (t *Issuers) tryIdentity(ctx context.Context, r *rule, parsed *jose.JSONWebSignature) (*Identity, error) {

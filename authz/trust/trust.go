@@ -137,6 +137,13 @@ func (t *Issuers) Verify(ctx context.Context, raw, clientID string) (*Statement,
 	if typ, named := header.ExtraHeaders[jose.HeaderType]; named && !strings.EqualFold(fmt.Sprint(typ), "JWT") {
 		return nil, invalid("it is another kind of token") // RFC 8725 3.11
 	}
+	return byRules(t, parsed, func(r *rule) bool { return r.Provider == "" && (clientID == "" || r.Client == clientID) }, func(r *rule) (*Statement, error) {
+		return t.try(ctx, r, parsed)
+	})
+}
+
+// byRules returns what a token is by one of the rules of its issuer that fit.
+func byRules[T any](t *Issuers, parsed *jose.JSONWebSignature, fits func(*rule) bool, try func(*rule) (*T, error)) (*T, error) {
 	var unverified claims
 	if json.Unmarshal(parsed.UnsafePayloadWithoutVerification(), &unverified) != nil {
 		return nil, errMalformed
@@ -144,12 +151,12 @@ func (t *Issuers) Verify(ctx context.Context, raw, clientID string) (*Statement,
 	refused := errUnknown
 	for i := range t.rules {
 		r := &t.rules[i]
-		if r.Provider != "" || r.Issuer != unverified.Issuer || (clientID != "" && r.Client != clientID) {
+		if r.Issuer != unverified.Issuer || !fits(r) {
 			continue
 		}
-		st, err := t.try(ctx, r, parsed)
+		out, err := try(r)
 		if err == nil || errors.As(err, new(*oauth.Error)) {
-			return st, err
+			return out, err
 		}
 		refused = err
 	}

@@ -179,20 +179,9 @@ func (s *Service) confirm(q *front.Request, m *member, meta *samlidp.Metadata, r
 
 // handleLogout serves GET and POST /sso/logout: a service provider asks for a sign-out, or answers ours.
 func (s *Service) handleLogout(q *front.Request) error {
-	if q.Method != http.MethodGet && q.Method != http.MethodPost {
-		q.W.Header().Set("Allow", "GET, POST")
-		return &front.Answer{Status: http.StatusMethodNotAllowed, Key: "error.method"}
-	}
-	if s.deps.KeyPair == nil {
-		return front.NotFound()
-	}
-	if !s.deps.Admit(q.Request) {
-		return front.ErrTooMany
-	}
-	q.Body = http.MaxBytesReader(q.W, q.Body, idp.MaxBody)
-	in, err := samlidp.Receive(q.Request)
+	in, err := s.receive(q)
 	if err != nil {
-		return s.badRequest(q, "", err)
+		return err
 	}
 	if in.IsResponse {
 		return s.confirmed(q, in)
@@ -201,7 +190,7 @@ func (s *Service) handleLogout(q *front.Request) error {
 	if err != nil {
 		return err
 	}
-	rec, _, err := s.endFor(q, m, meta, msg)
+	rec, err := s.endFor(q, m, meta, msg)
 	if err != nil {
 		return err
 	}
@@ -293,7 +282,7 @@ func (s *Service) confirmed(q *front.Request, in *samlidp.Incoming) error {
 
 // endFor ends the sessions that a LogoutRequest names. The record has the other service providers that the browser
 // takes the news to.
-func (s *Service) endFor(q *front.Request, m *member, meta *samlidp.Metadata, msg *samlidp.Logout) (rec farewellRecord, ended int, err error) {
+func (s *Service) endFor(q *front.Request, m *member, meta *samlidp.Metadata, msg *samlidp.Logout) (rec farewellRecord, err error) {
 	rec = farewellRecord{Asker: meta.EntityID, AskerRequest: msg.ID}
 	type found struct{ person, session string }
 	var list []found
@@ -311,16 +300,17 @@ func (s *Service) endFor(q *front.Request, m *member, meta *samlidp.Metadata, ms
 		return nil
 	})
 	if err != nil {
-		return rec, 0, err
+		return rec, err
 	}
+	ended := 0
 	for _, f := range list {
 		others, err := s.byBrowser(q, f.person, f.session, meta.EntityID)
 		if err != nil {
-			return rec, ended, err
+			return rec, err
 		}
 		done, err := s.endSession(q, m, meta.EntityID, f.person, f.session)
 		if err != nil {
-			return rec, ended, err
+			return rec, err
 		}
 		if done {
 			ended++
@@ -328,7 +318,7 @@ func (s *Service) endFor(q *front.Request, m *member, meta *samlidp.Metadata, ms
 		}
 	}
 	s.deps.Log.Info("signed out by a service provider", zap.String("service_provider", m.ID), zap.Int("sessions", ended))
-	return rec, ended, nil
+	return rec, nil
 }
 
 // endSession ends a session that a service provider knows.
@@ -403,7 +393,7 @@ func (s *Service) handleSOAP(q *front.Request) error {
 	if err != nil {
 		return err
 	}
-	rec, _, err := s.endFor(q, m, meta, msg)
+	rec, err := s.endFor(q, m, meta, msg)
 	if err != nil {
 		return err
 	}

@@ -75,23 +75,32 @@ func (s *Service) showMetadata(q *front.Request) error {
 	return nil
 }
 
-// handleSignOn serves GET and POST /sso/saml: a service provider asks for a sign-in. The request is kept, and the
-// browser continues without it. A POST from elsewhere carries no cookies, so it decides nothing.
-func (s *Service) handleSignOn(q *front.Request) error {
+// receive reads a message that a browser brings.
+func (s *Service) receive(q *front.Request) (*samlidp.Incoming, error) {
 	if q.Method != http.MethodGet && q.Method != http.MethodPost {
 		q.W.Header().Set("Allow", "GET, POST")
-		return &front.Answer{Status: http.StatusMethodNotAllowed, Key: "error.method"}
+		return nil, &front.Answer{Status: http.StatusMethodNotAllowed, Key: "error.method"}
 	}
 	if s.deps.KeyPair == nil {
-		return front.NotFound()
+		return nil, front.NotFound()
 	}
 	if !s.deps.Admit(q.Request) {
-		return front.ErrTooMany
+		return nil, front.ErrTooMany
 	}
 	q.Body = http.MaxBytesReader(q.W, q.Body, idp.MaxBody)
 	in, err := samlidp.Receive(q.Request)
 	if err != nil {
-		return s.badRequest(q, "", err)
+		return nil, s.badRequest(q, "", err)
+	}
+	return in, nil
+}
+
+// handleSignOn serves GET and POST /sso/saml: a service provider asks for a sign-in. The request is kept, and the
+// browser continues without it. A POST from elsewhere carries no cookies, so it decides nothing.
+func (s *Service) handleSignOn(q *front.Request) error {
+	in, err := s.receive(q)
+	if err != nil {
+		return err
 	}
 	m, asked, meta, err := s.requestOf(q, in)
 	if err != nil {
