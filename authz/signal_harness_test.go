@@ -53,7 +53,7 @@ func receiverClient(id string, scopes ...string) *client.Client {
 	}
 }
 
-// newReceiver starts a server with the receivers siem and soc, of whom siem asks.
+// newReceiver starts a server with the receivers siem and soc. siem asks.
 func newReceiver(t *testing.T, all bool) *receiver {
 	t.Helper()
 	r := &receiver{id: "siem", status: http.StatusAccepted}

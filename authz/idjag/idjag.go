@@ -22,7 +22,7 @@ import (
 // Profile is what the metadata say where identity assertions are taken.
 const Profile = "urn:ietf:params:oauth:grant-profile:id-jag"
 
-// level is the authentication level of a person about whom another server speaks.
+// level is the authentication level of a person in an assertion of another server.
 const level = 1
 
 var (
@@ -138,7 +138,7 @@ func (s *service) scope(q *grant.Request, who *trust.Identity) ([]string, error)
 	return scope, nil
 }
 
-// find returns the person whom the assertion names: the one who signs in with that very identity. An address in an
+// find returns the person of the assertion: the one who signs in with that very identity. An address in an
 // assertion finds nobody.
 func (s *service) find(ctx context.Context, q *grant.Request, who *trust.Identity) (person string, epoch int64, err error) {
 	err = s.deps.Store.View(ctx, func(tx storage.Tx) error {

@@ -22,7 +22,7 @@ func eventsScreen() *screen {
 	return &screen{name: "events", path: "/events", icon: "clock", role: Viewer, show: (*Console).showEvents}
 }
 
-// actorsOf returns the persons who may have caused events, and those whom they concern.
+// actorsOf returns the actors and the subjects of events.
 func actorsOf(list []event.Event) (ids []string) {
 	for _, e := range list {
 		for _, id := range []string{e.PersonID, e.Actor} {
@@ -34,7 +34,7 @@ func actorsOf(list []event.Event) (ids []string) {
 	return ids
 }
 
-// eventTable lists events. names are those of persons by their ids. whom: with the person whom it concerns.
+// eventTable lists events. names are those of persons by their ids. whom: with the subject of each event.
 func (c *Console) eventTable(list []event.Event, names map[string]string, whom bool) *page.Table {
 	t := &page.Table{Label: page.Say("console.events.title"), Columns: []string{"console.column.event", "console.column.time", "console.column.person", "console.column.by", "console.column.from"}}
 	if !whom {
