@@ -27,7 +27,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/personal"
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/clientcert"
-	"github.com/gatehouse-id/gatehouse/caddymodule/console"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/caddymodule/delivery"
 	"github.com/gatehouse-id/gatehouse/caddymodule/extauthz"
 	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
@@ -156,7 +156,7 @@ type App struct {
 
 	certificates *clientcert.Source
 
-	console console.Config
+	console frame.Config
 	owners  []string // of the console
 	others  []string // of them, who are not among the persons of the configuration
 

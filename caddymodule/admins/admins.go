@@ -8,7 +8,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/console"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 )
@@ -39,7 +39,7 @@ func Read(d *caddyfile.Dispenser) (*Admin, error) {
 		a.Owners = append(a.Owners, d.Val())
 	}
 	words, groups := options.Subdirectives{"level": options.Value(&a.Level, options.CheckLevel)}, map[string]*string{}
-	for name := range console.Roles() {
+	for name := range frame.Roles() {
 		groups[name] = new(string)
 		words[name] = options.Value(groups[name], nil)
 	}
@@ -55,14 +55,14 @@ func Read(d *caddyfile.Dispenser) (*Admin, error) {
 }
 
 // Build returns the configuration of the console, and the owners. a can be nil.
-func (a *Admin) Build(r *options.Resolver) (cfg console.Config, owners []string) {
+func (a *Admin) Build(r *options.Resolver) (cfg frame.Config, owners []string) {
 	if a == nil {
 		return cfg, nil
 	}
 	owners = r.List("identity: admin", a.Owners, nil)
 	cfg.Level = r.Count("identity: admin level", a.Level, options.CheckLevel)
-	cfg.Groups = map[console.Role]string{}
-	roles, seen := console.Roles(), map[string]string{}
+	cfg.Groups = map[frame.Role]string{}
+	roles, seen := frame.Roles(), map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(a.Groups)) {
 		role, known := roles[name]
 		if !known {

@@ -1,32 +1,34 @@
 package console
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
 // applicationScreen is one client. Those of the Caddyfile are shown and not changed.
-func applicationScreen() *screen {
-	return &screen{
-		name: "application", path: "/applications/{id}", role: Viewer, find: (*Console).findApplication, show: (*Console).showApplication,
-		acts: []*act{
-			{name: "rotate", role: Operator, when: hasSecret, ask: askRotate, do: (*Console).rotate},
-			{name: "end-old", role: Operator, danger: true, when: hasSecret, do: (*Console).endOld},
-			{name: "disable", role: Operator, danger: true, when: func(_ *Console, v *visit) bool { return v.client.Stored && !v.client.Disabled }, do: disable(true)},
-			{name: "enable", role: Operator, when: func(_ *Console, v *visit) bool { return v.client.Stored && v.client.Disabled }, do: disable(false)},
-			{name: "revoke-client", role: Operator, danger: true, do: (*Console).revokeClient},
-			{name: "remove-client", role: Operator, danger: true, when: func(_ *Console, v *visit) bool { return v.client.Stored }, do: (*Console).removeClient},
+func (c *Console) applicationScreen() *frame.Screen {
+	return &frame.Screen{
+		Name: "application", Path: "/applications/{id}", Role: frame.Viewer, Find: c.findApplication, Show: c.showApplication,
+		Acts: []*frame.Act{
+			{Name: "rotate", Role: frame.Operator, When: hasSecret, Ask: askRotate, Do: c.rotate},
+			{Name: "end-old", Role: frame.Operator, Danger: true, When: hasSecret, Do: c.endOld},
+			{Name: "disable", Role: frame.Operator, Danger: true, When: func(v *frame.Visit) bool { return shownClient(v).Stored && !shownClient(v).Disabled }, Do: c.disable(true)},
+			{Name: "enable", Role: frame.Operator, When: func(v *frame.Visit) bool { return shownClient(v).Stored && shownClient(v).Disabled }, Do: c.disable(false)},
+			{Name: "revoke-client", Role: frame.Operator, Danger: true, Do: c.revokeClient},
+			{Name: "remove-client", Role: frame.Operator, Danger: true, When: func(v *frame.Visit) bool { return shownClient(v).Stored }, Do: c.removeClient},
 		},
 	}
 }
 
-func (c *Console) findApplication(v *visit) error {
+func (c *Console) findApplication(v *frame.Visit) error {
 	list, err := c.Clients.List(v.Context())
 	if err != nil {
 		return err
@@ -35,18 +37,18 @@ func (c *Console) findApplication(v *visit) error {
 	if i < 0 {
 		return front.NotFound()
 	}
-	v.client = &list[i]
+	v.About, v.Called = &list[i], cmp.Or(list[i].Name, list[i].ID)
 	return nil
 }
 
 // hasSecret tells whether the client has a secret that is made here.
-func hasSecret(_ *Console, v *visit) bool {
-	return v.client.Stored && !v.client.Public && slices.Contains([]string{"", "post", "basic"}, v.client.AuthMethod)
+func hasSecret(v *frame.Visit) bool {
+	return shownClient(v).Stored && !shownClient(v).Public && slices.Contains([]string{"", "post", "basic"}, shownClient(v).AuthMethod)
 }
 
-func (c *Console) showApplication(v *visit) (*page.Console, error) {
-	a := v.client
-	out := &page.Console{Name: v.called(), Up: &page.Up{Label: page.Say("console.applications.title"), URL: Root + "/applications"}, Tags: []page.Cell{enabledCell(a), originCell(a.Origin)}}
+func (c *Console) showApplication(v *frame.Visit) (*page.Console, error) {
+	a := shownClient(v)
+	out := &page.Console{Name: v.Called, Up: &page.Up{Label: page.Say("console.applications.title"), URL: frame.Root + "/applications"}, Tags: []page.Cell{enabledCell(a), originCell(a.Origin)}}
 	kind := "console.client.confidential"
 	if a.Public {
 		kind = "console.client.public"
@@ -54,8 +56,8 @@ func (c *Console) showApplication(v *visit) (*page.Console, error) {
 	facts := []page.ConsoleFact{
 		{Label: "console.field.client_id", Cells: []page.Cell{{Name: a.ID, Code: true}}},
 		{Label: "console.field.client_kind", Cells: []page.Cell{{Text: page.Say(kind)}}},
-		{Label: "console.field.grants", Cells: []page.Cell{orNone(strings.Join(a.Grants, ", "))}},
-		{Label: "console.field.scopes", Cells: []page.Cell{orNone(strings.Join(a.Scopes, ", "))}},
+		{Label: "console.field.grants", Cells: []page.Cell{frame.OrNone(strings.Join(a.Grants, ", "))}},
+		{Label: "console.field.scopes", Cells: []page.Cell{frame.OrNone(strings.Join(a.Scopes, ", "))}},
 	}
 	if a.Origin == registry.OriginConfiguration {
 		out.Lead = page.Say("console.client.declared")
@@ -74,42 +76,42 @@ func (c *Console) showApplication(v *visit) (*page.Console, error) {
 		facts = append(facts, uris)
 	}
 	out.Parts = []page.ConsolePart{
-		{Facts: facts, Actions: c.buttons(v)},
+		{Facts: facts, Actions: v.Buttons()},
 		{ID: "caddyfile", Title: page.Say("console.client.source"), Text: page.Say("console.client.source.text"), Source: c.SourceOf(&a.Client)},
 	}
 	return out, nil
 }
 
-func askRotate(*Console, *visit) (question, error) {
-	return question{fields: []page.Field{{Name: "keep", Type: "checkbox", Checked: true, Hint: "console.field.keep.hint"}}}, nil
+func askRotate(*frame.Visit) (frame.Question, error) {
+	return frame.Question{Fields: []page.Field{{Name: "keep", Type: "checkbox", Checked: true, Hint: "console.field.keep.hint"}}}, nil
 }
 
 // rotate makes a new secret. The one of before stays valid if the form says so, until it is ended.
-func (c *Console) rotate(v *visit, in url.Values) (result, error) {
-	secret, err := c.Clients.ReplaceSecret(v.Context(), v.client.ID, in.Has("keep"), c.actor(v))
+func (c *Console) rotate(v *frame.Visit, in url.Values) (frame.Result, error) {
+	secret, err := c.Clients.ReplaceSecret(v.Context(), shownClient(v).ID, in.Has("keep"), v.Actor())
 	if err != nil {
-		return result{}, err
+		return frame.Result{}, err
 	}
-	return c.secretPage(v.client.ID, secret), nil
+	return c.secretPage(shownClient(v).ID, secret), nil
 }
 
-func (c *Console) endOld(v *visit, _ url.Values) (result, error) {
-	return result{}, c.Clients.EndOldSecrets(v.Context(), v.client.ID, c.actor(v))
+func (c *Console) endOld(v *frame.Visit, _ url.Values) (frame.Result, error) {
+	return frame.Result{}, c.Clients.EndOldSecrets(v.Context(), shownClient(v).ID, v.Actor())
 }
 
-func disable(to bool) func(*Console, *visit, url.Values) (result, error) {
-	return func(c *Console, v *visit, _ url.Values) (result, error) {
-		return result{}, c.Clients.Change(v.Context(), v.client.ID, "disabled", c.actor(v), func(n *client.Client) error {
+func (c *Console) disable(to bool) func(*frame.Visit, url.Values) (frame.Result, error) {
+	return func(v *frame.Visit, _ url.Values) (frame.Result, error) {
+		return frame.Result{}, c.Clients.Change(v.Context(), shownClient(v).ID, "disabled", v.Actor(), func(n *client.Client) error {
 			n.Disabled = to
 			return nil
 		})
 	}
 }
 
-func (c *Console) revokeClient(v *visit, _ url.Values) (result, error) {
-	return result{}, c.Clients.Revoke(v.Context(), v.client.ID, c.actor(v))
+func (c *Console) revokeClient(v *frame.Visit, _ url.Values) (frame.Result, error) {
+	return frame.Result{}, c.Clients.Revoke(v.Context(), shownClient(v).ID, v.Actor())
 }
 
-func (c *Console) removeClient(v *visit, _ url.Values) (result, error) {
-	return result{to: Root + "/applications"}, c.Clients.Remove(v.Context(), v.client.ID, c.actor(v))
+func (c *Console) removeClient(v *frame.Visit, _ url.Values) (frame.Result, error) {
+	return frame.Result{To: frame.Root + "/applications"}, c.Clients.Remove(v.Context(), shownClient(v).ID, v.Actor())
 }

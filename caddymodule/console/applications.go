@@ -6,25 +6,26 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
 // applicationsScreen is the list of the clients.
-func applicationsScreen() *screen {
-	return &screen{
-		name: "applications", path: "/applications", icon: "app", role: Viewer, show: (*Console).showApplications,
-		acts: []*act{{name: "add", role: Operator, ask: (*Console).askAdd, do: (*Console).add}},
+func (c *Console) applicationsScreen() *frame.Screen {
+	return &frame.Screen{
+		Name: "applications", Path: "/applications", Icon: "app", Role: frame.Viewer, Show: c.showApplications,
+		Acts: []*frame.Act{{Name: "add", Role: frame.Operator, Ask: c.askAdd, Do: c.add}},
 	}
 }
 
-func applicationPath(id string) string { return Root + "/applications/" + url.PathEscape(id) }
+func applicationPath(id string) string { return frame.Root + "/applications/" + url.PathEscape(id) }
 
 // originCell says where a client comes from.
 func originCell(origin string) page.Cell {
 	return page.Cell{Text: page.Say("console.origin." + origin), Kind: "plain"}
 }
 
-func (c *Console) showApplications(v *visit) (*page.Console, error) {
+func (c *Console) showApplications(v *frame.Visit) (*page.Console, error) {
 	list, err := c.Clients.List(v.Context())
 	if err != nil {
 		return nil, err
@@ -37,7 +38,7 @@ func (c *Console) showApplications(v *visit) (*page.Console, error) {
 		if a.ID <= after || !strings.Contains(strings.ToLower(a.ID+"\n"+a.Name), strings.ToLower(q)) {
 			continue
 		}
-		if len(t.Rows) == pageRows {
+		if len(t.Rows) == frame.Rows {
 			next = list[i-1].ID
 			break
 		}
@@ -47,14 +48,14 @@ func (c *Console) showApplications(v *visit) (*page.Console, error) {
 		}
 		t.Rows = append(t.Rows, page.TableRow{URL: applicationPath(a.ID), Cells: []page.Cell{{Name: name}, {Name: a.ID, Code: true}, {Name: strings.Join(a.Grants, ", ")}, enabledCell(a), originCell(a.Origin)}})
 	}
-	t.First, t.Next = pagesOf(v, next)
-	out := &page.Console{Title: page.Say("console.applications.title"), Actions: c.buttons(v), Parts: []page.ConsolePart{{Table: t}}}
-	out.Filter = &page.Filter{Action: v.path(), Fields: []page.Field{{Name: "q", Type: "search", Label: "console.field.search", Value: q, EnterKeyHint: "search"}}}
+	t.First, t.Next = v.Pages(next)
+	out := &page.Console{Title: page.Say("console.applications.title"), Actions: v.Buttons(), Parts: []page.ConsolePart{{Table: t}}}
+	out.Filter = &page.Filter{Action: v.Path(), Fields: []page.Field{{Name: "q", Type: "search", Label: "console.field.search", Value: q, EnterKeyHint: "search"}}}
 	if q != "" {
-		out.Filter.Clear = v.path()
+		out.Filter.Clear = v.Path()
 	}
 	if len(t.Rows) == 0 {
-		out.Parts[0].Empty = c.empty(v, "console.applications.none", "add")
+		out.Parts[0].Empty = v.Empty("console.applications.none", "add")
 	}
 	return out, nil
 }
@@ -78,12 +79,12 @@ var templates = []struct {
 	{"device", client.Client{Public: true, Grants: []string{"device_code", "refresh_token"}, Scopes: []string{"openid", "profile"}}},
 }
 
-func (c *Console) askAdd(*visit) (question, error) {
+func (c *Console) askAdd(*frame.Visit) (frame.Question, error) {
 	var options []page.Option
 	for _, t := range templates {
 		options = append(options, page.Option{Value: t.name, Label: "console.template." + t.name})
 	}
-	return question{fields: []page.Field{
+	return frame.Question{Fields: []page.Field{
 		{Name: "template", Type: "select", Options: options},
 		{Name: "client_id", Required: true, Hint: "console.field.client_id.hint", MaxLength: 128},
 		{Name: "name", Label: "console.field.client_name", MaxLength: 128},
@@ -93,7 +94,7 @@ func (c *Console) askAdd(*visit) (question, error) {
 }
 
 // add adds a client, and shows its secret once.
-func (c *Console) add(v *visit, in url.Values) (result, error) {
+func (c *Console) add(v *frame.Visit, in url.Values) (frame.Result, error) {
 	var n client.Client
 	for _, t := range templates {
 		if t.name == in.Get("template") {
@@ -101,22 +102,22 @@ func (c *Console) add(v *visit, in url.Values) (result, error) {
 		}
 	}
 	if len(n.Grants) == 0 {
-		return result{}, &problem{field: "template", key: "console.problem.value"}
+		return frame.Result{}, &frame.Problem{Field: "template", Key: "console.problem.value"}
 	}
-	n.ID, n.Name, n.RedirectURIs = strings.TrimSpace(in.Get("client_id")), strings.TrimSpace(in.Get("name")), lines(in.Get("redirect_uris"))
-	if scopes := lines(in.Get("scopes")); len(scopes) > 0 {
+	n.ID, n.Name, n.RedirectURIs = strings.TrimSpace(in.Get("client_id")), strings.TrimSpace(in.Get("name")), frame.Lines(in.Get("redirect_uris"))
+	if scopes := frame.Lines(in.Get("scopes")); len(scopes) > 0 {
 		n.Scopes = scopes
 	}
-	secret, err := c.Clients.Add(v.Context(), n, c.actor(v))
+	secret, err := c.Clients.Add(v.Context(), n, v.Actor())
 	if err != nil || secret == "" {
-		return result{to: applicationPath(n.ID)}, err
+		return frame.Result{To: applicationPath(n.ID)}, err
 	}
 	return c.secretPage(n.ID, secret), nil
 }
 
 // secretPage shows a new secret, the only time that it is shown.
-func (c *Console) secretPage(id, secret string) result {
-	return result{page: &page.Console{
+func (c *Console) secretPage(id, secret string) frame.Result {
+	return frame.Result{Page: &page.Console{
 		Title: page.Say("console.secret.title"), Up: &page.Up{Name: id, URL: applicationPath(id)},
 		Parts: []page.ConsolePart{{
 			Facts:  []page.ConsoleFact{{Label: "console.field.client_id", Cells: []page.Cell{{Name: id, Code: true}}}},

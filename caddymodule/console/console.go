@@ -1,12 +1,11 @@
 // Package console is the admin console: pages below /admin of the issuer on which administrators look after persons,
-// groups, sessions and applications. Who may see and do what is here; what is done belongs to identity, authz and the
-// package manage, which the commands share, and how pages look belongs to internal/page.
+// groups, sessions and applications. What is done belongs to identity, authz and the package manage, which the commands
+// share. Who may see and do it, and what all pages have in common, is in the package frame.
 //
-// A new screen is a file of its own with a value of type screen, and a line in the list of screens.go. The screen says
-// its path, the role that sees it, what it is about, how it is shown, and its acts: each is a page that asks, with the
-// numbers of what it hits, and a form that does it. Nothing else is to be done for sign-in, level, age of the sign-in,
-// rights, forged forms, and the navigation: the list is their only source. Tests take the list too, so that a screen or
-// an act without a row in the table of rights fails them (rights_test.go). Texts are messages that begin with console.
+// A new screen is a file of its own with a value of type frame.Screen, and a line in the list of screens.go. Screens
+// about something else than people and applications stand in packages of their own beside frame, and the list takes
+// theirs. Tests take the list too, so that a screen or an act without a row in the table of rights fails them
+// (rights_test.go). Texts are messages that begin with console.
 package console
 
 import (
@@ -16,6 +15,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
 	"github.com/gatehouse-id/gatehouse/identity"
@@ -24,17 +24,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
-
-// Root is where the console is.
-const Root = "/admin"
-
-// Config is what the operator has decided about the console.
-type Config struct {
-	// Level is the level that a session needs. Default: 2
-	Level int
-	// Groups are the names of the groups of the roles. Default: gatehouse- and the name of the role
-	Groups map[Role]string
-}
 
 // Clients are the applications. authz implements it.
 type Clients interface {
@@ -73,21 +62,23 @@ type Deps struct {
 type Console struct {
 	Deps
 
-	cfg Config
-	mux *http.ServeMux
+	frame   *frame.Frame
+	screens []*frame.Screen // in the order of the navigation
 }
 
 // New returns a console.
-func New(cfg Config, d Deps) *Console {
-	c := &Console{Deps: d, cfg: cfg.complete(), mux: http.NewServeMux()}
-	c.routes()
-	d.Identity.Front.OnNav(c.entrance)
+func New(cfg frame.Config, d Deps) *Console {
+	c := &Console{Deps: d, frame: frame.New(cfg, frame.Deps{Identity: d.Identity, Store: d.Store, Pages: d.Pages, Now: d.Now})}
+	c.screens = c.all()
+	c.frame.Add(c.screens...)
+	c.frame.Close()
+	d.Identity.Front.OnNav(c.frame.Entrance)
 	d.Identity.Person.OnRemove(c.guardOwner)
 	return c
 }
 
 // Paths returns the prefixes of the paths that ServeHTTP answers.
-func (c *Console) Paths() []string { return []string{Root} }
+func (c *Console) Paths() []string { return []string{frame.Root} }
 
 // ServeHTTP answers the paths of the screens, and 404 for others.
-func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.mux.ServeHTTP(w, r) }
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.frame.ServeHTTP(w, r) }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -18,8 +19,8 @@ const (
 )
 
 // eventsScreen is the list of events, newest first.
-func eventsScreen() *screen {
-	return &screen{name: "events", path: "/events", icon: "clock", role: Viewer, show: (*Console).showEvents}
+func (c *Console) eventsScreen() *frame.Screen {
+	return &frame.Screen{Name: "events", Path: "/events", Icon: "clock", Role: frame.Viewer, Show: c.showEvents}
 }
 
 // actorsOf returns the actors and the subjects of events.
@@ -65,10 +66,10 @@ func personCell(names map[string]string, id, otherwise string) page.Cell {
 }
 
 // eventSearch reads what the address of the list selects. wrong is the field that it is not clear from.
-func (c *Console) eventSearch(v *visit) (s event.Search, wrong string, err error) {
+func (c *Console) eventSearch(v *frame.Visit) (s event.Search, wrong string, err error) {
 	q := v.URL.Query()
 	s.Partition = cmp.Or(q.Get("partition"), event.DefaultPartition)
-	s.Client, s.Limit = strings.TrimSpace(q.Get("client")), pageRows
+	s.Client, s.Limit = strings.TrimSpace(q.Get("client")), frame.Rows
 	if kind := strings.TrimSpace(q.Get("kind")); kind != "" {
 		s.Types = []string{kind}
 	}
@@ -106,7 +107,7 @@ func (c *Console) eventSearch(v *visit) (s event.Search, wrong string, err error
 	return s, "", nil
 }
 
-func (c *Console) showEvents(v *visit) (*page.Console, error) {
+func (c *Console) showEvents(v *frame.Visit) (*page.Console, error) {
 	q := v.URL.Query()
 	s, wrong, err := c.eventSearch(v)
 	if err != nil {
@@ -136,13 +137,13 @@ func (c *Console) showEvents(v *visit) (*page.Console, error) {
 		return nil, err
 	}
 	t := c.eventTable(list, names, true)
-	t.First, t.Next = pagesOf(v, next)
+	t.First, t.Next = v.Pages(next)
 	out := &page.Console{Title: page.Say("console.events.title"), Filter: c.eventFilter(v, wrong), Parts: []page.ConsolePart{{Table: t}}}
 	live := q.Get("live") == "1" && q.Get("after") == ""
 	if live {
 		out.Refresh, out.Lead = liveSeconds, page.Say("console.events.live.on", "n", liveSeconds)
 	}
-	q.Del(sinceParam)
+	q.Del(frame.SinceParam)
 	if q.Del("after"); live {
 		q.Del("live")
 	} else {
@@ -152,16 +153,16 @@ func (c *Console) showEvents(v *visit) (*page.Console, error) {
 	if live {
 		label = "console.events.live.stop"
 	}
-	out.Actions = []page.Action{{Label: label, URL: v.path() + "?" + q.Encode()}}
+	out.Actions = []page.Action{{Label: label, URL: v.Path() + "?" + q.Encode()}}
 	if len(list) == 0 && next == "" {
-		out.Parts[0].Empty = &page.Empty{Text: page.Say("console.none"), Next: &page.Action{Label: "console.filter.clear", URL: v.path()}}
+		out.Parts[0].Empty = &page.Empty{Text: page.Say("console.none"), Next: &page.Action{Label: "console.filter.clear", URL: v.Path()}}
 	}
 	return out, nil
 }
 
-func (c *Console) eventFilter(v *visit, wrong string) *page.Filter {
+func (c *Console) eventFilter(v *frame.Visit, wrong string) *page.Filter {
 	q := v.URL.Query()
-	out := &page.Filter{Action: v.path(), Fields: []page.Field{
+	out := &page.Filter{Action: v.Path(), Fields: []page.Field{
 		{Name: "person", Type: "search", Label: "console.column.person", Hint: "console.events.person.hint"},
 		{Name: "kind", Label: "console.field.kind", Hint: "console.events.kind.hint"},
 		{Name: "client", Label: "console.column.application"},
@@ -171,7 +172,7 @@ func (c *Console) eventFilter(v *visit, wrong string) *page.Filter {
 	for i := range out.Fields {
 		f := &out.Fields[i]
 		if f.Value = q.Get(f.Name); f.Value != "" {
-			out.Clear = v.path()
+			out.Clear = v.Path()
 		}
 		if f.Name == wrong {
 			f.Problem = "console.problem.filter"

@@ -3,11 +3,10 @@ package console
 import (
 	"cmp"
 	"errors"
-	"maps"
 	"net/url"
-	"slices"
 	"strings"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -17,17 +16,14 @@ import (
 )
 
 // groupsScreen is the list of the groups.
-func groupsScreen() *screen {
-	return &screen{
-		name: "groups", path: "/groups", icon: "people", role: Viewer, show: (*Console).showGroups,
-		acts: []*act{{name: "create-group", role: Operator, ask: askGroup, do: (*Console).createGroup}},
+func (c *Console) groupsScreen() *frame.Screen {
+	return &frame.Screen{
+		Name: "groups", Path: "/groups", Icon: "people", Role: frame.Viewer, Show: c.showGroups,
+		Acts: []*frame.Act{{Name: "create-group", Role: frame.Operator, Ask: askGroup, Do: c.createGroup}},
 	}
 }
 
-// groupNames are the names of the groups that give roles.
-func (c Config) groupNames() []string { return slices.Collect(maps.Values(c.Groups)) }
-
-func (c *Console) showGroups(v *visit) (*page.Console, error) {
+func (c *Console) showGroups(v *frame.Visit) (*page.Console, error) {
 	q, after := strings.TrimSpace(v.URL.Query().Get("q")), v.URL.Query().Get("after")
 	var list []person.Group
 	next := ""
@@ -48,7 +44,7 @@ func (c *Console) showGroups(v *visit) (*page.Console, error) {
 			if !strings.Contains(strings.ToLower(g.Name), strings.ToLower(q)) {
 				continue
 			}
-			if list = append(list, g); len(list) == pageRows {
+			if list = append(list, g); len(list) == frame.Rows {
 				next = g.Name
 				break
 			}
@@ -64,103 +60,103 @@ func (c *Console) showGroups(v *visit) (*page.Console, error) {
 	t := &page.Table{Label: page.Say("console.groups.title"), Columns: []string{"console.column.group", "console.column.members", "console.column.role"}}
 	for _, g := range list {
 		row := page.TableRow{URL: groupPath(g.ID), Cells: []page.Cell{{Name: g.Name}, {Text: page.Say("console.count", "n", g.Members)}, {}}}
-		if r := c.roleOfGroup(g.Partition, g.Name); r != Nobody {
+		if r := c.frame.RoleOfGroup(g.Partition, g.Name); r != frame.Nobody {
 			row.Cells[2] = roleCell(r)
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	t.First, t.Next = pagesOf(v, next)
-	out := &page.Console{Title: page.Say("console.groups.title"), Actions: c.buttons(v), Parts: []page.ConsolePart{{Table: t}}}
-	out.Filter = &page.Filter{Action: v.path(), Fields: []page.Field{{Name: "q", Type: "search", Label: "console.field.search", Value: q, EnterKeyHint: "search"}}}
+	t.First, t.Next = v.Pages(next)
+	out := &page.Console{Title: page.Say("console.groups.title"), Actions: v.Buttons(), Parts: []page.ConsolePart{{Table: t}}}
+	out.Filter = &page.Filter{Action: v.Path(), Fields: []page.Field{{Name: "q", Type: "search", Label: "console.field.search", Value: q, EnterKeyHint: "search"}}}
 	if q != "" {
-		out.Filter.Clear = v.path()
+		out.Filter.Clear = v.Path()
 	}
 	if len(list) == 0 && next == "" {
-		out.Parts[0].Empty = c.empty(v, "console.groups.none", "create-group")
+		out.Parts[0].Empty = v.Empty("console.groups.none", "create-group")
 	}
 	return out, nil
 }
 
-func askGroup(_ *Console, v *visit) (question, error) {
-	q := question{fields: []page.Field{
+func askGroup(v *frame.Visit) (frame.Question, error) {
+	q := frame.Question{Fields: []page.Field{
 		{Name: "group", Required: true, MaxLength: person.MaxName},
 		{Name: "permissions", Hint: "console.field.permissions.hint"},
 	}}
-	if v.group != nil {
-		q.fields[0].Value, q.fields[1].Value = v.group.Name, strings.Join(v.group.Permissions, " ")
-		q.fill = []any{"n", v.group.Members}
+	if shownGroup(v) != nil {
+		q.Fields[0].Value, q.Fields[1].Value = shownGroup(v).Name, strings.Join(shownGroup(v).Permissions, " ")
+		q.Fill = []any{"n", shownGroup(v).Members}
 	}
 	return q, nil
 }
 
-func (c *Console) createGroup(v *visit, in url.Values) (result, error) {
-	change := person.GroupChange{Name: strings.TrimSpace(in.Get("group")), Permissions: lines(in.Get("permissions"))}
-	if c.roleOfGroup("", change.Name) != Nobody && v.role != Owner {
-		return result{}, &problem{field: "group", key: "console.problem.role"}
+func (c *Console) createGroup(v *frame.Visit, in url.Values) (frame.Result, error) {
+	change := person.GroupChange{Name: strings.TrimSpace(in.Get("group")), Permissions: frame.Lines(in.Get("permissions"))}
+	if c.frame.RoleOfGroup("", change.Name) != frame.Nobody && v.Role != frame.Owner {
+		return frame.Result{}, &frame.Problem{Field: "group", Key: "console.problem.role"}
 	}
-	g, err := c.Identity.Person.AddGroup(v.Context(), change, c.actor(v))
-	return result{to: groupPath(g.ID)}, err
+	g, err := c.Identity.Person.AddGroup(v.Context(), change, v.Actor())
+	return frame.Result{To: groupPath(g.ID)}, err
 }
 
 // groupScreen is one group.
-func groupScreen() *screen {
-	return &screen{
-		name: "group", path: "/groups/{id}", role: Viewer, find: (*Console).findGroup, show: (*Console).showGroup,
-		acts: []*act{
-			{name: "add-member", role: Operator, may: (*Console).mayChangeShown, ask: (*Console).askMember, do: (*Console).addMember},
-			{name: "remove-member", role: Operator, may: (*Console).mayChangeShown, danger: true, hidden: true, ask: (*Console).askLeaving, do: (*Console).removeMember},
-			{name: "edit-group", role: Operator, may: (*Console).mayRename, ask: askGroup, do: (*Console).editGroup},
-			{name: "remove-group", role: Operator, may: (*Console).mayRename, danger: true, ask: askGroupEnd, do: (*Console).removeGroup},
+func (c *Console) groupScreen() *frame.Screen {
+	return &frame.Screen{
+		Name: "group", Path: "/groups/{id}", Role: frame.Viewer, Find: c.findGroup, Show: c.showGroup,
+		Acts: []*frame.Act{
+			{Name: "add-member", Role: frame.Operator, May: c.mayChangeShown, Ask: c.askMember, Do: c.addMember},
+			{Name: "remove-member", Role: frame.Operator, May: c.mayChangeShown, Danger: true, Hidden: true, Ask: c.askLeaving, Do: c.removeMember},
+			{Name: "edit-group", Role: frame.Operator, May: c.mayRename, Ask: askGroup, Do: c.editGroup},
+			{Name: "remove-group", Role: frame.Operator, May: c.mayRename, Danger: true, Ask: askGroupEnd, Do: c.removeGroup},
 		},
 	}
 }
 
-func groupPath(id string) string { return Root + "/groups/" + id }
+func groupPath(id string) string { return frame.Root + "/groups/" + id }
 
-func (c *Console) findGroup(v *visit) error {
+func (c *Console) findGroup(v *frame.Visit) error {
 	return c.Store.View(v.Context(), func(tx storage.Tx) error {
 		g, err := c.Identity.Person.GroupByID(tx, v.PathValue("id"))
 		if errors.Is(err, person.ErrNoGroup) {
 			return front.NotFound()
 		}
-		v.group = &g
+		v.About, v.Called = &g, g.Name
 		return err
 	})
 }
 
 // mayChange refuses a group that gives a role to everybody but owners.
-func (c *Console) mayChange(v *visit, g person.Group) error {
-	if c.roleOfGroup(g.Partition, g.Name) != Nobody && v.role != Owner {
-		return denied("the group gives a role")
+func (c *Console) mayChange(v *frame.Visit, g person.Group) error {
+	if c.frame.RoleOfGroup(g.Partition, g.Name) != frame.Nobody && v.Role != frame.Owner {
+		return frame.Denied("the group gives a role")
 	}
 	return nil
 }
 
-func (c *Console) mayChangeShown(v *visit) error { return c.mayChange(v, *v.group) }
+func (c *Console) mayChangeShown(v *frame.Visit) error { return c.mayChange(v, *shownGroup(v)) }
 
 // mayRename refuses the groups that the console hangs on.
-func (c *Console) mayRename(v *visit) error {
-	if c.roleOfGroup(v.group.Partition, v.group.Name) != Nobody {
-		return denied("the rights of the console hang on the group")
+func (c *Console) mayRename(v *frame.Visit) error {
+	if c.frame.RoleOfGroup(shownGroup(v).Partition, shownGroup(v).Name) != frame.Nobody {
+		return frame.Denied("the rights of the console hang on the group")
 	}
 	return nil
 }
 
-func (c *Console) showGroup(v *visit) (*page.Console, error) {
-	g := v.group
-	out := &page.Console{Name: g.Name, Up: &page.Up{Label: page.Say("console.groups.title"), URL: Root + "/groups"}}
-	if r := c.roleOfGroup(g.Partition, g.Name); r != Nobody {
+func (c *Console) showGroup(v *frame.Visit) (*page.Console, error) {
+	g := shownGroup(v)
+	out := &page.Console{Name: g.Name, Up: &page.Up{Label: page.Say("console.groups.title"), URL: frame.Root + "/groups"}}
+	if r := c.frame.RoleOfGroup(g.Partition, g.Name); r != frame.Nobody {
 		out.Tags = []page.Cell{roleCell(r)}
 		out.Lead = page.Say("console.group.role")
 	}
 	var people []person.Person
 	next := ""
 	err := c.Store.View(v.Context(), func(tx storage.Tx) error {
-		ids, err := c.Identity.Person.Members(tx, g.ID, v.URL.Query().Get("after"), pageRows)
+		ids, err := c.Identity.Person.Members(tx, g.ID, v.URL.Query().Get("after"), frame.Rows)
 		if err != nil {
 			return err
 		}
-		if next = ""; len(ids) == pageRows {
+		if next = ""; len(ids) == frame.Rows {
 			next = ids[len(ids)-1]
 		}
 		people, err = c.Identity.Person.ManyPersons(tx, ids)
@@ -169,7 +165,7 @@ func (c *Console) showGroup(v *visit) (*page.Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	facts := []page.ConsoleFact{{Label: "console.column.members", Cells: []page.Cell{{Text: page.Say("console.count", "n", g.Members)}}}, {Label: "console.field.permissions", Cells: []page.Cell{orNone(strings.Join(g.Permissions, ", "))}}}
+	facts := []page.ConsoleFact{{Label: "console.column.members", Cells: []page.Cell{{Text: page.Say("console.count", "n", g.Members)}}}, {Label: "console.field.permissions", Cells: []page.Cell{frame.OrNone(strings.Join(g.Permissions, ", "))}}}
 	uses := page.ConsoleFact{Label: "console.group.uses"}
 	places, err := c.GroupUses(v.Context(), g.Name)
 	if err != nil {
@@ -185,72 +181,72 @@ func (c *Console) showGroup(v *visit) (*page.Console, error) {
 	t := &page.Table{Label: page.Say("console.column.members"), Columns: []string{"console.column.person", "console.column.email", "console.column.state", "console.column.action"}}
 	for _, p := range people {
 		row := page.TableRow{URL: personPath(p.ID), Cells: []page.Cell{{Name: manage.Typed(p), Note: p.Name}, {Name: p.Email}, stateCell(p.State), {}}}
-		if p.ID != v.me() && v.outranks(c.roleOf(p.Partition, p.Groups)) {
-			row.Cells[3] = c.link(v, "remove-member", "person", p.ID)
+		if p.ID != v.Me() && v.Outranks(c.frame.RoleOf(p.Partition, p.Groups)) {
+			row.Cells[3] = v.Link("remove-member", "person", p.ID)
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	t.First, t.Next = pagesOf(v, next)
+	t.First, t.Next = v.Pages(next)
 	members := page.ConsolePart{ID: "members", Title: page.Say("console.column.members"), Table: t}
 	if len(people) == 0 {
-		members.Empty = c.empty(v, "console.group.none", "add-member")
+		members.Empty = v.Empty("console.group.none", "add-member")
 	}
-	out.Parts = []page.ConsolePart{{Facts: facts, Actions: c.buttons(v)}, members}
+	out.Parts = []page.ConsolePart{{Facts: facts, Actions: v.Buttons()}, members}
 	return out, nil
 }
 
-func (c *Console) askMember(*visit) (question, error) {
-	return question{fields: []page.Field{{Name: "username", Required: true, MaxLength: person.MaxUsername, Hint: "console.field.member.hint"}}}, nil
+func (c *Console) askMember(*frame.Visit) (frame.Question, error) {
+	return frame.Question{Fields: []page.Field{{Name: "username", Required: true, MaxLength: person.MaxUsername, Hint: "console.field.member.hint"}}}, nil
 }
 
 // personOf returns the person of a username or id.
-func (c *Console) personOf(v *visit, who string) (person.Person, error) {
+func (c *Console) personOf(v *frame.Visit, who string) (person.Person, error) {
 	return c.Identity.Person.Person(v.Context(), who)
 }
 
-func (c *Console) addMember(v *visit, in url.Values) (result, error) {
+func (c *Console) addMember(v *frame.Visit, in url.Values) (frame.Result, error) {
 	p, err := c.personOf(v, strings.TrimSpace(in.Get("username")))
 	if err != nil {
-		return result{}, err
+		return frame.Result{}, err
 	}
-	if p.ID == v.me() {
-		return result{}, &problem{field: "username", key: "console.problem.self"}
+	if p.ID == v.Me() {
+		return frame.Result{}, &frame.Problem{Field: "username", Key: "console.problem.self"}
 	}
-	return result{}, c.member(v, v.group.ID, p.ID, true)
+	return frame.Result{}, c.member(v, shownGroup(v).ID, p.ID, true)
 }
 
-func (c *Console) askLeaving(v *visit) (question, error) {
-	id, hidden := chosen(v, "person")
+func (c *Console) askLeaving(v *frame.Visit) (frame.Question, error) {
+	id, hidden := v.Chosen("person")
 	p, err := c.personOf(v, cmp.Or(id, "-"))
 	if errors.Is(err, person.ErrNoPerson) { // gone by now
-		return question{hidden: hidden, fill: []any{"what", "—"}}, nil
+		return frame.Question{Hidden: hidden, Fill: []any{"what", "—"}}, nil
 	}
-	return question{hidden: hidden, fill: []any{"what", manage.Typed(p)}}, err
+	return frame.Question{Hidden: hidden, Fill: []any{"what", manage.Typed(p)}}, err
 }
 
-func (c *Console) removeMember(v *visit, in url.Values) (result, error) {
-	return result{}, c.member(v, v.group.ID, in.Get("person"), false)
+func (c *Console) removeMember(v *frame.Visit, in url.Values) (frame.Result, error) {
+	return frame.Result{}, c.member(v, shownGroup(v).ID, in.Get("person"), false)
 }
 
-func (c *Console) editGroup(v *visit, in url.Values) (result, error) {
+func (c *Console) editGroup(v *frame.Visit, in url.Values) (frame.Result, error) {
 	name := strings.TrimSpace(in.Get("group"))
-	if c.roleOfGroup(v.group.Partition, name) != Nobody {
-		return result{}, &problem{field: "group", key: "console.problem.role"}
+	if c.frame.RoleOfGroup(shownGroup(v).Partition, name) != frame.Nobody {
+		return frame.Result{}, &frame.Problem{Field: "group", Key: "console.problem.role"}
 	}
-	_, err := c.Identity.Person.UpdateGroup(v.Context(), v.group.ID, c.actor(v), func(tx storage.Tx, now person.Group, change *person.GroupChange) error {
-		if c.roleOfGroup(now.Partition, now.Name) != Nobody {
-			return denied("the rights of the console hang on the group")
+	_, err := c.Identity.Person.UpdateGroup(v.Context(), shownGroup(v).ID, v.Actor(), func(tx storage.Tx, now person.Group, change *person.GroupChange) error {
+		if c.frame.RoleOfGroup(now.Partition, now.Name) != frame.Nobody {
+			return frame.Denied("the rights of the console hang on the group")
 		}
-		change.Name, change.Permissions = name, lines(in.Get("permissions"))
-		return c.recheck(tx, v)
+		change.Name, change.Permissions = name, frame.Lines(in.Get("permissions"))
+		return v.Recheck(tx)
 	})
-	return result{}, err
+	return frame.Result{}, err
 }
 
-func askGroupEnd(_ *Console, v *visit) (question, error) {
-	return question{fill: []any{"n", v.group.Members}}, nil
+func askGroupEnd(v *frame.Visit) (frame.Question, error) {
+	return frame.Question{Fill: []any{"n", shownGroup(v).Members}}, nil
 }
 
-func (c *Console) removeGroup(v *visit, _ url.Values) (result, error) {
-	return result{to: Root + "/groups"}, c.Identity.Person.RemoveGroup(v.Context(), v.group.ID, c.actor(v), nil)
+func (c *Console) removeGroup(v *frame.Visit, _ url.Values) (frame.Result, error) {
+	return frame.Result{To: frame.Root + "/groups"}, c.Identity.Person.RemoveGroup(v.Context(), shownGroup(v).ID, v.Actor(), nil)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
 	"github.com/gatehouse-id/gatehouse/identity"
@@ -119,8 +120,8 @@ func newHarness(t *testing.T) *harness {
 			return []finding.Finding{{Severity: finding.Warning, Place: "Caddyfile:3", Reason: "something is odd", Mend: "mend it"}}, nil
 		},
 	}
-	h.strict = New(Config{Level: 2}, deps)
-	h.console = New(Config{Level: 1}, deps)
+	h.strict = New(frame.Config{Level: 2}, deps)
+	h.console = New(frame.Config{Level: 1}, deps)
 	return h
 }
 
@@ -196,7 +197,7 @@ func (b *browser) do(method, target, body string) *answer {
 		r.Header.Set("Sec-Fetch-Site", b.site)
 	}
 	w := httptest.NewRecorder()
-	if r.URL.Path == Root || strings.HasPrefix(r.URL.Path, Root+"/") {
+	if r.URL.Path == frame.Root || strings.HasPrefix(r.URL.Path, frame.Root+"/") {
 		b.console.ServeHTTP(w, r)
 	} else {
 		b.h.id.ServeHTTP(w, r)

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/tally"
@@ -79,7 +80,7 @@ func TestApplicationsWithAddresses(t *testing.T) {
 	if a := b.get(applicationPath(id)); a.Code != http.StatusOK || !strings.Contains(a.form(), id) {
 		t.Errorf("GET %s = %d\n%s", a.url, a.Code, a.form())
 	}
-	if a := b.acts(applicationPath(id) + "/disable"); a.url != Root+"?done=disable" || !strings.Contains(a.form(), `role="status"`) {
+	if a := b.acts(applicationPath(id) + "/disable"); a.url != frame.Root+"?done=disable" || !strings.Contains(a.form(), `role="status"`) {
 		t.Errorf("the act leads to %s", a.url)
 	}
 }

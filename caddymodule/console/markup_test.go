@@ -9,6 +9,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -48,8 +49,8 @@ func TestStoredTextStaysText(t *testing.T) {
 			h.must(err)
 			q := url.Values{"q": {payload}, "person": {payload}, "address": {payload}, "group": {payload}, "kind": {payload}, "param": {payload}, "what": {payload}}.Encode()
 			for _, path := range []string{
-				Root, personPath(victim), personPath(victim) + "/edit", personPath(victim) + "/leave?" + url.Values{"group": {group}}.Encode(), groupPath(g.ID), groupPath(g.ID) + "/edit-group", applicationPath(id), applicationPath(id) + "/disable",
-				Root + "/persons?" + q, Root + "/groups?" + q, Root + "/sessions?" + q, Root + "/applications?" + q, Root + "/events?" + q, Root + "/events", Root + "/groups", Root + "/applications",
+				frame.Root, personPath(victim), personPath(victim) + "/edit", personPath(victim) + "/leave?" + url.Values{"group": {group}}.Encode(), groupPath(g.ID), groupPath(g.ID) + "/edit-group", applicationPath(id), applicationPath(id) + "/disable",
+				frame.Root + "/persons?" + q, frame.Root + "/groups?" + q, frame.Root + "/sessions?" + q, frame.Root + "/applications?" + q, frame.Root + "/events?" + q, frame.Root + "/events", frame.Root + "/groups", frame.Root + "/applications",
 			} {
 				a := b.get(path)
 				if strings.Contains(a.Body.String(), canary) {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/tally"
@@ -39,19 +40,19 @@ var measures = []struct {
 }
 
 // numbers are the parts of the overview that count, from counters alone.
-func (c *Console) numbers(v *visit) ([]page.ConsolePart, error) {
+func (c *Console) numbers(v *frame.Visit) ([]page.ConsolePart, error) {
 	p := periods[0]
 	for _, other := range periods {
 		if other.name == v.URL.Query().Get("period") {
 			p = other
 		}
 	}
-	until := v.now.UTC().Truncate(p.step).Add(p.step)
+	until := v.Now.UTC().Truncate(p.step).Add(p.step)
 	q := tally.Query{Unit: p.unit, Since: until.Add(-p.long), Until: until}
 	part := page.ConsolePart{ID: "numbers", Title: page.Say("console.numbers.title"), Fold: page.Say("console.chart.table")}
 	for _, o := range []int{1, 0, 2} { // from the shortest to the longest
 		name := periods[o].name
-		part.Choices = append(part.Choices, page.Choice{Label: "console.period." + name, URL: Root + "?" + url.Values{"period": {name}}.Encode(), Current: name == p.name})
+		part.Choices = append(part.Choices, page.Choice{Label: "console.period." + name, URL: frame.Root + "?" + url.Values{"period": {name}}.Encode(), Current: name == p.name})
 	}
 	t := &page.Table{Label: page.Say("console.numbers.title"), Columns: []string{"console.column.time"}}
 	var sites tally.Answer

@@ -3,6 +3,7 @@ package console
 import (
 	"strconv"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -16,11 +17,11 @@ const (
 )
 
 // overviewScreen is what needs an administrator's eye.
-func overviewScreen() *screen {
-	return &screen{name: "overview", path: "", icon: "chart", role: Viewer, show: (*Console).showOverview}
+func (c *Console) overviewScreen() *frame.Screen {
+	return &frame.Screen{Name: "overview", Path: "", Icon: "chart", Role: frame.Viewer, Show: c.showOverview}
 }
 
-func (c *Console) showOverview(v *visit) (*page.Console, error) {
+func (c *Console) showOverview(v *frame.Visit) (*page.Console, error) {
 	var persons int64
 	var live int
 	var list []event.Event
@@ -59,12 +60,12 @@ func (c *Console) showOverview(v *visit) (*page.Console, error) {
 		sessions += "+"
 	}
 	out := &page.Console{Title: page.Say("console.overview.title"), Cards: []page.Card{
-		{Icon: "person", Title: "console.persons.title", URL: Root + "/persons", Text: page.Say("console.count", "n", persons)},
-		{Icon: "device", Title: "console.sessions.title", URL: Root + "/sessions", Text: page.Say("console.count", "n", sessions)},
-		{Icon: "app", Title: "console.applications.title", URL: Root + "/applications", Text: page.Say("console.count", "n", len(clients))},
-		{Icon: "alert", Title: "console.findings.title", URL: Root + "#findings", Text: page.Say("console.count", "n", len(found)), Kind: map[bool]string{true: "warn", false: "good"}[len(found) > 0]},
+		{Icon: "person", Title: "console.persons.title", URL: frame.Root + "/persons", Text: page.Say("console.count", "n", persons)},
+		{Icon: "device", Title: "console.sessions.title", URL: frame.Root + "/sessions", Text: page.Say("console.count", "n", sessions)},
+		{Icon: "app", Title: "console.applications.title", URL: frame.Root + "/applications", Text: page.Say("console.count", "n", len(clients))},
+		{Icon: "alert", Title: "console.findings.title", URL: frame.Root + "#findings", Text: page.Say("console.count", "n", len(found)), Kind: map[bool]string{true: "warn", false: "good"}[len(found) > 0]},
 	}}
-	happened := page.ConsolePart{ID: "events", Title: page.Say("console.overview.events"), Table: c.eventTable(list, names, true), Actions: []page.Action{{Label: "console.person.events.all", URL: Root + "/events"}}}
+	happened := page.ConsolePart{ID: "events", Title: page.Say("console.overview.events"), Table: c.eventTable(list, names, true), Actions: []page.Action{{Label: "console.person.events.all", URL: frame.Root + "/events"}}}
 	counted, err := c.numbers(v)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
+	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -16,35 +18,35 @@ import (
 const lastEvents = 20 // on the page of a person
 
 // personScreen is one person.
-func personScreen() *screen {
-	return &screen{
-		name: "person", path: "/persons/{id}", role: Viewer, find: (*Console).findPerson, show: (*Console).showPerson,
-		acts: []*act{
-			{name: "edit", role: Helpdesk, ask: (*Console).askEdit, do: (*Console).edit},
-			{name: "reset", role: Helpdesk, when: (*Console).canReset, ask: (*Console).askReset, do: (*Console).sendReset},
-			{name: "link", role: Owner, when: (*Console).canLink, do: (*Console).makeLink},
-			{name: "invite-again", role: Helpdesk, when: is(person.Invited), do: (*Console).inviteAgain},
-			{name: "unlock", role: Helpdesk, when: func(_ *Console, v *visit) bool { return !v.person.SignInWaits.IsZero() }, do: (*Console).unlock},
-			{name: "end", role: Helpdesk, own: true, danger: true, when: func(_ *Console, v *visit) bool { return len(v.person.Sessions) > 0 }, ask: (*Console).askEnd, do: (*Console).endAll},
-			{name: "end-session", role: Helpdesk, own: true, danger: true, hidden: true, ask: askPart("session"), do: (*Console).endSession},
-			{name: "revoke", role: Helpdesk, danger: true, hidden: true, ask: askPart("token"), do: endHeld("tokens", "token")},
-			{name: "withdraw", role: Helpdesk, danger: true, hidden: true, ask: askPart("client"), do: endHeld("consents", "client")},
-			{name: "revoke-password", role: Helpdesk, danger: true, hidden: true, ask: askPart("password"), do: endHeld("app_passwords", "password")},
-			{name: "remove-method", role: Helpdesk, danger: true, hidden: true, ask: askPart("method"), do: (*Console).removeMethod},
-			{name: "join", role: Operator, ask: (*Console).askJoin, do: (*Console).join},
-			{name: "leave", role: Operator, danger: true, hidden: true, ask: askPart("group"), do: (*Console).leave},
-			{name: "block", role: Helpdesk, spares: true, danger: true, when: is(person.Active, person.Inactive, person.Invited), ask: (*Console).askBlock, do: (*Console).block},
-			{name: "unblock", role: Helpdesk, spares: true, when: is(person.Blocked, person.Inactive), do: setState(person.Active)},
-			{name: "remove", role: Operator, spares: true, danger: true, ask: (*Console).askEnd, do: (*Console).remove},
+func (c *Console) personScreen() *frame.Screen {
+	return &frame.Screen{
+		Name: "person", Path: "/persons/{id}", Role: frame.Viewer, Find: c.findPerson, Show: c.showPerson,
+		Acts: []*frame.Act{
+			{Name: "edit", Role: frame.Helpdesk, Ask: c.askEdit, Do: c.edit},
+			{Name: "reset", Role: frame.Helpdesk, When: c.canReset, Ask: c.askReset, Do: c.sendReset},
+			{Name: "link", Role: frame.Owner, When: c.canLink, Do: c.makeLink},
+			{Name: "invite-again", Role: frame.Helpdesk, When: is(person.Invited), Do: c.inviteAgain},
+			{Name: "unlock", Role: frame.Helpdesk, When: func(v *frame.Visit) bool { return !shownPerson(v).SignInWaits.IsZero() }, Do: c.unlock},
+			{Name: "end", Role: frame.Helpdesk, Own: true, Danger: true, When: func(v *frame.Visit) bool { return len(shownPerson(v).Sessions) > 0 }, Ask: c.askEnd, Do: c.endAll},
+			{Name: "end-session", Role: frame.Helpdesk, Own: true, Danger: true, Hidden: true, Ask: askPart("session"), Do: c.endSession},
+			{Name: "revoke", Role: frame.Helpdesk, Danger: true, Hidden: true, Ask: askPart("token"), Do: c.endHeld("tokens", "token")},
+			{Name: "withdraw", Role: frame.Helpdesk, Danger: true, Hidden: true, Ask: askPart("client"), Do: c.endHeld("consents", "client")},
+			{Name: "revoke-password", Role: frame.Helpdesk, Danger: true, Hidden: true, Ask: askPart("password"), Do: c.endHeld("app_passwords", "password")},
+			{Name: "remove-method", Role: frame.Helpdesk, Danger: true, Hidden: true, Ask: askPart("method"), Do: c.removeMethod},
+			{Name: "join", Role: frame.Operator, Ask: c.askJoin, Do: c.join},
+			{Name: "leave", Role: frame.Operator, Danger: true, Hidden: true, Ask: askPart("group"), Do: c.leave},
+			{Name: "block", Role: frame.Helpdesk, Spares: true, Danger: true, When: is(person.Active, person.Inactive, person.Invited), Ask: c.askBlock, Do: c.block},
+			{Name: "unblock", Role: frame.Helpdesk, Spares: true, When: is(person.Blocked, person.Inactive), Do: c.setState(person.Active)},
+			{Name: "remove", Role: frame.Operator, Spares: true, Danger: true, Ask: c.askEnd, Do: c.remove},
 		},
 	}
 }
 
 // is tells whether the person is in one of the states.
-func is(of ...person.State) func(*Console, *visit) bool {
-	return func(_ *Console, v *visit) bool {
+func is(of ...person.State) func(*frame.Visit) bool {
+	return func(v *frame.Visit) bool {
 		for _, s := range of {
-			if v.person.State == s {
+			if shownPerson(v).State == s {
 				return true
 			}
 		}
@@ -53,7 +55,7 @@ func is(of ...person.State) func(*Console, *visit) bool {
 }
 
 // findPerson reads the person of the path.
-func (c *Console) findPerson(v *visit) error {
+func (c *Console) findPerson(v *frame.Visit) error {
 	id := v.PathValue("id")
 	if !person.IsID(id) {
 		return front.NotFound()
@@ -66,21 +68,21 @@ func (c *Console) findPerson(v *visit) error {
 		if err != nil {
 			return err
 		}
-		d, err := c.Manage.Details(tx, rec.Person(id), v.now)
-		v.person, v.rank, v.self = &d, c.roleOf(d.Partition, d.Groups), id == v.me()
+		d, err := c.Manage.Details(tx, rec.Person(id), v.Now)
+		v.About, v.Called, v.Rank, v.Self = &d, manage.Typed(d.Person), c.frame.RoleOf(d.Partition, d.Groups), id == v.Me()
 		return err
 	})
 }
 
-func (c *Console) showPerson(v *visit) (*page.Console, error) {
-	p := v.person
-	out := &page.Console{Name: v.called(), Up: &page.Up{Label: page.Say("console.persons.title"), URL: Root + "/persons"}, Tags: []page.Cell{stateCell(p.State)}}
-	if v.rank != Nobody {
-		out.Tags = append(out.Tags, roleCell(v.rank))
+func (c *Console) showPerson(v *frame.Visit) (*page.Console, error) {
+	p := shownPerson(v)
+	out := &page.Console{Name: v.Called, Up: &page.Up{Label: page.Say("console.persons.title"), URL: frame.Root + "/persons"}, Tags: []page.Cell{stateCell(p.State)}}
+	if v.Rank != frame.Nobody {
+		out.Tags = append(out.Tags, roleCell(v.Rank))
 	}
-	if v.self {
+	if v.Self {
 		out.Lead = page.Say("console.person.self")
-	} else if c.may(v, v.screen.act("edit")) != nil && v.role >= Helpdesk {
+	} else if v.May(v.Screen.Act("edit")) != nil && v.Role >= frame.Helpdesk {
 		out.Lead = page.Say("console.person.above")
 	}
 	var happened []event.Event
@@ -96,12 +98,12 @@ func (c *Console) showPerson(v *visit) (*page.Console, error) {
 		return nil, err
 	}
 	out.Parts = []page.ConsolePart{
-		{Facts: c.profile(v), Actions: c.buttons(v)}, c.methodsPart(v), c.groupsPart(v), c.sessionsPart(v), c.accessPart(v), c.consentsPart(v),
+		{Facts: c.profile(v), Actions: v.Buttons()}, c.methodsPart(v), c.groupsPart(v), c.sessionsPart(v), c.accessPart(v), c.consentsPart(v),
 	}
 	if len(p.AppPasswords) > 0 {
 		out.Parts = append(out.Parts, c.appPasswordsPart(v))
 	}
-	more := Root + "/events?" + url.Values{"person": {v.called()}}.Encode()
+	more := frame.Root + "/events?" + url.Values{"person": {v.Called}}.Encode()
 	last := page.ConsolePart{ID: "events", Title: page.Say("console.person.events"), Table: c.eventTable(happened, names, false)}
 	if len(happened) > 0 {
 		last.Actions = []page.Action{{Label: "console.person.events.all", URL: more}}
@@ -113,13 +115,13 @@ func (c *Console) showPerson(v *visit) (*page.Console, error) {
 }
 
 // roleCell is a role as a mark.
-func roleCell(r Role) page.Cell {
-	return page.Cell{Text: page.Say("console.role." + roleNames[r]), Kind: "plain"}
+func roleCell(r frame.Role) page.Cell {
+	return page.Cell{Text: page.Say("console.role." + r.String()), Kind: "plain"}
 }
 
-func (c *Console) profile(v *visit) []page.ConsoleFact {
-	p := v.person
-	facts := []page.ConsoleFact{{Label: "console.field.name", Cells: []page.Cell{orNone(p.Name)}}, {Label: "console.field.email", Cells: []page.Cell{orNone(p.Email)}}}
+func (c *Console) profile(v *frame.Visit) []page.ConsoleFact {
+	p := shownPerson(v)
+	facts := []page.ConsoleFact{{Label: "console.field.name", Cells: []page.Cell{frame.OrNone(p.Name)}}, {Label: "console.field.email", Cells: []page.Cell{frame.OrNone(p.Email)}}}
 	if p.Email != "" {
 		mark := page.Cell{Text: page.Say("console.email.unverified"), Kind: "warn"}
 		if p.EmailVerified {
@@ -146,17 +148,9 @@ func (c *Console) profile(v *visit) []page.ConsoleFact {
 	return facts
 }
 
-// orNone is a value, or a dash for none.
-func orNone(s string) page.Cell {
-	if s == "" {
-		return page.Cell{Name: "—"}
-	}
-	return page.Cell{Name: s}
-}
-
 // methodsPart is how the person signs in.
-func (c *Console) methodsPart(v *visit) page.ConsolePart {
-	set := v.person.StepUp
+func (c *Console) methodsPart(v *frame.Visit) page.ConsolePart {
+	set := shownPerson(v).StepUp
 	t := &page.Table{Label: page.Say("console.person.methods"), Columns: []string{"console.column.method", "console.column.state", "console.column.action"}}
 	add := func(name string, has bool, state page.Text, removable bool) {
 		if !has {
@@ -164,11 +158,11 @@ func (c *Console) methodsPart(v *visit) page.ConsolePart {
 		}
 		row := page.TableRow{Cells: []page.Cell{{Text: page.Say("console.method." + name)}, {Text: state}, {}}}
 		if removable {
-			row.Cells[2] = c.link(v, "remove-method", "method", name)
+			row.Cells[2] = v.Link("remove-method", "method", name)
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	add("password", v.person.HasPassword, page.Say("console.method.set"), false)
+	add("password", shownPerson(v).HasPassword, page.Say("console.method.set"), false)
 	add("passkey", set.Passkeys > 0, page.Say("console.method.count", "n", set.Passkeys), true)
 	add("authenticator", set.Authenticator, page.Say("console.method.codes", "n", set.RecoveryCodes), true)
 	pin := page.Say("console.method.set")
@@ -184,30 +178,30 @@ func (c *Console) methodsPart(v *visit) page.ConsolePart {
 	return part
 }
 
-func (c *Console) groupsPart(v *visit) page.ConsolePart {
+func (c *Console) groupsPart(v *frame.Visit) page.ConsolePart {
 	t := &page.Table{Label: page.Say("console.groups.title"), Columns: []string{"console.column.group", "console.column.action"}}
-	for _, g := range v.person.Groups {
-		row := page.TableRow{Cells: []page.Cell{{Name: g, URL: Root + "/groups?" + url.Values{"q": {g}}.Encode()}, {}}}
+	for _, g := range shownPerson(v).Groups {
+		row := page.TableRow{Cells: []page.Cell{{Name: g, URL: frame.Root + "/groups?" + url.Values{"q": {g}}.Encode()}, {}}}
 		if c.mayGive(v, []string{g}) == nil {
-			row.Cells[1] = c.link(v, "leave", "group", g)
+			row.Cells[1] = v.Link("leave", "group", g)
 		}
 		t.Rows = append(t.Rows, row)
 	}
 	part := page.ConsolePart{ID: "groups", Title: page.Say("console.groups.title"), Table: t}
 	if len(t.Rows) == 0 {
-		part.Empty = c.empty(v, "console.person.groups.none", "join")
+		part.Empty = v.Empty("console.person.groups.none", "join")
 	}
 	return part
 }
 
-func (c *Console) sessionsPart(v *visit) page.ConsolePart {
+func (c *Console) sessionsPart(v *frame.Visit) page.ConsolePart {
 	t := &page.Table{Label: page.Say("console.sessions.title"), Columns: []string{"console.column.device", "console.column.address", "console.column.level", "console.column.seen", "console.column.action"}}
-	for _, s := range v.person.Sessions {
+	for _, s := range shownPerson(v).Sessions {
 		first := page.Cell{Text: front.AgentText(s.Agent)}
 		if s.ID == v.SignIn.ID {
 			first.Hint = page.Say("console.session.this")
 		}
-		t.Rows = append(t.Rows, page.TableRow{Cells: []page.Cell{first, {Name: s.Address}, {Text: page.Say("console.level", "n", s.Level)}, {Text: page.Say("console.time", "time", s.Seen)}, c.link(v, "end-session", "session", s.ID)}})
+		t.Rows = append(t.Rows, page.TableRow{Cells: []page.Cell{first, {Name: s.Address}, {Text: page.Say("console.level", "n", s.Level)}, {Text: page.Say("console.time", "time", s.Seen)}, v.Link("end-session", "session", s.ID)}})
 	}
 	part := page.ConsolePart{ID: "sessions", Title: page.Say("console.sessions.title"), Table: t}
 	if len(t.Rows) == 0 {
@@ -217,7 +211,7 @@ func (c *Console) sessionsPart(v *visit) page.ConsolePart {
 }
 
 // heldPart lists what the person holds.
-func (c *Console) heldPart(v *visit, id string, items []authz.Item, row func(*authz.Item) page.TableRow, columns ...string) page.ConsolePart {
+func (c *Console) heldPart(v *frame.Visit, id string, items []authz.Item, row func(*authz.Item) page.TableRow, columns ...string) page.ConsolePart {
 	t := &page.Table{Label: page.Say("console.person." + id), Columns: columns}
 	for i := range items {
 		t.Rows = append(t.Rows, row(&items[i]))
@@ -229,20 +223,20 @@ func (c *Console) heldPart(v *visit, id string, items []authz.Item, row func(*au
 	return part
 }
 
-func (c *Console) accessPart(v *visit) page.ConsolePart {
-	return c.heldPart(v, "access", v.person.Tokens, func(i *authz.Item) page.TableRow {
-		return page.TableRow{Cells: []page.Cell{{Name: i.ClientID, URL: applicationPath(i.ClientID)}, {Name: i.Scope}, {Text: page.Say("console.time", "time", i.CreatedAt)}, c.link(v, "revoke", "token", i.ID)}}
+func (c *Console) accessPart(v *frame.Visit) page.ConsolePart {
+	return c.heldPart(v, "access", shownPerson(v).Tokens, func(i *authz.Item) page.TableRow {
+		return page.TableRow{Cells: []page.Cell{{Name: i.ClientID, URL: applicationPath(i.ClientID)}, {Name: i.Scope}, {Text: page.Say("console.time", "time", i.CreatedAt)}, v.Link("revoke", "token", i.ID)}}
 	}, "console.column.application", "console.column.scopes", "console.column.created", "console.column.action")
 }
 
-func (c *Console) consentsPart(v *visit) page.ConsolePart {
-	return c.heldPart(v, "consents", v.person.Consents, func(i *authz.Item) page.TableRow {
-		return page.TableRow{Cells: []page.Cell{{Name: i.ClientID, URL: applicationPath(i.ClientID)}, {Name: i.Scope}, {Text: page.Say("console.time", "time", i.CreatedAt)}, c.link(v, "withdraw", "client", i.ClientID)}}
+func (c *Console) consentsPart(v *frame.Visit) page.ConsolePart {
+	return c.heldPart(v, "consents", shownPerson(v).Consents, func(i *authz.Item) page.TableRow {
+		return page.TableRow{Cells: []page.Cell{{Name: i.ClientID, URL: applicationPath(i.ClientID)}, {Name: i.Scope}, {Text: page.Say("console.time", "time", i.CreatedAt)}, v.Link("withdraw", "client", i.ClientID)}}
 	}, "console.column.application", "console.column.scopes", "console.column.created", "console.column.action")
 }
 
-func (c *Console) appPasswordsPart(v *visit) page.ConsolePart {
-	return c.heldPart(v, "app_passwords", v.person.AppPasswords, func(i *authz.Item) page.TableRow {
-		return page.TableRow{Cells: []page.Cell{{Name: i.Name}, {Name: strings.Join(i.Sites, ", ")}, {Text: page.Say("console.time", "time", i.CreatedAt)}, c.link(v, "revoke-password", "password", i.ID)}}
+func (c *Console) appPasswordsPart(v *frame.Visit) page.ConsolePart {
+	return c.heldPart(v, "app_passwords", shownPerson(v).AppPasswords, func(i *authz.Item) page.TableRow {
+		return page.TableRow{Cells: []page.Cell{{Name: i.Name}, {Name: strings.Join(i.Sites, ", ")}, {Text: page.Say("console.time", "time", i.CreatedAt)}, v.Link("revoke-password", "password", i.ID)}}
 	}, "console.column.name", "console.column.sites", "console.column.created", "console.column.action")
 }

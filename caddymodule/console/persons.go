@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
 	"github.com/gatehouse-id/gatehouse/identity/enrol"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -16,7 +17,6 @@ import (
 )
 
 const (
-	pageRows = 50 // of a list on one page
 	// maxScan bounds the records that are read for one page of a list with a filter. The next page goes on from there.
 	maxScan = 2000
 	// maxInvited bounds the addresses of one form.
@@ -24,12 +24,12 @@ const (
 )
 
 // personsScreen is the list of the persons.
-func personsScreen() *screen {
-	return &screen{
-		name: "persons", path: "/persons", icon: "person", role: Viewer, show: (*Console).showPersons,
-		acts: []*act{
-			{name: "create", role: Helpdesk, ask: (*Console).askCreate, do: (*Console).create},
-			{name: "invite", role: Helpdesk, ask: (*Console).askInvite, do: (*Console).invite},
+func (c *Console) personsScreen() *frame.Screen {
+	return &frame.Screen{
+		Name: "persons", Path: "/persons", Icon: "person", Role: frame.Viewer, Show: c.showPersons,
+		Acts: []*frame.Act{
+			{Name: "create", Role: frame.Helpdesk, Ask: c.askCreate, Do: c.create},
+			{Name: "invite", Role: frame.Helpdesk, Ask: c.askInvite, Do: c.invite},
 		},
 	}
 }
@@ -60,7 +60,7 @@ func stateCell(s person.State) page.Cell {
 	return page.Cell{Text: page.Say("console.state." + strings.ToLower(string(s))), Kind: kind}
 }
 
-func (c *Console) showPersons(v *visit) (*page.Console, error) {
+func (c *Console) showPersons(v *frame.Visit) (*page.Console, error) {
 	q := v.URL.Query()
 	f := personFilter{strings.TrimSpace(q.Get("q")), q.Get("group"), q.Get("state"), ""}
 	if c.Identity.Person.Partitioned() {
@@ -82,33 +82,24 @@ func (c *Console) showPersons(v *visit) (*page.Console, error) {
 		}}
 		t.Rows = append(t.Rows, row)
 	}
-	t.First, t.Next = pagesOf(v, next)
-	out := &page.Console{Title: page.Say("console.persons.title"), Actions: c.buttons(v), Filter: c.personFilters(v, f), Parts: []page.ConsolePart{{Table: t}}}
+	t.First, t.Next = v.Pages(next)
+	out := &page.Console{Title: page.Say("console.persons.title"), Actions: v.Buttons(), Filter: c.personFilters(v, f), Parts: []page.ConsolePart{{Table: t}}}
 	switch {
 	case len(list) > 0 || next != "":
 	case f.none():
-		out.Parts[0].Empty = c.empty(v, "console.persons.none", "create")
+		out.Parts[0].Empty = v.Empty("console.persons.none", "create")
 	default:
-		out.Parts[0].Empty = &page.Empty{Text: page.Say("console.none"), Next: &page.Action{Label: "console.filter.clear", URL: v.path()}}
+		out.Parts[0].Empty = &page.Empty{Text: page.Say("console.none"), Next: &page.Action{Label: "console.filter.clear", URL: v.Path()}}
 	}
 	return out, nil
 }
 
-// empty says that a list is empty, and leads to what fills it for those who may.
-func (c *Console) empty(v *visit, key, act string) *page.Empty {
-	out := &page.Empty{Text: page.Say(key)}
-	if a := v.screen.act(act); a != nil && c.offers(v, a) {
-		out.Next = &page.Action{Label: "console.act." + act, URL: v.path() + "/" + act}
-	}
-	return out
-}
-
-func (c *Console) personFilters(v *visit, f personFilter) *page.Filter {
+func (c *Console) personFilters(v *frame.Visit, f personFilter) *page.Filter {
 	options := []page.Option{{Value: "", Label: "console.any"}}
 	for _, s := range states {
 		options = append(options, page.Option{Value: string(s), Label: "console.state." + strings.ToLower(string(s))})
 	}
-	out := &page.Filter{Action: v.path(), Fields: []page.Field{
+	out := &page.Filter{Action: v.Path(), Fields: []page.Field{
 		{Name: "q", Type: "search", Label: "console.field.search", Hint: "console.persons.search", Value: f.q, EnterKeyHint: "search"},
 		{Name: "group", Label: "console.field.group", Value: f.group},
 		{Name: "state", Type: "select", Label: "console.field.state", Value: f.state, Options: options},
@@ -117,32 +108,9 @@ func (c *Console) personFilters(v *visit, f personFilter) *page.Filter {
 		out.Fields = append(out.Fields, page.Field{Name: "partition", Label: "console.field.partition", Value: f.partition})
 	}
 	if !f.none() || f.partition != "" {
-		out.Clear = v.path()
+		out.Clear = v.Path()
 	}
 	return out
-}
-
-// pagesOf returns the addresses of the first and the next page of a list, with its filter.
-func pagesOf(v *visit, next string) (first, following string) {
-	q := v.URL.Query()
-	q.Del(sinceParam)
-	q.Del("done")
-	with := func(after string) string {
-		if q.Del("after"); after != "" {
-			q.Set("after", after)
-		}
-		if len(q) == 0 {
-			return v.path()
-		}
-		return v.path() + "?" + q.Encode()
-	}
-	if v.URL.Query().Get("after") != "" {
-		first = with("")
-	}
-	if next != "" {
-		following = with(next)
-	}
-	return first, following
 }
 
 // findPersons returns a page of the persons that a filter selects, behind after, and what continues the list. It reads
@@ -162,7 +130,7 @@ func (c *Console) findPersons(tx storage.Tx, f personFilter, after string) (list
 		if len(found) == 1 && f.selects(found[0]) {
 			list = append(list, found[0])
 		}
-		if len(list) == pageRows || read == maxScan {
+		if len(list) == frame.Rows || read == maxScan {
 			next = place
 		}
 		return next == "", nil
@@ -222,8 +190,8 @@ func (c *Console) exact(tx storage.Tx, partition, q string) (ids []string, err e
 	return ids, err
 }
 
-func (c *Console) askCreate(*visit) (question, error) {
-	return question{fields: []page.Field{
+func (c *Console) askCreate(*frame.Visit) (frame.Question, error) {
+	return frame.Question{Fields: []page.Field{
 		{Name: "username", Required: true, MaxLength: person.MaxUsername},
 		{Name: "given_name", MaxLength: person.MaxName},
 		{Name: "family_name", MaxLength: person.MaxName},
@@ -234,31 +202,31 @@ func (c *Console) askCreate(*visit) (question, error) {
 }
 
 // create adds a person.
-func (c *Console) create(v *visit, in url.Values) (result, error) {
+func (c *Console) create(v *frame.Visit, in url.Values) (frame.Result, error) {
 	n := person.NewPerson{
 		Username: strings.TrimSpace(in.Get("username")), GivenName: strings.TrimSpace(in.Get("given_name")), FamilyName: strings.TrimSpace(in.Get("family_name")),
-		Email: strings.TrimSpace(in.Get("email")), Password: secret.New(in.Get("password")), Groups: lines(in.Get("group")),
+		Email: strings.TrimSpace(in.Get("email")), Password: secret.New(in.Get("password")), Groups: frame.Lines(in.Get("group")),
 	}
 	if in.Get("password") == "" {
 		n.Password = secret.String{}
 	}
 	if err := c.mayGive(v, n.Groups); err != nil {
-		return result{}, err
+		return frame.Result{}, err
 	}
-	p, err := c.Identity.Person.AddPerson(v.Context(), n, c.actor(v))
-	return result{to: personPath(p.ID)}, err
+	p, err := c.Identity.Person.AddPerson(v.Context(), n, v.Actor())
+	return frame.Result{To: personPath(p.ID)}, err
 }
 
 // mayGive refuses groups that give a role, unless an owner gives them. Groups that do not exist are not made by the
 // way.
-func (c *Console) mayGive(v *visit, groups []string) error {
+func (c *Console) mayGive(v *frame.Visit, groups []string) error {
 	for _, g := range groups {
-		if c.roleOf("", []string{g}) != Nobody && v.role != Owner {
-			return &problem{field: "group", key: "console.problem.role"}
+		if c.frame.RoleOf("", []string{g}) != frame.Nobody && v.Role != frame.Owner {
+			return &frame.Problem{Field: "group", Key: "console.problem.role"}
 		}
 	}
-	if len(groups) > 0 && v.role < Operator {
-		return &problem{field: "group", key: "console.problem.not_yours"}
+	if len(groups) > 0 && v.Role < frame.Operator {
+		return &frame.Problem{Field: "group", Key: "console.problem.not_yours"}
 	}
 	return c.Store.View(v.Context(), func(tx storage.Tx) error {
 		for _, g := range groups {
@@ -266,49 +234,49 @@ func (c *Console) mayGive(v *visit, groups []string) error {
 			if err != nil {
 				return err
 			}
-			if id == "" && c.roleOf("", []string{g}) == Nobody {
-				return &problem{field: "group", key: "console.problem.no_group"}
+			if id == "" && c.frame.RoleOf("", []string{g}) == frame.Nobody {
+				return &frame.Problem{Field: "group", Key: "console.problem.no_group"}
 			}
 		}
 		return nil
 	})
 }
 
-func (c *Console) askInvite(*visit) (question, error) {
-	return question{fields: []page.Field{
+func (c *Console) askInvite(*frame.Visit) (frame.Question, error) {
+	return frame.Question{Fields: []page.Field{
 		{Name: "addresses", Type: "textarea", Required: true, Hint: "console.field.addresses.hint"},
 		{Name: "group", Hint: "console.field.groups.hint", Label: "console.field.groups"},
-	}, fill: []any{"n", maxInvited}}, nil
+	}, Fill: []any{"n", maxInvited}}, nil
 }
 
 // invite invites the owners of addresses, one by one. What came of each is shown.
-func (c *Console) invite(v *visit, in url.Values) (result, error) {
-	addresses, groups := lines(in.Get("addresses")), lines(in.Get("group"))
+func (c *Console) invite(v *frame.Visit, in url.Values) (frame.Result, error) {
+	addresses, groups := frame.Lines(in.Get("addresses")), frame.Lines(in.Get("group"))
 	switch {
 	case len(addresses) == 0:
-		return result{}, &problem{field: "addresses", key: "console.problem.addresses"}
+		return frame.Result{}, &frame.Problem{Field: "addresses", Key: "console.problem.addresses"}
 	case len(addresses) > maxInvited:
-		return result{}, &problem{field: "addresses", key: "console.problem.too_many_addresses", fill: []any{"n", maxInvited}}
+		return frame.Result{}, &frame.Problem{Field: "addresses", Key: "console.problem.too_many_addresses", Fill: []any{"n", maxInvited}}
 	}
 	for _, a := range addresses {
 		if !person.IsEmail(a) {
-			return result{}, &problem{field: "addresses", key: "console.problem.address", fill: []any{"address", a}}
+			return frame.Result{}, &frame.Problem{Field: "addresses", Key: "console.problem.address", Fill: []any{"address", a}}
 		}
 	}
 	if err := c.mayGive(v, groups); err != nil {
-		return result{}, err
+		return frame.Result{}, err
 	}
 	t := &page.Table{Label: page.Say("console.act.invite"), Columns: []string{"console.column.email", "console.column.outcome", "console.column.link"}}
 	for _, a := range addresses {
-		made, err := c.Identity.Enrol.Invite(v.Context(), enrol.NewInvitation{Email: a, Groups: groups}, c.actor(v))
+		made, err := c.Identity.Enrol.Invite(v.Context(), enrol.NewInvitation{Email: a, Groups: groups}, v.Actor())
 		row := page.TableRow{Cells: []page.Cell{{Name: a}, {Text: page.Say("console.invited.sent"), Kind: "good"}, {}}}
-		if wrong := problemOf(err); wrong != nil {
-			if wrong.key == "console.problem.invitations_off" {
-				return result{}, err
+		if wrong := frame.ProblemOf(err); wrong != nil {
+			if wrong.Key == "console.problem.invitations_off" {
+				return frame.Result{}, err
 			}
-			row.Cells[1] = page.Cell{Text: page.Say(wrong.key, wrong.fill...), Kind: "bad"}
+			row.Cells[1] = page.Cell{Text: page.Say(wrong.Key, wrong.Fill...), Kind: "bad"}
 		} else if err != nil {
-			return result{}, err
+			return frame.Result{}, err
 		} else {
 			row.URL = personPath(made.PersonID)
 		}
@@ -317,8 +285,8 @@ func (c *Console) invite(v *visit, in url.Values) (result, error) {
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	return result{page: &page.Console{Title: page.Say("console.done.invite"), Up: v.up(), Lead: page.Say("console.invited.text"), Parts: []page.ConsolePart{{Table: t}}}}, nil
+	return frame.Result{Page: &page.Console{Title: page.Say("console.done.invite"), Up: v.Up(), Lead: page.Say("console.invited.text"), Parts: []page.ConsolePart{{Table: t}}}}, nil
 }
 
 // personPath is the page of a person.
-func personPath(id string) string { return Root + "/persons/" + id }
+func personPath(id string) string { return frame.Root + "/persons/" + id }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -104,16 +105,16 @@ func TestRights(t *testing.T) {
 		rows := map[string]bool{}
 		for col, role := range []string{"viewer", "helpdesk", "operator", "owner"} {
 			b := h.as(role + "@example.com")
-			for _, s := range screens() {
-				for i, kind := range objectsOf(t, rows, s.path, col) {
-					object := h.objects(s.path, role)[i]
+			for _, s := range h.console.screens {
+				for i, kind := range objectsOf(t, rows, s.Path, col) {
+					object := h.objects(s.Path, role)[i]
 					if kind == '.' {
 						continue
 					}
-					shown := b.get(at(s.path, object))
-					want(t, role, http.MethodGet, at(s.path, object), shown, kind == '+')
-					for _, a := range s.acts {
-						path := s.path + "/" + a.name
+					shown := b.get(at(s.Path, object))
+					want(t, role, http.MethodGet, at(s.Path, object), shown, kind == '+')
+					for _, a := range s.Acts {
+						path := s.Path + "/" + a.Name
 						may := objectsOf(t, rows, path, col)[i] == '+'
 						target := at(path, object)
 						asked := b.get(target)
@@ -132,8 +133,8 @@ func TestRights(t *testing.T) {
 				if c != "" {
 					b = h.as(c)
 				}
-				for _, s := range screens() {
-					target := at(s.path, h.objects(s.path, role)[0])
+				for _, s := range h.console.screens {
+					target := at(s.Path, h.objects(s.Path, role)[0])
 					if a := b.do(http.MethodGet, target, ""); c != "" && a.Code != http.StatusForbidden || c == "" && !strings.HasPrefix(a.Header().Get("Location"), "/sign-in") {
 						t.Errorf("GET %s by %q: status %d to %q", target, c, a.Code, a.Header().Get("Location"))
 					}
@@ -163,7 +164,7 @@ func objectsOf(t *testing.T, rows map[string]bool, path string, col int) string 
 }
 
 func at(path, object string) string {
-	return Root + strings.ReplaceAll(path, "{id}", object)
+	return frame.Root + strings.ReplaceAll(path, "{id}", object)
 }
 
 func want(t *testing.T, role, method, target string, a *answer, may bool) {
@@ -184,10 +185,10 @@ func TestForgedForms(t *testing.T) {
 		owner, other := h.as("owner@example.com"), h.as("two.owner@example.com")
 		last := ""
 		before := h.events()
-		for _, s := range screens() {
-			object := h.objects(s.path, "viewer")[0]
-			for _, a := range s.acts {
-				target := at(s.path+"/"+a.name, object)
+		for _, s := range h.console.screens {
+			object := h.objects(s.Path, "viewer")[0]
+			for _, a := range s.Acts {
+				target := at(s.Path+"/"+a.Name, object)
 				own := owner.get(target).csrf()
 				if own == "" {
 					t.Errorf("%s has no form", target)
@@ -246,7 +247,7 @@ func TestSignInOfAdministrators(t *testing.T) {
 	t.Run("a password alone does not do at level 2", func(t *testing.T) {
 		b := h.as("owner@example.com")
 		b.console = h.strict
-		if a := b.get(Root); a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), `href="/account/security"`) {
+		if a := b.get(frame.Root); a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), `href="/account/security"`) {
 			t.Errorf("GET /admin = %d, want 403 and the way to set up a second factor\n%s", a.Code, a.Body)
 		}
 	})
@@ -282,8 +283,8 @@ func TestSignInOfAdministrators(t *testing.T) {
 		h.on = false
 		defer func() { h.on = true }()
 		for _, path := range []string{"", "/persons", "/persons/create", "/nothing"} {
-			if a := b.get(Root + path); a.Code != http.StatusNotFound {
-				t.Errorf("GET %s = %d, want 404", Root+path, a.Code)
+			if a := b.get(frame.Root + path); a.Code != http.StatusNotFound {
+				t.Errorf("GET %s = %d, want 404", frame.Root+path, a.Code)
 			}
 		}
 		if a := b.get("/account"); strings.Contains(a.Body.String(), `href="/admin"`) {

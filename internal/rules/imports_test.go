@@ -16,6 +16,7 @@ var mayImport = map[string][]string{
 	"caddymodule/clientcert":    {"caddymodule/internal", "authz/certificate"},
 	"caddymodule/command":       {"caddymodule/manage", "caddymodule/explain", "caddymodule/protect", "caddymodule/internal", "caddymodule/client", "authz", "identity", "storage", "storage/transfer", "internal"},
 	"caddymodule/console":       {"caddymodule/internal/finding", "caddymodule/manage", "authz", "identity", "storage", "internal"},
+	"caddymodule/console/frame": {"caddymodule/manage", "authz", "identity", "storage", "internal"},
 	"caddymodule/admins":        {"caddymodule/console", "caddymodule/internal"},
 	"caddymodule/manage":        {"authz", "identity", "storage", "internal"},
 	"caddymodule/delivery":      {"caddymodule/internal", "identity", "internal"},

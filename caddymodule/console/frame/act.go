@@ -1,0 +1,141 @@
+package frame
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+
+	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+)
+
+// admitAct is admit for an act: the sign-in is young, and the rights reach.
+func (f *Frame) admitAct(q *front.Request, s *Screen, a *Act) (*Visit, error) {
+	v, err := f.admit(q, s, max(s.Role, a.Role), true)
+	if err == nil {
+		err = v.May(a)
+	}
+	return v, err
+}
+
+// showAct serves the GET of an act: what would happen, and the form that does it.
+func (f *Frame) showAct(s *Screen, a *Act) front.Handler {
+	return func(q *front.Request) error {
+		v, err := f.admitAct(q, s, a)
+		if err != nil {
+			return err
+		}
+		return f.renderAct(v, a, http.StatusOK, nil, nil)
+	}
+}
+
+// handleAct serves the POST of an act.
+func (f *Frame) handleAct(s *Screen, a *Act) front.Handler {
+	return func(q *front.Request) error {
+		v, err := f.admitAct(q, s, a)
+		if err != nil {
+			return err
+		}
+		if err := f.Identity.Front.CheckForm(q, f.form(v, a), v.Path()); err != nil {
+			return err
+		}
+		done, err := a.Do(v, q.PostForm)
+		if wrong := ProblemOf(err); wrong != nil {
+			return f.renderAct(v, a, http.StatusUnprocessableEntity, q.PostForm, wrong)
+		}
+		if err != nil {
+			return err
+		}
+		if done.Page != nil {
+			return f.render(v, http.StatusOK, done.Page)
+		}
+		to := cmp.Or(done.To, v.Path())
+		if page.LocalPath(to) == "" { // the id of the application is an address itself
+			to = Root
+		}
+		return q.Redirect(to + "?" + url.Values{"done": {a.Name}}.Encode())
+	}
+}
+
+// form names the form of an act: it is of one session, one act and one object.
+func (f *Frame) form(v *Visit, a *Act) string {
+	return front.SessionForm("console "+v.Path()+" "+a.Name, v.SignIn)
+}
+
+// renderAct writes the page of an act. in is what was entered, wrong what is wrong with it.
+func (f *Frame) renderAct(v *Visit, a *Act, status int, in url.Values, wrong *Problem) (err error) {
+	var ask Question
+	if a.Ask != nil {
+		if ask, err = a.Ask(v); err != nil {
+			return err
+		}
+	}
+	key := "console.act." + a.Name
+	out := &page.Console{Title: page.Say(key + ".title"), Up: v.Up(), Lead: page.Say(key+".text", append(ask.Fill, "name", v.Called)...)}
+	for i := range ask.Fields {
+		f := &ask.Fields[i]
+		f.Label = cmp.Or(f.Label, "console.field."+f.Name)
+		if in != nil {
+			f.Value, f.Checked = in.Get(f.Name), f.Type == "checkbox" && in.Has(f.Name)
+			if f.Type == "checkbox" || f.Type == "password" { // a password is in no page
+				f.Value = ""
+			}
+		}
+		if wrong != nil && wrong.Field == f.Name {
+			f.Problem, f.ProblemFill = wrong.Key, wrong.Fill
+			wrong = nil
+		}
+	}
+	if wrong != nil {
+		out.Problem = page.Say(wrong.Key, wrong.Fill...)
+	}
+	form := &page.ConsoleForm{
+		Action: v.Path() + "/" + a.Name, Submit: key, Cancel: v.Path(), Hidden: ask.Hidden, Danger: a.Danger,
+		Fields: page.Fields(wrong != nil, ask.Fields...),
+	}
+	if form.CSRF, err = f.Identity.Front.FormToken(v.Request, f.form(v, a)); err != nil {
+		return err
+	}
+	out.Parts = []page.ConsolePart{{Facts: ask.Facts, Form: form}}
+	return f.render(v, status, out)
+}
+
+// Buttons are the acts of the screen that the person of the visit can do now.
+func (v *Visit) Buttons() (out []page.Action) {
+	for _, a := range v.Screen.Acts {
+		if !a.Hidden && v.offers(a) {
+			out = append(out, page.Action{Label: "console.act." + a.Name, URL: v.Path() + "/" + a.Name, Danger: a.Danger})
+		}
+	}
+	return out
+}
+
+// offers tells whether the person of the visit can do something, and there is something to do.
+func (v *Visit) offers(a *Act) bool {
+	return v.May(a) == nil && (a.When == nil || a.When(v))
+}
+
+// Link is a cell with a link to an act on one part of what the screen is about. It is empty for somebody who may not.
+func (v *Visit) Link(name, param, value string) page.Cell {
+	if !v.offers(v.Screen.Act(name)) {
+		return page.Cell{}
+	}
+	return page.Cell{Text: page.Say("console.act." + name), URL: v.Path() + "/" + name + "?" + url.Values{param: {value}}.Encode()}
+}
+
+// Chosen asks for a part of what the screen is about: the parameter names it, and the form sends it along.
+func (v *Visit) Chosen(param string) (string, []page.Hidden) {
+	value := v.URL.Query().Get(param)
+	if v.Method == http.MethodPost {
+		value = v.PostForm.Get(param)
+	}
+	return value, []page.Hidden{{Name: param, Value: value}}
+}
+
+// Up leads from the page of an act to its screen.
+func (v *Visit) Up() *page.Up {
+	if name := v.Called; name != "" {
+		return &page.Up{Name: name, URL: v.Path()}
+	}
+	return &page.Up{Label: page.Say("console." + v.Screen.Name + ".title"), URL: v.Path()}
+}

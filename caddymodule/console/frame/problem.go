@@ -1,0 +1,84 @@
+package frame
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
+	"github.com/gatehouse-id/gatehouse/identity/enrol"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/proof"
+	"github.com/gatehouse-id/gatehouse/identity/stepup"
+)
+
+// Problem is why an act is not done, for the person who asked for it.
+type Problem struct {
+	Field string // that is wrong, if one is
+	Key   string // of the message
+	Fill  []any
+}
+
+func (p *Problem) Error() string { return "console: " + p.Key }
+
+// fieldOf are the fields of forms by what the errors of persons and clients call them.
+var fieldOf = map[string]string{"username": "username", "email": "email", "emails": "email", "name": "name", "givenName": "given_name", "familyName": "family_name", "groups": "group", "permissions": "permissions", "locale": "locale"}
+
+// problems are what people are told of errors.
+var problems = []struct {
+	err error
+	Problem
+}{
+	{person.ErrNameKept, Problem{Field: "username", Key: "console.problem.name_kept"}},
+	{person.ErrUsernameTaken, Problem{Field: "username", Key: "console.problem.taken"}},
+	{person.ErrGroupTaken, Problem{Field: "group", Key: "console.problem.group_taken"}},
+	{person.ErrNoPerson, Problem{Field: "username", Key: "console.problem.no_person"}},
+	{person.ErrNoGroup, Problem{Field: "group", Key: "console.problem.no_group"}},
+	{enrol.ErrInvitationsOff, Problem{Key: "console.problem.invitations_off"}},
+	{enrol.ErrNoReset, Problem{Key: "console.problem.no_mail"}},
+	{stepup.ErrNoMethod, Problem{Key: "console.problem.gone"}},
+	{stepup.ErrLastWay, Problem{Key: "console.problem.last_way"}},
+	{registry.ErrExists, Problem{Field: "client_id", Key: "console.problem.client_taken"}},
+	{registry.ErrUnknown, Problem{Key: "console.problem.gone"}},
+	{registry.ErrDeclared, Problem{Key: "console.problem.declared"}},
+	{registry.ErrChanged, Problem{Key: "console.problem.changed"}},
+	{manage.ErrGone, Problem{Key: "console.problem.gone"}},
+}
+
+// ProblemOf returns what a person is told of an error, or nil if it is not theirs.
+func ProblemOf(err error) *Problem {
+	if err == nil {
+		return nil
+	}
+	if p := new(Problem); errors.As(err, &p) {
+		return p
+	}
+	for i := range problems {
+		if errors.Is(err, problems[i].err) {
+			return &problems[i].Problem
+		}
+	}
+	if e := new(person.ValidationError); errors.As(err, &e) {
+		return &Problem{Field: fieldOf[e.Field], Key: "console.problem.value"}
+	}
+	if e := new(client.InvalidError); errors.As(err, &e) {
+		return &Problem{Key: "console.problem.client", Fill: []any{"reason", e.Error()}}
+	}
+	if e := new(proof.TooSoonError); errors.As(err, &e) {
+		return &Problem{Key: "problem.wait", Fill: []any{"time", e.Wait}}
+	}
+	if errors.As(err, new(*person.StateError)) {
+		return &Problem{Key: "console.problem.state"}
+	}
+	if errors.As(err, new(*person.TooManyError)) {
+		return &Problem{Key: "console.problem.too_many"}
+	}
+	return nil
+}
+
+// Lines are the words of a field with one in each line, or with spaces or commas between.
+func Lines(s string) []string {
+	return slices.DeleteFunc(strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == '\n' || r == '\r' || r == ' ' || r == '\t' }), func(w string) bool { return w == "" })
+}

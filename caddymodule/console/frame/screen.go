@@ -1,0 +1,68 @@
+package frame
+
+import (
+	"net/url"
+
+	"github.com/gatehouse-id/gatehouse/internal/page"
+)
+
+// Screen is a page of the console with what is done on it.
+type Screen struct {
+	// Name is what messages and tests call it: console.<name>.title.
+	Name string
+	// Path is below the console. {id} names what the screen is about.
+	Path string
+	Icon string // in the navigation. Empty: it is not there
+	Role Role   // that sees it
+	// Find reads what the screen is about, and says so in the visit. nil: it is about nothing of its own.
+	Find func(v *Visit) error
+	// Show returns the page.
+	Show func(v *Visit) (*page.Console, error)
+	Acts []*Act
+}
+
+// Act is something that is done on a screen: GET of the screen's path and the name asks, POST does it.
+type Act struct {
+	// Name is the last part of the path: console.act.<name>, its button, and with .title and .text its page.
+	Name string
+	Role Role
+	// peers says that it is not done to somebody who has the highest role, not even by somebody who has it too.
+	Spares bool
+	// Own says that people can do it to themselves.
+	Own    bool
+	Danger bool
+	// Hidden says that the page of the screen has no button for it, but links where it belongs.
+	Hidden bool
+	// When tells whether there is anything to do. nil: there always is.
+	When func(v *Visit) bool
+	// May is what the act needs beyond the role, for this request. nil: nothing.
+	May func(v *Visit) error
+	// Ask says what would happen. nil: the message alone.
+	Ask func(v *Visit) (Question, error)
+	// Do does it, with the fields of the form. It returns where the browser goes, or what it is shown once.
+	Do func(v *Visit, in url.Values) (Result, error)
+}
+
+// Question is what the page of an act shows.
+type Question struct {
+	Fill   []any // of its text
+	Facts  []page.ConsoleFact
+	Fields []page.Field
+	Hidden []page.Hidden
+}
+
+// Result is what an act leads to.
+type Result struct {
+	To   string        // path. Empty: that of the screen
+	Page *page.Console // shown in place of a redirect
+}
+
+// Act returns the act of a name, or nil.
+func (s *Screen) Act(name string) *Act {
+	for _, a := range s.Acts {
+		if a.Name == name {
+			return a
+		}
+	}
+	return nil
+}

@@ -1,0 +1,229 @@
+package frame
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	// Rows is how many rows of a list are on one page.
+	Rows = 50
+	// freshness is how old the sign-in of somebody is at most who changes something.
+	freshness = 15 * time.Minute
+	// SinceParam keeps the addresses apart to which sign-ins lead back: see admit.
+	SinceParam = "since"
+)
+
+// Visit is a request of somebody who may see the screen.
+type Visit struct {
+	*front.Request
+
+	Screen *Screen
+	Role   Role
+	Now    time.Time
+
+	// What the screen is about, as its Find has read it, and what it is called. nil: nothing of its own.
+	About  any
+	Called string
+	// Rank is the role that it has itself, Self that it is the person of the visit.
+	Rank Role
+	Self bool
+
+	frame *Frame
+}
+
+// Me is the id of the person of the visit.
+func (v *Visit) Me() string { return v.SignIn.Session.PersonID }
+
+// Path is that of the screen, with what it is about.
+func (v *Visit) Path() string {
+	return Root + strings.ReplaceAll(v.Screen.Path, "{id}", url.PathEscape(v.PathValue("id")))
+}
+
+// Denied answers somebody who may not see or do something.
+func Denied(why string) error {
+	return &front.Answer{Status: http.StatusForbidden, Key: "error.console", Again: "", Cause: errors.New("console: " + why)}
+}
+
+// admit lets somebody see a screen, or returns what answers them: a way to sign in, to raise the sign-in, or a refusal.
+// Somebody who changes something must have signed in of late. A sign-in counts for the address that it was demanded for
+// whatever its age (front.Meets), so that demands do not lead in circles; that address therefore holds the quarter of
+// an hour in which it is demanded.
+func (f *Frame) admit(q *front.Request, s *Screen, need Role, fresh bool) (*Visit, error) {
+	if !q.Settings.Features.AdminConsoleEnabled {
+		return nil, front.NotFound()
+	}
+	v := &Visit{Request: q, Screen: s, Now: f.Now(), frame: f}
+	if q.SignIn != nil {
+		if v.Role = f.RoleOf(q.SignIn.Person.PartitionName(), q.SignIn.Person.Groups); v.Role < need {
+			return nil, Denied("the role does not reach")
+		}
+	}
+	d := login.Demand{MaxAge: -1, Level: f.Level, Return: returnTo(q, "")}
+	if fresh {
+		d.MaxAge, d.Return = freshness, returnTo(q, strconv.FormatInt(v.Now.Truncate(freshness).Unix(), 10))
+	}
+	q.Again = d.Return
+	found, err := f.Identity.AuthenticateRequest(q, d)
+	refusal := new(login.Refusal)
+	switch {
+	case errors.As(err, &refusal) && refusal.Code == front.UnmetLevel:
+		return nil, &front.Answer{Status: http.StatusForbidden, Key: "error.level", Again: front.SecurityPath, Cause: err}
+	case err != nil:
+		return nil, front.SignInError(err, d.Return)
+	}
+	if q.SignIn == nil || q.SignIn.ID != found.SessionID || q.SignIn.Session.Level < f.Level || v.Role < need { // replaced this very moment
+		if err := q.Redirect(d.Return); err != nil {
+			return nil, err
+		}
+		return nil, front.ErrAnswered
+	}
+	if s.Find != nil {
+		err = s.Find(v)
+	}
+	return v, err
+}
+
+// returnTo is where a browser comes back to after a sign-in: the page of the request, which a form was on.
+func returnTo(q *front.Request, since string) string {
+	params := q.URL.Query()
+	if params.Del(SinceParam); since != "" {
+		params.Set(SinceParam, since)
+	}
+	to := q.URL.EscapedPath()
+	if len(params) > 0 {
+		to += "?" + params.Encode()
+	}
+	if page.LocalPath(to) == "" { // an address that is too long
+		return Root
+	}
+	return to
+}
+
+// May tells whether the person of the visit may do something to what the screen is about: they have the role, it is not
+// themselves, and it does not have as much to say as they have. Owners look after each other.
+func (v *Visit) May(a *Act) error {
+	switch {
+	case v.Role < a.Role:
+		return Denied("the role does not reach")
+	case v.Self && !a.Own:
+		return Denied("nobody does this to themselves")
+	case !v.Outranks(v.Rank) && !v.Self:
+		return Denied("the other one has as much to say")
+	case v.Rank == Owner && a.Spares:
+		return Denied("an owner has to stop being one first")
+	case a.May != nil:
+		return a.May(v)
+	}
+	return nil
+}
+
+// Outranks tells whether the person of the visit may act on somebody of a role. Owners look after each other.
+func (v *Visit) Outranks(rank Role) bool { return v.Role == Owner || rank < v.Role }
+
+// Recheck returns an error when, by now, the person of the visit is not signed in any more or has lost their role.
+// Transactions that give or take rights begin with it.
+func (v *Visit) Recheck(tx storage.Tx) error {
+	f := v.frame
+	rec, err := f.Identity.Session.Live(tx, v.SignIn.ID, v.Now)
+	if errors.Is(err, storage.ErrNotFound) {
+		return Denied("the session has ended")
+	}
+	if err != nil {
+		return err
+	}
+	_, p, err := f.Identity.Person.Find(tx, v.Me())
+	if err != nil {
+		return err
+	}
+	if p.State != person.Active || p.Epoch != rec.Epoch || f.RoleOf(p.PartitionName(), p.Groups) < v.Role {
+		return Denied("the rights have been taken away")
+	}
+	return nil
+}
+
+// Actor is the person of the visit, as the cause of what happens.
+func (v *Visit) Actor() event.Actor {
+	return v.frame.Identity.Front.Actor(v.Request.Request, v.SignIn)
+}
+
+// showScreen serves the GET of a screen.
+func (f *Frame) showScreen(s *Screen) front.Handler {
+	return func(q *front.Request) error {
+		v, err := f.admit(q, s, s.Role, false)
+		if err != nil {
+			return err
+		}
+		out, err := s.Show(v)
+		if err != nil {
+			return err
+		}
+		if done := q.URL.Query().Get("done"); f.isAct(done) {
+			out.Done = page.Say("console.done." + done)
+		}
+		return f.render(v, http.StatusOK, out)
+	}
+}
+
+// isAct tells whether a word is the name of an act.
+func (f *Frame) isAct(name string) bool {
+	for _, s := range f.screens {
+		if s.Act(name) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// render writes a page of the console.
+func (f *Frame) render(v *Visit, status int, d *page.Console) error {
+	nav, err := f.nav(v)
+	if err != nil {
+		return err
+	}
+	f.Pages.Render(v.W, v.Request.Request, page.View{Template: "console", Status: status, Locales: v.SignIn.Locales(), Nav: nav, Data: *d})
+	return nil
+}
+
+// nav is the navigation for the role.
+func (f *Frame) nav(v *Visit) (*page.Nav, error) {
+	n, err := f.Identity.Front.Nav(v.Request)
+	if err != nil {
+		return nil, err
+	}
+	n.Label, n.Entries, n.Back, n.BackName = "console.menu", nil, "", ""
+	current := ""
+	for _, s := range f.screens {
+		at := Root + s.Path
+		if s.Icon == "" || v.Role < s.Role {
+			continue
+		}
+		n.Entries = append(n.Entries, page.NavEntry{Label: "console." + s.Name + ".title", URL: at, Icon: s.Icon})
+		if p := v.URL.Path; (p == at || at != Root && strings.HasPrefix(p, at+"/")) && len(at) > len(current) {
+			current = at
+		}
+	}
+	for i := range n.Entries {
+		n.Entries[i].Current = n.Entries[i].URL == current
+	}
+	return n, nil
+}
+
+// Entrance is the way to the console on the pages of an account, for those who may see it.
+func (f *Frame) Entrance(q *front.Request) []page.NavEntry {
+	if !q.Settings.Features.AdminConsoleEnabled || f.RoleOf(q.SignIn.Person.PartitionName(), q.SignIn.Person.Groups) == Nobody {
+		return nil
+	}
+	return []page.NavEntry{{Label: "console.menu", URL: Root, Icon: "gear"}}
+}

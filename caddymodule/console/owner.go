@@ -1,0 +1,73 @@
+package console
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
+	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// lastOwnerError says that a change would leave the console without an owner. It is a page to a person who removes
+// their own account, and a wrong value to commands and SCIM.
+type lastOwnerError struct{}
+
+func (lastOwnerError) Error() string {
+	return "the person is the last owner of the admin console, who stays: make another one first"
+}
+
+func (e lastOwnerError) Unwrap() []error {
+	return []error{
+		&front.Answer{Status: http.StatusConflict, Key: "error.last_owner", Again: front.DataPath},
+		&person.ValidationError{Field: "state", Problem: e.Error()},
+		&frame.Problem{Key: "console.problem.last_owner"},
+	}
+}
+
+var errLastOwner error = lastOwnerError{}
+
+// guardOwner keeps the last owner from being removed, by whom and where ever. It is a hook of the removal.
+func (c *Console) guardOwner(tx storage.Tx, id string) error {
+	u, err := c.Units(tx)
+	if err != nil || !u.Features.AdminConsoleEnabled {
+		return err
+	}
+	_, rec, err := c.Identity.Person.Find(tx, id)
+	if err != nil || rec.State != person.Active || c.frame.RoleOf(rec.PartitionName(), rec.Groups) != frame.Owner {
+		return err
+	}
+	return c.keepsOwner(tx, id)
+}
+
+// keepsOwner returns errLastOwner unless an active person besides this one is an owner.
+func (c *Console) keepsOwner(tx storage.Tx, without string) error {
+	p := c.Identity.Person
+	id, err := p.GroupID(tx, event.DefaultPartition, c.frame.Groups[frame.Owner])
+	if err != nil {
+		return err
+	}
+	if id == "" {
+		return errLastOwner
+	}
+	const most = 200
+	for after := ""; ; {
+		ids, err := p.Members(tx, id, after, most)
+		if err != nil {
+			return err
+		}
+		people, err := p.ManyPersons(tx, ids)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(people, func(o person.Person) bool { return o.ID != without && o.State == person.Active }) {
+			return nil
+		}
+		if len(ids) < most {
+			return errLastOwner
+		}
+		after = ids[len(ids)-1]
+	}
+}
