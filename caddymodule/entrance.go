@@ -49,7 +49,7 @@ func (a *App) Instance(ctx context.Context) (*admin.Instance, error) {
 		Issuer: inst.issuer.String(), Authz: inst.authz, Identity: inst.identity, Access: inst.access, Config: inst.config, Store: inst.core.Store, Place: inst.core.place, Refusals: inst.core.refused, Decisions: inst.core.decided, Node: inst.core.node,
 		Check: inst.health, Findings: func(ctx context.Context) ([]finding.Finding, error) { return inst.findings(ctx, a) },
 		OwnerGroup: a.console.OwnerGroup(),
-		Providers:  inst.providers.Check, Log: inst.log, Leave: inst.leave,
+		Providers:  inst.providers.Check, TestProvider: inst.providers.Test, Log: inst.log, Leave: inst.leave,
 	}
 	if free := inst.core.metrics.Free(); free != nil {
 		out.Free = free()

@@ -25,6 +25,10 @@ func github(t *testing.T) string {
 				answer(`{"error":"incorrect_client_credentials"}`)
 				return
 			}
+			if !strings.HasPrefix(r.PostFormValue("code"), "code-of-") {
+				answer(`{"error":"bad_verification_code"}`)
+				return
+			}
 			answer(`{"access_token":"gho_16C7e42F292c6912E7710c838347Ae178B4a","scope":"read:user,user:email","token_type":"bearer"}`)
 		case "/api/user":
 			if r.Header.Get("Authorization") != "Bearer gho_16C7e42F292c6912E7710c838347Ae178B4a" {
@@ -79,6 +83,7 @@ func TestGitHub(t *testing.T) {
 	t.Run("a wrong secret", func(t *testing.T) {
 		t.Setenv("CODE_SECRET", "another secret")
 		s.mustLoad()
+		s.refused("client authentication: the provider does not accept the client", "", "idp", "test", "code")
 		b := newBrowser(t)
 		page, _ := b.open(site)
 		flow := page.Request.URL.Query().Get("flow")

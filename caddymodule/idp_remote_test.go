@@ -134,6 +134,18 @@ func TestRemoteProviders(t *testing.T) {
 	if out := s.run("", "check"); !strings.Contains(out, "partner: ok") || !strings.Contains(out, "corp: ok") {
 		t.Errorf("check says:\n%s", out)
 	}
+	for id, want := range map[string][]string{
+		"partner": {"ok       metadata: of https://idp.example/metadata", "ok       signing certificate 1: valid until", "/saml/partner/metadata"},
+		"corp":    {"ok       metadata: fetched from " + op.URL, "ok       clock:", "ok       keys: 2 ", "ok       client authentication: the provider knows the client", "/oidc/corp/callback"},
+		"off":     {"warning  state: it is switched off"},
+	} {
+		out := s.run("", "idp", "test", id)
+		for _, line := range want {
+			if !strings.Contains(out, line) {
+				t.Errorf("idp test %s without %q:\n%s", id, line, out)
+			}
+		}
+	}
 	// The same over a reload, in the browser that has signed in.
 	s.mustLoad()
 	b.CloseIdleConnections() // those of the configuration before

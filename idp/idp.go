@@ -209,9 +209,10 @@ type EndQuery struct {
 	Sessions []string
 }
 
-// Checker is a Provider that can tell the operator whether it works: it contacts the systems in its configuration.
+// Checker is a Provider that can tell the operator whether it works: it contacts the systems in its configuration, now
+// and not from what it remembers, and signs nobody in. It ends after a failed step that later ones need.
 type Checker interface {
-	Check(ctx context.Context) error
+	Check(ctx context.Context) Steps
 }
 
 // Closer is a Provider with work in the background. Close stops that work and waits for its end.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
+	"github.com/gatehouse-id/gatehouse/idp"
 )
 
 func providerCommands() *cobra.Command {
@@ -37,22 +38,41 @@ func providerCommands() *cobra.Command {
 		},
 	}
 	test := &cobra.Command{
-		Use: "test <id>", Short: "Asks an identity provider for its metadata and keys", Args: cobra.ExactArgs(1), ValidArgsFunction: completeProviders,
-		Long: `Asks an identity provider for its metadata and keys, as a sign-in would. It signs nobody in. The exit status is 0
-only when the provider answers.`,
+		Use: "test <id>", Short: "Tries, step by step, what a sign-in at an identity provider needs", Args: cobra.ExactArgs(1), ValidArgsFunction: completeProviders,
+		Long: `Lets the running server try what a sign-in at an identity provider needs: its metadata and keys, its certificates
+and clock, its addresses, and whether it knows Gatehouse. Each step is printed, with what to do where one
+fails. It signs nobody in. The exit status is 0 only if no step has failed.
+
+An OpenID or OAuth provider is asked to exchange a code that nobody has issued: one that knows the client
+refuses the code, one that does not refuses the client. At a directory the account that searches signs in,
+and reads the base.`,
 		Example: "  caddy gatehouse idp test staff",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var p admin.ProviderInfo
 			if err := call(cmd, "/idps/test?idp="+url.QueryEscape(args[0]), nil, &p); err != nil {
 				return err
 			}
-			if p.Answer != "ok" {
-				return fmt.Errorf("the identity provider %s: %s", p.ID, p.Answer)
+			if err := printResult(cmd, p, idpStepLines(p.Steps)...); err != nil {
+				return err
 			}
-			return printResult(cmd, p, p.ID+" answers")
+			if p.Answer != "ok" {
+				return fmt.Errorf("nobody can sign in by the identity provider %s: %s", p.ID, p.Answer)
+			}
+			return nil
 		},
 	}
 	return group("idp", "Lists and tests identity providers", list, test)
+}
+
+func idpStepLines(steps idp.Steps) (lines []string) {
+	for _, s := range steps {
+		line := fmt.Sprintf("%-8s %s: %s", s.Result, s.Name, s.What)
+		if s.Mend != "" {
+			line += "; " + s.Mend
+		}
+		lines = append(lines, line)
+	}
+	return lines
 }
 
 func mailCommands() *cobra.Command {

@@ -27,6 +27,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
+// maxTest bounds a test of one provider: three requests that take their time.
+const maxTest = 3 * maxProviderTimeout
+
 // Manager makes the identity providers of an instance: those of the configuration file once, those of the configuration
 // API again whenever they change. It implements identity.Manager.
 type Manager struct {
@@ -231,32 +234,21 @@ func (p *Manager) all() map[string]idp.Provider {
 	return out
 }
 
-// Check reaches what the providers name, each for itself.
+// Check reaches what the providers name, each for itself. It returns ok, or what is wrong, by their ids.
 func (p *Manager) Check(ctx context.Context) map[string]string {
-	all := p.fixed
-	if units, err := p.deps.Config.Current(ctx); err == nil {
-		if _, _, err := p.Providers(ctx, units); err == nil {
-			p.mu.Lock()
-			all = p.all()
-			p.mu.Unlock()
-		}
-	}
 	var (
 		mu      sync.Mutex // guards out
 		out     = map[string]string{}
 		waiting sync.WaitGroup
 	)
-	for id, provider := range all {
-		checker, ok := provider.(idp.Checker)
-		if !ok {
+	for id, provider := range p.running(ctx) {
+		if _, ok := provider.(idp.Checker); !ok {
 			continue
 		}
 		waiting.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, maxProviderTimeout)
-			defer cancel()
 			answer := "ok"
-			if err := checker.Check(ctx); err != nil {
-				answer = err.Error()
+			if steps := test(ctx, provider); steps.Err() != nil {
+				answer = steps.Err().Error()
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -265,6 +257,32 @@ func (p *Manager) Check(ctx context.Context) map[string]string {
 	}
 	waiting.Wait()
 	return out
+}
+
+// Test tries, step by step, what a sign-in at a provider needs: for idp test, and for every screen that shows the state
+// of a provider. It signs nobody in. A provider that is off, or that names nothing that could be asked, has no steps.
+func (p *Manager) Test(ctx context.Context, id string) idp.Steps {
+	return test(ctx, p.running(ctx)[id])
+}
+
+func test(ctx context.Context, provider idp.Provider) idp.Steps {
+	checker, ok := provider.(idp.Checker)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxTest)
+	defer cancel()
+	return checker.Check(ctx)
+}
+
+// running are the providers as they are configured now.
+func (p *Manager) running(ctx context.Context) map[string]idp.Provider {
+	if units, err := p.deps.Config.Current(ctx); err == nil {
+		_, _, _ = p.Providers(ctx, units) // without error
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.all()
 }
 
 // make makes the provider of a login method. An API client that may change the configuration can name any address, so

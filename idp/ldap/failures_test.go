@@ -92,8 +92,9 @@ func TestEncryption(t *testing.T) {
 			if id, _, err := signIn(t.Context(), p, "alice", "alice password"); err != nil || id.Username != "alice" {
 				t.Errorf("%+v, %v", id, err)
 			}
-			if err := p.Check(t.Context()); err == nil {
-				t.Error("Check() = nil, although the base has no entry")
+			steps := p.Check(t.Context())
+			if len(steps) != 4 || steps[1].Name != "certificate of "+s.URL || steps[1].Result == idp.StepFailed || steps[2].Result != idp.StepOK || steps[3].Result != idp.StepFailed {
+				t.Errorf("Check() = %+v, want encryption, the end of the certificate, the account, and that the base has no entry", steps)
 			}
 		})
 	}

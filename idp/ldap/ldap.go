@@ -341,37 +341,6 @@ func (p *Provider) filterOf(subject string) string {
 	return "(|" + out.String() + ")"
 }
 
-// Check implements idp.Checker: each server is reached, and the account that searches reads the base.
-func (p *Provider) Check(ctx context.Context) error {
-	var errs []error
-	for _, s := range p.pool.servers {
-		errs = append(errs, p.checkServer(ctx, s))
-	}
-	return errors.Join(errs...)
-}
-
-func (p *Provider) checkServer(ctx context.Context, s *server) error {
-	c, err := p.pool.dial(ctx, s)
-	if err != nil {
-		return err
-	}
-	defer c.close()
-	if p.cfg.BindDN == "" {
-		return nil
-	}
-	if err := p.asService(ctx, c); err != nil {
-		return fmt.Errorf("%s: %w", s.url, err)
-	}
-	found, _, err := c.search(ctx, question{base: p.cfg.Base, entry: true, filter: "(objectClass=*)", attributes: []string{"1.1"}, most: 1})
-	if err == nil && len(found) == 0 {
-		err = errors.New("the account of bind cannot read it")
-	}
-	if err != nil {
-		return fmt.Errorf("%s: base: %w", s.url, explained(err))
-	}
-	return nil
-}
-
 var (
 	_ idp.PasswordTaker = (*Provider)(nil)
 	_ idp.Refresher     = (*Provider)(nil)

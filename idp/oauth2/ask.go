@@ -16,6 +16,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/remote"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
 // codeLife is how long a code is remembered, so that it is used once. Codes live for minutes. (RFC 6749 4.1.2)
@@ -29,18 +30,7 @@ func (p *Provider) redeem(ctx context.Context, f *flow, code string) (string, er
 		}
 		return "", err
 	}
-	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {f.Redirect}, "code_verifier": {f.Verifier}}
-	id, pass := p.cfg.ClientID, p.cfg.ClientSecret.Reveal()
-	if p.cfg.AuthMethod == AuthPost {
-		form.Set("client_id", id)
-		form.Set("client_secret", pass)
-		id, pass = "", ""
-	}
-	req, err := remote.Form(p.cfg.TokenURL, form, id, pass)
-	if err != nil {
-		return "", fmt.Errorf("token endpoint: %w", err)
-	}
-	a, err := p.calls.Ask(ctx, req, "application/json", "text/javascript") // Facebook's old media type
+	a, err := p.askToken(ctx, url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {f.Redirect}, "code_verifier": {f.Verifier}})
 	if err != nil {
 		return "", fmt.Errorf("token endpoint: %w", err)
 	}
@@ -63,6 +53,44 @@ func (p *Provider) redeem(ctx context.Context, f *flow, code string) (string, er
 		return "", fmt.Errorf("token endpoint: %w", err)
 	}
 	return token, nil
+}
+
+// askToken sends a form to the token endpoint, with our credentials.
+func (p *Provider) askToken(ctx context.Context, form url.Values) (*remote.Answer, error) {
+	id, pass := p.cfg.ClientID, p.cfg.ClientSecret.Reveal()
+	if p.cfg.AuthMethod == AuthPost {
+		form.Set("client_id", id)
+		form.Set("client_secret", pass)
+		id, pass = "", ""
+	}
+	req, err := remote.Form(p.cfg.TokenURL, form, id, pass)
+	if err != nil {
+		return nil, err
+	}
+	return p.calls.Ask(ctx, req, "application/json", "text/javascript") // Facebook's old media type
+}
+
+// checkClient redeems a code that nobody has issued. (RFC 6749 5.2)
+func (p *Provider) checkClient(ctx context.Context, steps *idp.Steps) {
+	code, err := secret.ID(p.env.Random, 32)
+	if err != nil {
+		steps.Fail(remote.StepClient, err, "")
+		return
+	}
+	a, err := p.askToken(ctx, url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {p.redirect()}, "code_verifier": {code + code}})
+	if err != nil {
+		steps.Fail(remote.StepClient, fmt.Errorf("token endpoint: %w", err), "")
+		return
+	}
+	steps.Connection(a.TLS, a.Header, p.env.Now())
+	failure := ""
+	if doc, err := remote.ReadObject(a.Body); err == nil {
+		failure, _ = doc.Text("error") // Facebook writes an object
+	}
+	if failure == "incorrect_client_credentials" { // GitHub's, with status 200
+		failure = "invalid_client"
+	}
+	remote.CheckClient(steps, a.Status, failure, "bad_verification_code")
 }
 
 // tokenError says why there is no token, without text of the provider.

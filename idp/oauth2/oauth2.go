@@ -56,14 +56,22 @@ func New(cfg Config, env idp.Env) (*Provider, error) {
 // Parameters implements idp.Provider: no parameters are copied.
 func (p *Provider) Parameters() []string { return nil }
 
-// Check implements idp.Checker: the address of the profile must answer. Without a token it says 401 or 403.
-func (p *Provider) Check(ctx context.Context) error {
+// Check implements idp.Checker: the address of the profile must answer, and the token endpoint must know us. Without a
+// token the profile is refused with 401 or 403.
+func (p *Provider) Check(ctx context.Context) (steps idp.Steps) {
 	_, status, err := p.profile(ctx, p.cfg.ProfileURL, "")
-	if err == nil || status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusBadRequest {
-		return nil
+	if err != nil && !slices.Contains([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusBadRequest}, status) {
+		steps.Fail("profile", err, "")
+	} else {
+		steps.OK("profile", "%s answers", p.cfg.ProfileURL)
 	}
-	return fmt.Errorf("profile: %w", err)
+	p.checkClient(ctx, &steps)
+	steps.OK("redirect URI", "register %s at the provider", p.redirect())
+	return steps
 }
+
+// redirect is where browsers return.
+func (p *Provider) redirect() string { return p.env.Issuer + "/oidc/" + p.env.ID + "/callback" }
 
 // flow is the state of a sign-in until the browser returns.
 type flow struct {
@@ -89,7 +97,7 @@ func (p *Provider) Begin(_ context.Context, q idp.Request) (*idp.Next, error) {
 	}
 	f := flow{
 		Provider: p.env.ID, Issuer: p.cfg.Issuer, Client: p.cfg.ClientID, Flow: q.Flow, Verifier: verifier,
-		Redirect: p.env.Issuer + "/oidc/" + p.env.ID + "/callback",
+		Redirect: p.redirect(),
 	}
 	state, err := json.Marshal(f)
 	if err != nil {

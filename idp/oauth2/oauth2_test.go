@@ -258,8 +258,11 @@ func TestPresets(t *testing.T) {
 			if (len(got.Details["name"]) == 1) != (preset != Discord) {
 				t.Errorf("the details are %v", got.Details)
 			}
-			if err := p.Check(t.Context()); err != nil {
-				t.Errorf("Check = %v", err)
+			if steps := p.Check(t.Context()); steps.Err() != nil || steps[1].Result != idp.StepOK || steps[2].Result != idp.StepOK {
+				t.Errorf("Check = %+v", steps)
+			}
+			if steps := s.provider(func(cfg *Config) { cfg.ClientSecret = secret.New("another secret") }).Check(t.Context()); steps.Err() == nil || strings.Contains(fmt.Sprint(steps), "another") {
+				t.Errorf("Check with a wrong secret = %+v", steps)
 			}
 			if _, err := s.signIn(s.provider(func(cfg *Config) { cfg.ClientSecret = secret.New("another secret") })); err == nil || strings.Contains(err.Error(), "another") {
 				t.Errorf("a sign-in with a wrong secret = %v, want an error without it", err)

@@ -6,7 +6,6 @@ package oidc
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -90,23 +89,6 @@ func (p *Provider) spawn(f func(context.Context)) bool {
 	}
 	p.work.Go(func() { f(p.ctx) })
 	return true
-}
-
-// Check reads the metadata and keys at the configured addresses, and checks that our own key exists.
-func (p *Provider) Check(ctx context.Context) error {
-	m, err := p.currentMetadata(ctx)
-	if err != nil {
-		return err
-	}
-	if _, err := p.keys.get(ctx, func(s keySet) bool { return s.from == m.JWKSURL }); err != nil {
-		return fmt.Errorf("jwks: %w", err)
-	}
-	if p.cfg.AuthMethod == AuthPrivateKey {
-		if _, _, err := p.signingKey(ctx, m); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // CheckKeys implements idp.KeyChecker.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -462,22 +463,79 @@ func await(t *testing.T, what string, f func() bool) {
 	}
 }
 
+// TestCheck: an operator reads what is wrong with a provider, and what to do.
 func TestCheck(t *testing.T) {
 	t.Parallel()
-	l := open(t)
-	if err := l.Check(t.Context()); err != nil {
-		t.Errorf("Check = %v", err)
+	garbage := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, "<html>welcome")
 	}
-	l = open(t, func(c *oidc.Config) {
-		c.AuthMethod, c.ClientSecret, c.Key = oidc.AuthPrivateKey, secret.String{}, "missing"
-	})
-	if err := l.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "missing") {
-		t.Errorf("Check without the key pair = %v", err)
+	for name, c := range map[string]struct {
+		config func(*oidc.Config)
+		script func(*oidctest.Script)
+		failed string // the step; empty: none
+		says   string
+	}{
+		"all is well": {says: "the provider knows the client"},
+		"our key pair is gone": {config: func(c *oidc.Config) {
+			c.AuthMethod, c.ClientSecret, c.Key = oidc.AuthPrivateKey, secret.String{}, "missing"
+		}, failed: "key pairs", says: "missing"},
+		"no keys":        {script: func(s *oidctest.Script) { s.Keys = map[string]any{"keys": []any{}} }, failed: "keys", says: "RSA key of 2048 bits"},
+		"wrong secret":   {config: func(c *oidc.Config) { c.ClientSecret = secret.New("hush-hush") }, failed: "client authentication", says: "compare client id and secret"},
+		"another issuer": {script: func(s *oidctest.Script) { s.Discovery = map[string]any{"issuer": "https://else.example"} }, failed: "metadata", says: "exactly as the provider does"},
+		"a page for the metadata": {script: func(s *oidctest.Script) {
+			s.Handlers = map[string]http.HandlerFunc{"/.well-known/openid-configuration": garbage}
+		}, failed: "metadata", says: "another content type"},
+		"no metadata": {script: func(s *oidctest.Script) {
+			s.Handlers = map[string]http.HandlerFunc{"/.well-known/openid-configuration": http.NotFound}
+		}, failed: "metadata"},
+		"a page for the token": {script: func(s *oidctest.Script) { s.Handlers = map[string]http.HandlerFunc{"/token": garbage} }, failed: "client authentication"},
+		"not allowed there": {script: func(s *oidctest.Script) {
+			s.Handlers = map[string]http.HandlerFunc{"/token": says(400, "unauthorized_client")}
+		}, failed: "client authentication", says: "allow the authorization code flow"},
+		"an answer that says less": {script: func(s *oidctest.Script) {
+			s.Handlers = map[string]http.HandlerFunc{"/token": says(400, "invalid_request")}
+		}, says: "tells neither"},
+		"a clock that is wrong": {script: func(s *oidctest.Script) {
+			s.Handlers = map[string]http.HandlerFunc{"/.well-known/openid-configuration": func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Date", "Mon, 02 Jan 2006 15:04:05 GMT")
+				at := "http://" + r.Host
+				oidctest.JSON(w, 200, map[string]any{"issuer": at, "authorization_endpoint": at + "/authorize", "token_endpoint": at + "/token", "jwks_uri": at + "/jwks"})
+			}}
+		}, says: "synchronise the clock"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var change []func(*oidc.Config)
+			if c.config != nil {
+				change = append(change, c.config)
+			}
+			l := open(t, change...)
+			if c.script != nil {
+				l.op.Change(c.script)
+			}
+			steps := l.Check(t.Context())
+			all, failed := "", ""
+			for _, s := range steps {
+				all += s.Result + " " + s.Name + ": " + s.What + "; " + s.Mend + "\n"
+				if s.Result == idp.StepFailed && failed == "" {
+					failed = s.Name
+				}
+			}
+			if failed != c.failed || !strings.Contains(all, c.says) || (steps.Err() == nil) != (failed == "") {
+				t.Errorf("failed %q, want %q and the words %q:\n%s", failed, c.failed, c.says, all)
+			}
+			if strings.Contains(all, "hush-hush") || strings.Contains(all, oidctest.ClientSecret) {
+				t.Errorf("the secret is in what is shown:\n%s", all)
+			}
+		})
 	}
-	l = open(t)
-	l.op.Change(func(s *oidctest.Script) { s.Keys = map[string]any{"keys": []any{}} })
-	if err := l.Check(t.Context()); err == nil {
-		t.Error("Check without keys = nil")
+}
+
+// says answers an error of OAuth.
+func says(status int, code string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		oidctest.JSON(w, status, map[string]string{"error": code})
 	}
 }
 

@@ -114,19 +114,28 @@ func (c *cache[T]) start(now time.Time) {
 
 // fetchObject reads a published JSON document, and returns how long it can be used.
 func (p *Provider) fetchObject(ctx context.Context, from string, media ...string) (object, time.Duration, error) {
-	req, err := http.NewRequest(http.MethodGet, from, nil) //nolint:noctx // ask gives it one
+	o, a, err := p.fetch(ctx, from, media...)
+	if a == nil {
+		return nil, 0, err
+	}
+	return o, freshness(a.Header), err
+}
+
+// fetch reads a published JSON document. The answer is not nil where there is one with status 200.
+func (p *Provider) fetch(ctx context.Context, from string, media ...string) (object, *remote.Answer, error) {
+	req, err := http.NewRequest(http.MethodGet, from, nil) //nolint:noctx // Ask gives it one
 	if err != nil {
-		return nil, 0, errors.New("not an address")
+		return nil, nil, errors.New("not an address")
 	}
 	a, err := p.calls.Ask(ctx, req, media...)
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, err
 	}
 	if a.Status != http.StatusOK {
-		return nil, 0, fmt.Errorf("status %d", a.Status)
+		return nil, nil, fmt.Errorf("status %d", a.Status)
 	}
 	o, err := remote.ReadObject(a.Body)
-	return o, freshness(a.Header), err
+	return o, a, err
 }
 
 // freshness reads Cache-Control (RFC 9111 5.2.2) within our bounds; 0: not stated.

@@ -5,6 +5,7 @@ package remote
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -55,6 +56,7 @@ type Answer struct {
 	Media  string // without parameters
 	Body   []byte
 	Header http.Header
+	TLS    *tls.ConnectionState // nil: the connection was not encrypted
 }
 
 // Ask makes a request. Any readable response is an answer, whatever its status. An error means that the provider did
@@ -103,7 +105,7 @@ func (c *Caller) Ask(ctx context.Context, req *http.Request, media ...string) (*
 	got, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	for _, m := range media {
 		if err == nil && got == m {
-			return &Answer{Status: res.StatusCode, Media: got, Body: body, Header: res.Header}, nil
+			return &Answer{Status: res.StatusCode, Media: got, Body: body, Header: res.Header, TLS: res.TLS}, nil
 		}
 	}
 	return nil, fmt.Errorf("status %d with another content type than %s", res.StatusCode, media[0])

@@ -69,19 +69,6 @@ func (p *Provider) Close() error { p.metadata.close(); return nil }
 // Parameters implements idp.Provider.
 func (*Provider) Parameters() []string { return nil }
 
-// Check implements idp.Checker: it fetches the metadata and opens the key pairs.
-func (p *Provider) Check(ctx context.Context) error {
-	m, err := p.metadata.fetch(ctx)
-	if err != nil {
-		return err
-	}
-	if err := m.usable(p.env.Now()); err != nil {
-		return err
-	}
-	_, err = p.ownMetadata(ctx)
-	return err
-}
-
 // CheckKeys implements idp.KeyChecker.
 func (p *Provider) CheckKeys(ctx context.Context) error {
 	for _, name := range slices.Concat(p.cfg.Sign, p.cfg.Decrypt) {

@@ -212,10 +212,15 @@ func (s *source) warn(m *idpMetadata) {
 
 // fetch reads the metadata from its source.
 func (s *source) fetch(ctx context.Context) (*idpMetadata, error) {
+	return s.fetchAnd(ctx, func(*http.Response) {})
+}
+
+// fetchAnd is fetch that tells of the answer.
+func (s *source) fetchAnd(ctx context.Context, answered func(*http.Response)) (*idpMetadata, error) {
 	raw := []byte(s.cfg.Metadata)
 	var err error
 	if isRemote(s.cfg.Metadata) {
-		raw, err = s.download(ctx)
+		raw, err = s.download(ctx, answered)
 	} else if !isXML(s.cfg.Metadata) {
 		raw, err = readFile(s.cfg.Metadata)
 	}
@@ -246,7 +251,7 @@ func readFile(name string) ([]byte, error) {
 	return bounded(f)
 }
 
-func (s *source) download(ctx context.Context) ([]byte, error) {
+func (s *source) download(ctx context.Context, answered func(*http.Response)) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.cfg.Metadata, nil)
 	if err != nil {
 		return nil, err
@@ -257,6 +262,7 @@ func (s *source) download(ctx context.Context) ([]byte, error) {
 		return nil, withoutAddress(err)
 	}
 	defer res.Body.Close()
+	answered(res)
 	if res.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("the answer is %s", res.Status)
 	}

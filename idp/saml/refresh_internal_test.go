@@ -384,11 +384,11 @@ func TestCheck(t *testing.T) {
 	t.Parallel()
 	p := &publisher{body: metadataOf(entity, idpKey())}
 	w := newPublished(t, Config{}, p)
-	if err := w.Check(t.Context()); err != nil {
-		t.Errorf("Check = %v", err)
+	if steps := w.Check(t.Context()); steps.Err() != nil || steps[0].What != "of "+entity || steps[1].Name != "signing certificate 1" {
+		t.Errorf("Check = %+v", steps)
 	}
 	p.set(func(p *publisher) { p.code = http.StatusNotFound })
-	if err := w.Check(t.Context()); err == nil {
+	if steps := w.Check(t.Context()); steps.Err() == nil {
 		t.Error("Check finds nothing wrong with metadata that is not there")
 	}
 }

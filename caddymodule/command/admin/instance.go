@@ -16,6 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/access"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/cluster"
 	"github.com/gatehouse-id/gatehouse/internal/decision"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
@@ -54,6 +55,8 @@ type Instance struct {
 	PlaceOf func(option string) string
 	// Providers asks the identity providers and returns their answers by their ids: ok, or what is wrong.
 	Providers func(ctx context.Context) map[string]string
+	// TestProvider tries what a sign-in at a provider needs. No steps: there is nothing to ask.
+	TestProvider func(ctx context.Context, id string) idp.Steps
 	// Explain tells what the sites of the configuration do with a request that nobody has made.
 	Explain func(ctx context.Context, q explain.Request, c protect.Caller) (*explain.Answer, error)
 	// Mail, Texts and Pushes send messages. nil: not configured.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
+	"github.com/gatehouse-id/gatehouse/idp"
 )
 
 // ProviderInfo is an identity provider.
@@ -18,6 +19,8 @@ type ProviderInfo struct {
 	Domains  []string `json:"domains,omitempty"`
 	// Answer is ok, or what is wrong with what the provider names. Absent: it was not asked.
 	Answer string `json:"answer,omitempty"`
+	// Steps are what was tried for the answer.
+	Steps idp.Steps `json:"steps,omitempty"`
 }
 
 func newProviderInfo(p federation.Provider) ProviderInfo {
@@ -40,7 +43,7 @@ func adminListProviders(i *Instance, _ http.ResponseWriter, r *http.Request) (an
 	return out, err
 }
 
-// adminTestProvider asks the provider that the parameter idp names for its metadata and keys.
+// adminTestProvider tries what a sign-in needs at the provider that the parameter idp names.
 func adminTestProvider(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
 	id := r.URL.Query().Get("idp")
 	list, _, err := i.Identity.Federation.Providers(r.Context())
@@ -53,8 +56,15 @@ func adminTestProvider(i *Instance, _ http.ResponseWriter, r *http.Request) (any
 			continue
 		}
 		out := newProviderInfo(p)
-		if out.Answer = i.Providers(r.Context())[id]; out.Answer == "" {
-			out.Answer = "ok" // it names nothing that could be asked
+		out.Answer, out.Steps = "ok", i.TestProvider(r.Context(), id)
+		switch {
+		case p.Disabled:
+			out.Steps = nil
+			out.Steps.Warn("state", "it is switched off, and signs nobody in", "remove `disabled`")
+		case len(out.Steps) == 0:
+			out.Steps.OK("configuration", "it names nothing that could be asked")
+		case out.Steps.Err() != nil:
+			out.Answer = out.Steps.Err().Error()
 		}
 		return out, nil
 	}
