@@ -23,7 +23,7 @@ type pathHandler interface {
 func (i *instance) openAPIs(a *App) error {
 	i.gate = &rest.Gate{
 		Authorize: i.authz.AuthorizeAPI, Secure: isSecure, Partitioned: i.identity.Person.Partitioned(), Partitions: i.authz.PartitionsOf,
-		Log: a.log.Named("api"), Refusals: i.core.refused, Issuer: i.issuer.String(),
+		Log: a.log.Named("api"), Refusals: i.core.Refused, Issuer: i.issuer.String(),
 	}
 	doc, err := newOpenAPI(i.issuer.String())
 	if err != nil {
@@ -39,7 +39,7 @@ func (i *instance) openAPIs(a *App) error {
 	}
 	i.apis = append(i.apis, served, access.NewAPI(i.access, access.APIDeps{Gate: i.gate, PartitionOf: person.PartitionOfID, Origin: a.Origin}))
 	persons, err := scim.New(scim.Deps{
-		Identity: i.identity, Issuer: i.issuer.String(), Authorize: i.provisioner(a.Origin), Enabled: i.personAPI, Refusals: i.core.refused, Log: a.log.Named("scim"),
+		Identity: i.identity, Issuer: i.issuer.String(), Authorize: i.provisioner(a.Origin), Enabled: i.personAPI, Refusals: i.core.Refused, Log: a.log.Named("scim"),
 	})
 	if err != nil {
 		return err

@@ -28,6 +28,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/clientcert"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
+	"github.com/gatehouse-id/gatehouse/caddymodule/core"
 	"github.com/gatehouse-id/gatehouse/caddymodule/delivery"
 	"github.com/gatehouse-id/gatehouse/caddymodule/extauthz"
 	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
@@ -124,7 +125,7 @@ type App struct {
 	ctx       caddy.Context
 	log       *zap.Logger
 	issuer    *url.URL
-	storage   Storage
+	storage   core.Storage
 	keys      [][]byte
 	cost      secret.HashCost
 	brand     page.Brand
@@ -142,7 +143,7 @@ type App struct {
 	breach     breach.Config
 	emitter    *caddyevents.App
 	begun      *startSignal // of the start of all apps
-	early      *core        // opened by Provision and not yet taken by Start
+	early      *core.Core   // opened by Provision and not yet taken by Start
 	findings   finding.List
 	firsts     []finding.Finding // about settings that an empty storage starts with
 	served     atomic.Bool       // a handler that serves the issuer has been provisioned
@@ -204,7 +205,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	}
 	for i, k := range a.EncryptionKeys {
 		if s, ok := r.Text(fmt.Sprintf("encryption_key %d", i+1), string(k), checkKey); ok {
-			key, _ := parseKey(s)
+			key, _ := core.ParseKey(s)
 			a.keys = append(a.keys, key)
 		}
 	}
@@ -296,7 +297,7 @@ func (a *App) openEarly() (err error) {
 	if !listener.InUse() {
 		a.log.Info("this reload can lose connections and requests: put `servers { listener_wrappers { gatehouse tls } }` into the global options, a line each")
 	}
-	if a.early, err = openCore(a.ctx, a.storage, a.keys, a.cost, a.log); err != nil {
+	if a.early, err = core.Open(a.ctx, a.storage, a.keys, a.cost, a.log); err != nil {
 		return a.Places.LocateIn(fmt.Errorf("gatehouse: %w", err), "storage")
 	}
 	return nil
@@ -312,7 +313,7 @@ func (a *App) loadStorage() error {
 	if err != nil {
 		return fmt.Errorf("gatehouse: storage: %w", err)
 	}
-	s, ok := mod.(Storage)
+	s, ok := mod.(core.Storage)
 	if !ok {
 		return fmt.Errorf("gatehouse: storage module %T does not open a store", mod)
 	}
@@ -433,7 +434,7 @@ func (a *App) Cleanup() error {
 	a.settled(nil, errStopped)
 	if c := a.early; c != nil { // provisioned and never started
 		a.early = nil
-		return c.release()
+		return c.Release()
 	}
 	inst := a.running.Swap(nil)
 	if inst == nil {

@@ -1,7 +1,6 @@
 package caddymodule
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/mail"
@@ -12,10 +11,10 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/core"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
 var (
@@ -51,20 +50,8 @@ func checkHashMemory(s string) error {
 	return err
 }
 
-func parseKey(s string) ([]byte, error) {
-	for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {
-		if key, err := enc.DecodeString(s); err == nil {
-			if len(key) != secret.KeySize {
-				return nil, fmt.Errorf("has %d bytes, want %d: `openssl rand -base64 32` makes one", len(key), secret.KeySize)
-			}
-			return key, nil
-		}
-	}
-	return nil, fmt.Errorf("want %d bytes in base64: `openssl rand -base64 32` makes one", secret.KeySize)
-}
-
 func checkKey(s string) error {
-	_, err := parseKey(s)
+	_, err := core.ParseKey(s)
 	return err
 }
 

@@ -3,13 +3,11 @@ package caddymodule
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 )
 
 func waiting() *App { return &App{ready: make(chan struct{})} }
@@ -94,30 +92,5 @@ func TestInstanceClose(t *testing.T) {
 	i.close()
 	if want := []string{"providers", "events", "storage"}; !slices.Equal(closed, want) {
 		t.Errorf("closed %q, want %q", closed, want)
-	}
-}
-
-// TestNewStoreBesideItsKey: a store that is made where there must have been one before is a warning, since its
-// directory may have been removed or its disk not be mounted.
-func TestNewStoreBesideItsKey(t *testing.T) {
-	t.Parallel()
-	core, logs := observer.New(zap.WarnLevel)
-	b := &BadgerStorage{Path: filepath.Join(t.TempDir(), "store"), minFree: 1 << 20}
-	if warnOfNewStore(b, zap.New(core)); logs.Len() != 0 {
-		t.Errorf("the first start warns: %v", logs.All())
-	}
-	if _, err := storedKey(b, zap.NewNop()); err != nil {
-		t.Fatal(err)
-	}
-	if warnOfNewStore(b, zap.New(core)); logs.Len() != 1 {
-		t.Errorf("%d warnings of an empty directory beside a key, want one", logs.Len())
-	}
-	s, err := b.Open(t.Context(), zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close() //nolint:errcheck // of a test
-	if warnOfNewStore(b, zap.New(core)); logs.Len() != 1 {
-		t.Errorf("%d warnings with the store there, want none more", logs.Len())
 	}
 }

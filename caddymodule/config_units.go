@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/core"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
 	"github.com/gatehouse-id/gatehouse/identity/config"
@@ -21,9 +22,9 @@ import (
 const maxBootstrap = 512 << 10
 
 // newUnits opens the configuration units over the store.
-func (a *App) newUnits(c *core, events *event.Recorder) (*config.Service, error) {
+func (a *App) newUnits(c *core.Core, events *event.Recorder) (*config.Service, error) {
 	return config.New(a.ctx, a.configOf(), config.Deps{
-		Store: c.Store, Keyring: c.keyring, Events: events, Origin: a.Origin, Log: a.log.Named("config"),
+		Store: c.Store, Keyring: c.Keyring, Events: events, Origin: a.Origin, Log: a.log.Named("config"),
 	})
 }
 

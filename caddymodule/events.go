@@ -14,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/core"
 	"github.com/gatehouse-id/gatehouse/caddymodule/delivery"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
@@ -25,9 +26,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/tally"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
-
-// The events of the package.
-var eventStorageReopened = event.Type{Type: "storage.StorageReopenedEvent", Name: "Storage Reopened"}
 
 // readBlock reads
 //
@@ -167,24 +165,24 @@ type teller struct {
 }
 
 // newEvents returns what records events, and what passes them on.
-func (a *App) newEvents(c *core) (*event.Recorder, *teller, error) {
+func (a *App) newEvents(c *core.Core) (*event.Recorder, *teller, error) {
 	t := &teller{untold: make(chan event.Event, maxUntold)}
 	for _, cfg := range a.webhooks {
-		cfg.Tried = c.metrics.Posted
+		cfg.Tried = c.Metrics.Posted
 		w, err := notify.NewWebhook(cfg, c.Store, nil, nil, a.log.Named("webhook"))
 		if err != nil {
 			return nil, nil, err
 		}
 		t.webhooks = append(t.webhooks, w)
 	}
-	rec := &event.Recorder{Now: time.Now, Random: rand.Reader, Note: a.note, Lane: c.node.Lane}
+	rec := &event.Recorder{Now: time.Now, Random: rand.Reader, Note: a.note, Lane: c.Node.Lane}
 	if len(t.webhooks) > 0 || a.authz.Signals.On {
 		rec.Also = t.post
 	}
 	if a.persons.Partitions.On {
 		rec.PartitionOf = person.PartitionOfID
 	}
-	t.release = c.keeper.Use(event.Settings{Retention: a.events, Tell: t.tell})
+	t.release = c.Keeper.Use(event.Settings{Retention: a.events, Tell: t.tell})
 	return rec, t, nil
 }
 
@@ -199,24 +197,6 @@ func (a *App) note(tx storage.Tx, e event.Event) error {
 		return err
 	}
 	return lookup.Note(tx, e)
-}
-
-// reopened records that the store was opened again after a failure. Webhooks of the newest configuration hear of it.
-func (o *openStore) reopened(failure error) {
-	rec := o.recorder.Load()
-	if rec == nil {
-		rec = &event.Recorder{Now: time.Now, Random: rand.Reader, Lane: o.node.Lane}
-	}
-	e, err := rec.New(eventStorageReopened, event.Self)
-	if err == nil {
-		e.Reason = reason(failure)
-		ctx, cancel := context.WithTimeout(context.Background(), startWait)
-		defer cancel()
-		err = o.Update(ctx, func(tx storage.Tx) error { return rec.Append(tx, e) })
-	}
-	if err != nil {
-		o.log.Error("no event of the storage that was opened again", zap.Error(err))
-	}
 }
 
 // post stores what webhooks and receivers of shared signals are told, in the transaction of the event.

@@ -2,13 +2,15 @@ package caddymodule
 
 import (
 	"context"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/core"
 )
 
 // OpenStores counts the stores that are open in this process, and the configurations that use them.
 func OpenStores() (open, users int) {
-	stores.Range(func(key, _ any) bool {
+	core.Stores.Range(func(key, _ any) bool {
 		open++
-		n, _ := stores.References(key)
+		n, _ := core.Stores.References(key)
 		users += n
 		return true
 	})
@@ -17,8 +19,8 @@ func OpenStores() (open, users int) {
 
 // CollectEvents seals and collects the events of every open store now, and returns how many were collected.
 func CollectEvents(ctx context.Context) (removed int, err error) {
-	stores.Range(func(_, value any) bool {
-		k := value.(*openStore).keeper
+	core.Stores.Range(func(_, value any) bool {
+		k := value.(*core.OpenStore).Keeper
 		var n int
 		if err = k.Seal(ctx); err == nil {
 			n, err = k.Collect(ctx)

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/caddymodule/core"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/site"
@@ -73,7 +74,7 @@ func (a *App) checkNames() {
 
 // checkBootstrap looks at the settings that an empty storage would start with.
 func (a *App) checkBootstrap() {
-	if kf, ok := a.storage.(KeyFiler); ok {
+	if kf, ok := a.storage.(core.KeyFiler); ok {
 		if _, exists := kf.KeyFile(); exists {
 			return // the settings are in the storage
 		}

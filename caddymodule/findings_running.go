@@ -13,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/dustin/go-humanize"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/core"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/listeners"
 	"github.com/gatehouse-id/gatehouse/identity/config"
@@ -90,17 +91,17 @@ func (i *instance) examineMachine(a *App, warn func(option, reason, mend string)
 	for _, l := range listeners.Foreign(addresses(a.tree.Listen())) {
 		warn("issuer", l.String()+", and gets some of the requests", "stop one of the two")
 	}
-	if left := i.core.metrics.Free(); left != nil {
+	if left := i.core.Metrics.Free(); left != nil {
 		low := uint64(defaultLow)
 		if w, ok := a.storage.(watermarked); ok {
 			low = lowFactor * w.Watermark()
 		}
 		if free := left(); free > 0 && free < low {
-			warn("storage", fmt.Sprintf("only %s are free at %s, and a full disk takes no writes", humanize.IBytes(free), i.core.place), "make room, or move the storage")
+			warn("storage", fmt.Sprintf("only %s are free at %s, and a full disk takes no writes", humanize.IBytes(free), i.core.Place), "make room, or move the storage")
 		}
 	}
-	_, dir, isDir := strings.Cut(i.core.place, " ")
-	kf, ok := a.storage.(KeyFiler)
+	_, dir, isDir := strings.Cut(i.core.Place, " ")
+	kf, ok := a.storage.(core.KeyFiler)
 	if !ok || !isDir {
 		return
 	}

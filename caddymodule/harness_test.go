@@ -22,6 +22,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule"
+	"github.com/gatehouse-id/gatehouse/caddymodule/core"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddytest"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
@@ -364,4 +365,4 @@ func (m *MemoryStorage) Open(context.Context, *zap.Logger) (storage.Store, error
 	return out, nil
 }
 
-var _ caddymodule.Storage = (*MemoryStorage)(nil)
+var _ core.Storage = (*MemoryStorage)(nil)

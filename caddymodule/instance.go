@@ -14,6 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/assertion"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console"
+	"github.com/gatehouse-id/gatehouse/caddymodule/core"
 	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
 	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy/stored"
@@ -49,7 +50,7 @@ type instance struct {
 	pushes     *notify.Pushes // nil: none
 	breach     *breach.Checker
 	issuer     *url.URL
-	core       *core
+	core       *core.Core
 	admit      func(*http.Request) bool // whether the network of a request may begin one more sign-in
 	hasRules   func(string) bool        // whether a site of this configuration has these rules
 	log        *zap.Logger
@@ -95,7 +96,7 @@ func (i *instance) work(a *App) {
 		defer close(i.stopped)
 		var workers sync.WaitGroup
 		workers.Go(func() { i.watchCertificates(ctx) })
-		workers.Go(func() { i.core.node.Lead(ctx, roleReseal, i.keepSealed) })
+		workers.Go(func() { i.core.Node.Lead(ctx, core.RoleReseal, i.keepSealed) })
 		workers.Go(func() { i.identity.ServiceProviders.Run(ctx) })
 		for _, w := range i.tell.webhooks {
 			workers.Go(func() { w.Run(ctx) })
@@ -161,7 +162,7 @@ func (i *instance) drained(most time.Duration) {
 
 // check tells whether the instance can serve and write.
 func (i *instance) check(ctx context.Context) error {
-	if err := i.core.node.Check(); err != nil {
+	if err := i.core.Node.Check(); err != nil {
 		return err
 	}
 	if c, ok := i.core.Store.(storage.Checker); ok {

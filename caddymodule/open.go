@@ -10,6 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/assertion"
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/caddymodule/core"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy/stored"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
 	"github.com/gatehouse-id/gatehouse/identity"
@@ -47,7 +48,7 @@ func (a *App) open() (*instance, error) {
 		b.inst.close()
 		return nil, err
 	}
-	b.inst.core.recorder.Store(b.events)
+	b.inst.core.Recorder.Store(b.events)
 	b.inst.work(a)
 	return b.inst, nil
 }
@@ -55,17 +56,17 @@ func (a *App) open() (*instance, error) {
 func (b *builder) openCore() (err error) {
 	c := b.early
 	if b.early = nil; c == nil {
-		if c, err = openCore(b.ctx, b.storage, b.keys, b.cost, b.log); err != nil {
+		if c, err = core.Open(b.ctx, b.storage, b.keys, b.cost, b.log); err != nil {
 			return b.Places.LocateIn(err, "storage")
 		}
 	}
-	b.inst.core, b.inst.admit = c, c.pace.admit
-	b.inst.onClose("storage", c.release)
+	b.inst.core, b.inst.admit = c, c.Pace.Admit
+	b.inst.onClose("storage", c.Release)
 	return nil
 }
 
 func (b *builder) openPages() (err error) {
-	b.inst.pages, err = b.newPages(b.inst.core.keyring.Derive("gatehouse csrf v1"))
+	b.inst.pages, err = b.newPages(b.inst.core.Keyring.Derive("gatehouse csrf v1"))
 	return err
 }
 
@@ -129,7 +130,7 @@ func (b *builder) openIdentity() (err error) {
 	c, persons := b.inst.core, b.persons
 	persons.Providers = b.providers
 	deps := identity.Deps{
-		Store: c.Store, Keyring: c.keyring, Hasher: c.hasher, Events: b.events, Pages: b.inst.pages, Origin: b.Origin, Admit: b.inst.admit, Refusals: c.refused, Log: b.log.Named("identity"),
+		Store: c.Store, Keyring: c.Keyring, Hasher: c.Hasher, Events: b.events, Pages: b.inst.pages, Origin: b.Origin, Admit: b.inst.admit, Refusals: c.Refused, Log: b.log.Named("identity"),
 		Units: b.inst.config.Units, Manager: b.inst.providers, Breached: b.inst.breach, KeyPair: b.inst.providers.KeyPair,
 	}
 	deps.Trusted, deps.Checked = b.inst.providers.Clients()
@@ -146,7 +147,7 @@ func (b *builder) openIdentity() (err error) {
 	if b.inst.identity, err = identity.New(b.ctx, persons, deps); err != nil {
 		return err
 	}
-	c.refused.Know(b.personOf(b.inst.identity))
+	c.Refused.Know(b.personOf(b.inst.identity))
 	asked := access.Deps{Store: c.Store, Events: b.events, Now: time.Now}
 	if b.inst.mail != nil {
 		asked.Tell = notice.New(b.accessMail, b.inst.identity.Person).Tell
@@ -182,7 +183,7 @@ func (b *builder) openAuthz() (err error) {
 		b.authz.Documents.On = len(b.authz.Resources) > 0
 	}
 	b.inst.authz, err = authz.New(b.ctx, b.authz, authz.Deps{
-		Store: c.Store, Keys: c.keys, Keyring: c.keyring, Hasher: c.hasher, Events: b.events, Auth: id, Subjects: id.Subjects(), Passwords: id, Providers: authzProviders{id},
+		Store: c.Store, Keys: c.Keys, Keyring: c.Keyring, Hasher: c.Hasher, Events: b.events, Auth: id, Subjects: id.Subjects(), Passwords: id, Providers: authzProviders{id},
 		AppPasswords: func(tx storage.Tx) (bool, error) {
 			units, err := b.inst.config.Units(tx)
 			if err != nil {
@@ -190,7 +191,7 @@ func (b *builder) openAuthz() (err error) {
 			}
 			return units.Features.AppPasswordsEnabled, nil
 		},
-		Unlinked: id.Account.Unlinked, AfterLogout: id.Front.AfterLogout, Pages: b.inst.pages, Origin: b.Origin, Certificate: b.certificates.Of, Admit: b.inst.admit, Refusals: c.refused, UsedProofs: c.proofs, Log: b.log.Named("authz"),
+		Unlinked: id.Account.Unlinked, AfterLogout: id.Front.AfterLogout, Pages: b.inst.pages, Origin: b.Origin, Certificate: b.certificates.Of, Admit: b.inst.admit, Refusals: c.Refused, UsedProofs: c.Proofs, Log: b.log.Named("authz"),
 	})
 	if err != nil {
 		return err
@@ -198,7 +199,7 @@ func (b *builder) openAuthz() (err error) {
 	if b.authz.Signals.On {
 		b.inst.tell.also = b.inst.authz.Tell
 	}
-	b.inst.assertions = assertion.New(b.authz.Issuer, c.keys, nil)
+	b.inst.assertions = assertion.New(b.authz.Issuer, c.Keys, nil)
 	id.Person.Watch(id.ServiceProviders.Beside(b.inst.authz))
 	id.Account.Tie(id.ServiceProviders.With(b.inst.authz))
 	id.Account.TieAppPasswords(b.inst.authz.AppPasswords())
@@ -209,9 +210,9 @@ func (b *builder) openAuthz() (err error) {
 func (b *builder) openAPIs() error { return b.inst.openAPIs(b.App) }
 
 func (b *builder) openMetrics() error {
-	if err := b.inst.core.metrics.Register(b.ctx.GetMetricsRegistry()); err != nil {
+	if err := b.inst.core.Metrics.Register(b.ctx.GetMetricsRegistry()); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
-	b.inst.core.metrics.ShowFigures(b.inst.figures())
+	b.inst.core.Metrics.ShowFigures(b.inst.figures())
 	return nil
 }

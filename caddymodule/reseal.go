@@ -17,9 +17,9 @@ const (
 // reseal seals what lasts and an older encryption key has sealed with the first one: the secrets of the next people
 // behind after, and before those the signing keys, settings and key pairs. (docs/decisions.md#encryption-keys)
 func (i *instance) reseal(ctx context.Context, after string) (out admin.Resealed, err error) {
-	out.Older = i.core.keyring.HasOlder()
+	out.Older = i.core.Keyring.HasOlder()
 	if after == "" {
-		if out.SigningKeys, err = i.core.keys.Reseal(ctx); err == nil {
+		if out.SigningKeys, err = i.core.Keys.Reseal(ctx); err == nil {
 			err = i.config.Reseal(ctx)
 		}
 		if err != nil {
@@ -51,7 +51,7 @@ func (i *instance) keepSealed(ctx context.Context) {
 
 // resealAll calls reseal to the end, if there are older keys, and says when they can go.
 func (i *instance) resealAll(ctx context.Context) {
-	if !i.core.keyring.HasOlder() {
+	if !i.core.Keyring.HasOlder() {
 		return
 	}
 	var all admin.Resealed

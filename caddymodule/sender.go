@@ -8,6 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/core"
 	"github.com/gatehouse-id/gatehouse/caddymodule/delivery"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -44,8 +45,8 @@ func openSender[M comparable, T, S any](option string, m M, transport func(M) (T
 }
 
 // senderDeps are the dependencies of a sender.
-func senderDeps[T any](a *App, c *core, pages *page.Renderer, option string, t T) notify.Deps[T] {
-	return notify.Deps[T]{Store: c.Store, Keyring: c.keyring, Transport: t, Words: pages.Words, Log: a.log.Named(option)}
+func senderDeps[T any](a *App, c *core.Core, pages *page.Renderer, option string, t T) notify.Deps[T] {
+	return notify.Deps[T]{Store: c.Store, Keyring: c.Keyring, Transport: t, Words: pages.Words, Log: a.log.Named(option)}
 }
 
 // readGuest reads a guest module of the namespace gatehouse.<option>:
@@ -84,12 +85,12 @@ func (a *App) loadMail() (err error) {
 }
 
 // openMail returns what sends e-mails, or nil where no mail is configured.
-func (a *App) openMail(c *core, pages *page.Renderer) (*notify.Mail, error) {
+func (a *App) openMail(c *core.Core, pages *page.Renderer) (*notify.Mail, error) {
 	transport := func(m delivery.Mailer) (notify.Transport, error) { return m.Transport(a.issuer.Hostname()) }
 	return openSender("mail", a.mailer, transport, func(t notify.Transport) (*notify.Mail, error) {
 		ground, ink := pages.Button()
 		return notify.NewMail(
-			notify.MailConfig{Issuer: a.issuer.String(), Brand: pages.BrandName(), Ground: ground, Ink: ink, Tried: c.metrics.Mailed}, senderDeps(a, c, pages, "mail", t),
+			notify.MailConfig{Issuer: a.issuer.String(), Brand: pages.BrandName(), Ground: ground, Ink: ink, Tried: c.Metrics.Mailed}, senderDeps(a, c, pages, "mail", t),
 		)
 	})
 }
@@ -109,9 +110,9 @@ func (a *App) loadSMS() (err error) {
 }
 
 // openSMS returns what sends text messages, or nil where none is configured.
-func (a *App) openSMS(c *core, pages *page.Renderer) (*notify.Texts, error) {
+func (a *App) openSMS(c *core.Core, pages *page.Renderer) (*notify.Texts, error) {
 	return openSender("sms", a.texter, delivery.Texter.SMSTransport, func(t notify.SMSTransport) (*notify.Texts, error) {
-		return notify.NewTexts(notify.SMSConfig{Issuer: a.issuer.String(), Brand: pages.BrandName(), Tried: c.metrics.Texted}, senderDeps(a, c, pages, "sms", t))
+		return notify.NewTexts(notify.SMSConfig{Issuer: a.issuer.String(), Brand: pages.BrandName(), Tried: c.Metrics.Texted}, senderDeps(a, c, pages, "sms", t))
 	})
 }
 
@@ -130,8 +131,8 @@ func (a *App) loadPush() (err error) {
 }
 
 // openPush returns what sends prompts, or nil where none is configured.
-func (a *App) openPush(c *core, pages *page.Renderer) (*notify.Pushes, error) {
+func (a *App) openPush(c *core.Core, pages *page.Renderer) (*notify.Pushes, error) {
 	return openSender("push", a.pusher, delivery.Pusher.PushTransport, func(t notify.PushTransport) (*notify.Pushes, error) {
-		return notify.NewPushes(notify.PushConfig{Issuer: a.issuer.String(), Brand: pages.BrandName(), Tried: c.metrics.Pushed}, senderDeps(a, c, pages, "push", t)), nil
+		return notify.NewPushes(notify.PushConfig{Issuer: a.issuer.String(), Brand: pages.BrandName(), Tried: c.Metrics.Pushed}, senderDeps(a, c, pages, "push", t)), nil
 	})
 }

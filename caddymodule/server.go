@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"runtime/debug"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -18,16 +17,15 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/caddymodule/core"
 	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/slowbody"
 	"github.com/gatehouse-id/gatehouse/caddymodule/metrics"
-	"github.com/gatehouse-id/gatehouse/internal/cluster"
 	"github.com/gatehouse-id/gatehouse/internal/pace"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 	"github.com/gatehouse-id/gatehouse/storage"
-	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
 func init() {
@@ -124,7 +122,7 @@ func (i *instance) serve(out *statusWriter, r *http.Request) {
 		if cause := recover(); cause != nil {
 			i.recovered(out, r, cause)
 		}
-		i.core.metrics.CountRequest(r.URL.Path, out.status)
+		i.core.Metrics.CountRequest(r.URL.Path, out.status)
 		if out.status >= http.StatusInternalServerError {
 			i.countPanics()
 		}
@@ -132,7 +130,7 @@ func (i *instance) serve(out *statusWriter, r *http.Request) {
 	if !browserless[metrics.Endpoint(r.URL.Path)] {
 		i.identity.Federation.Cleanse(r)
 	}
-	if i.core.shared { // where each read is a round trip
+	if i.core.Shared { // where each read is a round trip
 		r = r.WithContext(storage.WithTrail(r.Context()))
 	}
 	switch path := r.URL.Path; {
@@ -156,7 +154,7 @@ func (i *instance) recovered(w *statusWriter, r *http.Request, cause any) {
 	if cause == http.ErrAbortHandler { //nolint:errorlint // the value itself, as net/http compares it
 		panic(cause)
 	}
-	i.core.metrics.CountPanic()
+	i.core.Metrics.CountPanic()
 	ref := ""
 	if w.status == 0 {
 		ref = i.pages.Error(w, r, http.StatusInternalServerError, "error.internal", "")
@@ -176,7 +174,7 @@ func (i *instance) countPanics() {
 			return
 		}
 		if i.panics.CompareAndSwap(seen, now) {
-			i.core.metrics.CountPanics(now - seen)
+			i.core.Metrics.CountPanics(now - seen)
 			return
 		}
 	}
@@ -257,28 +255,8 @@ func reason(err error) string {
 		return "starting"
 	case errors.Is(err, errStopped):
 		return "stopping"
-	case errors.Is(err, cluster.ErrClock):
-		return "clock: it differs too much from that of the storage"
-	case errors.Is(err, cluster.ErrNewer):
-		return "version: a newer version of Gatehouse has taken over the storage"
-	case errors.Is(err, cluster.ErrSilent):
-		return "storage: this server could not write to it for long"
-	case errors.Is(err, storage.ErrLost):
-		return "storage: it has lost what was answered: see caddy gatehouse accept-loss"
-	case errors.Is(err, storage.ErrFull):
-		return "storage: too little free space"
-	case errors.Is(err, storage.ErrCorrupt):
-		return "storage: damaged"
-	case errors.Is(err, badgerstore.ErrRemoved):
-		return "storage: its directory was removed or replaced"
-	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
-		return "storage: no file descriptors are left"
-	case errors.Is(err, syscall.ENOSPC):
-		return "storage: the disk is full"
-	case errors.Is(err, syscall.EIO):
-		return "storage: the disk reports an error"
 	default:
-		return "storage: unavailable"
+		return core.Reason(err)
 	}
 }
 

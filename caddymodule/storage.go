@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/command"
+	"github.com/gatehouse-id/gatehouse/caddymodule/core"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	_ "github.com/gatehouse-id/gatehouse/caddymodule/postgres" // a storage module
@@ -25,24 +26,6 @@ func init() {
 
 // storageNamespace holds the storage engines. Another package can add one.
 const storageNamespace = "gatehouse.storage"
-
-// Storage is a guest module of the namespace gatehouse.storage. It names a store in Provision and opens it when the app
-// starts, not before: a configuration is also provisioned to be validated while a server runs.
-type Storage interface {
-	// Place names what is opened, such as a directory. All configurations of one process with the same place share one
-	// opened store.
-	Place() string
-	// Options are the other options, as text. A reload with the same place and other options is refused.
-	Options() string
-	// Open opens the store. The caller closes it.
-	Open(ctx context.Context, log *zap.Logger) (storage.Store, error)
-}
-
-// KeyFiler is a Storage that has a place for an encryption key. With any other storage, encryption_key is required.
-type KeyFiler interface {
-	// KeyFile returns the path of the key file, and whether the store exists already: then its key must exist too.
-	KeyFile() (path string, needed bool)
-}
 
 // BadgerStorage keeps the records in a directory of this machine, for one process. A write is durable once it has
 // returned.
@@ -109,13 +92,13 @@ func (b *BadgerStorage) Watermark() uint64 {
 	return badgerstore.Options{MinFree: b.minFree}.Watermark()
 }
 
-// Open implements Storage.
+// Open implements core.Storage.
 func (b *BadgerStorage) Open(ctx context.Context, log *zap.Logger) (storage.Store, error) {
 	return badgerstore.Open(ctx, badgerstore.Options{Dir: b.Path, MinFree: b.minFree, Log: log})
 }
 
-// KeyFile implements KeyFiler. The file lies next to the directory, not inside: a copy of the directory alone opens
-// nothing.
+// KeyFile implements core.KeyFiler. The file lies next to the directory, not inside: a copy of the directory alone
+// opens nothing.
 func (b *BadgerStorage) KeyFile() (string, bool) {
 	_, err := os.Stat(filepath.Join(b.Path, "MANIFEST"))
 	return b.Path + ".key", err == nil
@@ -129,7 +112,7 @@ func (b *BadgerStorage) Restore(ctx context.Context, r io.Reader, after func(sto
 var (
 	_ caddy.Provisioner     = (*BadgerStorage)(nil)
 	_ caddyfile.Unmarshaler = (*BadgerStorage)(nil)
-	_ Storage               = (*BadgerStorage)(nil)
-	_ KeyFiler              = (*BadgerStorage)(nil)
+	_ core.Storage          = (*BadgerStorage)(nil)
+	_ core.KeyFiler         = (*BadgerStorage)(nil)
 	_ command.Restorer      = (*BadgerStorage)(nil)
 )

@@ -17,7 +17,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule"
+	"github.com/gatehouse-id/gatehouse/caddymodule/core"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
@@ -74,7 +74,7 @@ var (
 	tableClocks sync.Map // name -> time.Duration, how far it is ahead when it is opened
 )
 
-var _ caddymodule.Storage = (*TableStorage)(nil)
+var _ core.Storage = (*TableStorage)(nil)
 
 // TestStorageCopy: a server goes on with its records in another engine, with every token that it had, and back.
 func TestStorageCopy(t *testing.T) {

@@ -32,6 +32,7 @@ var hooks = []string{
 	"MarshalJSON", "UnmarshalJSON", "MarshalText", "UnmarshalText", "MarshalCBOR", "UnmarshalCBOR", "MarshalLogObject",
 	"Deadline", "Done", "Err", "Value", "Header", "WriteHeader", "Flush", "Hijack",
 	"Describe", "Collect", // Prometheus
+	"Destruct", // pools of Caddy
 	"WebAuthnID", "WebAuthnName", "WebAuthnDisplayName", "WebAuthnCredentials",
 }
 

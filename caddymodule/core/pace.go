@@ -1,4 +1,4 @@
-package caddymodule
+package core
 
 import (
 	"net/http"
@@ -24,10 +24,10 @@ func newBeginPace(now func() time.Time) *beginPace {
 	return &beginPace{now: now, networks: pace.New[netip.Prefix](beginLimits)}
 }
 
-// admit counts one more sign-in that the client of a request begins. false: its network has begun too many. Loopback
+// Admit counts one more sign-in that the client of a request begins. false: its network has begun too many. Loopback
 // addresses are not counted: they belong to a proxy that trusted_proxies does not name, so everybody would share one
 // bucket.
-func (p *beginPace) admit(r *http.Request) bool {
+func (p *beginPace) Admit(r *http.Request) bool {
 	text, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 	addr, err := netip.ParseAddr(text)
 	if err != nil || addr.Unmap().IsLoopback() {
