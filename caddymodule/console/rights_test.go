@@ -332,6 +332,7 @@ func TestNobodyRaisesThemselves(t *testing.T) {
 		h.id.Person.KeepName("two.owner@example.com")
 		two := h.personID("two.owner@example.com")
 		refused("the name of an owner in the Caddyfile becomes free", owner.acts(personPath(two)+"/edit", "username", "free@example.com"))
+		h.refusesNamed(two, h.as("two.owner@example.com"))
 		if a := owner.acts(owners + "/remove-member?person=" + two); a.Code != http.StatusOK {
 			t.Fatalf("an owner takes the rights from another one: %d\n%s", a.Code, a.Body)
 		}
@@ -409,5 +410,19 @@ func TestEveryActHasItsEvent(t *testing.T) {
 		if !found {
 			t.Errorf("%s has no event %s of the owner: %s", c.path, c.event, typesOf(h.allEvents(t.Context())[n:]))
 		}
+	}
+}
+
+// refusesNamed: the name of an owner whom the configuration names does not become free by a removal. Anyone who took it
+// would be an owner from the next reload on.
+func (h *harness) refusesNamed(id string, own *browser) {
+	h.t.Helper()
+	a := own.submit(own.get("/account/data/delete"), "password", password)
+	if a.Code != http.StatusConflict || !strings.Contains(a.Body.String(), "names you as an owner") {
+		h.t.Errorf("an owner of the configuration deletes the own account: %d\n%s", a.Code, a.form())
+	}
+	err := h.id.Person.SetState(h.t.Context(), id, person.Removed, event.Actor{ID: "admin"})
+	if err == nil || !strings.Contains(err.Error(), "take the username out") {
+		h.t.Errorf("a command removes an owner of the configuration: %v", err)
 	}
 }
