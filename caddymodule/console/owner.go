@@ -29,8 +29,8 @@ func (e lastOwnerError) Unwrap() []error {
 
 var errLastOwner error = lastOwnerError{}
 
-// namedOwnerError says that the configuration names a person as an owner: anyone who took the name of the removed person
-// would be one.
+// namedOwnerError says that the configuration names a person as an owner: anyone who took the name of the removed
+// person would be one.
 type namedOwnerError struct{}
 
 func (namedOwnerError) Error() string {
