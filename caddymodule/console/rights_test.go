@@ -28,6 +28,8 @@ var rights = map[string][4]string{
 	"/sessions":          {"+", "+", "+", "+"},
 	"/applications":      {"+", "+", "+", "+"},
 	"/events":            {"+", "+", "+", "+"},
+	"/events.csv":        {"+", "+", "+", "+"},
+	"/events/{id}":       {"+", "+", "+", "+"},
 	"/applications/{id}": {"+", "+", "+", "+"},
 	"/persons/{id}":      {"+.++", "++++", "++++", "+++."},
 	"/groups/{id}":       {"++", "++", "++", "++"}, // a group, and one that gives a role
@@ -88,6 +90,8 @@ func (h *harness) objects(path, role string) []string {
 		return out
 	case strings.HasPrefix(path, "/groups/{id}"):
 		return []string{h.groupID("staff"), h.groupID("gatehouse-viewer")}
+	case strings.HasPrefix(path, "/events/{id}"):
+		return []string{"1"}
 	case strings.HasPrefix(path, "/applications/{id}"):
 		return []string{"wiki"}
 	}

@@ -19,6 +19,8 @@ func (c *Console) all() []*frame.Screen {
 		c.applicationsScreen(),
 		c.applicationScreen(),
 		c.eventsScreen(),
+		c.eventsFileScreen(),
+		c.eventScreen(),
 	}
 }
 
