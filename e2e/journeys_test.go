@@ -31,7 +31,7 @@ type walk struct {
 	*tab
 
 	j      *journeys
-	clicks int // on links and buttons, and forms that Enter sends. Typing, and choosing from a list, is none
+	clicks int // on links and buttons, and forms that Enter sends; not typing, and not choosing from a list
 }
 
 // journeys is the server of all journeys.
