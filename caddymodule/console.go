@@ -41,7 +41,7 @@ func (b *builder) openConsole() error {
 	for _, name := range b.owners {
 		id.Person.KeepName(name)
 	}
-	i.manage = &manage.Service{Identity: id, Authz: i.authz, Store: i.core.Store}
+	i.manage = &manage.Service{Identity: id, Authz: i.authz, Store: i.core.Store, Log: i.log}
 	i.console = console.New(b.console, console.Deps{
 		Identity: id, Manage: i.manage, Clients: i.authz.Clients(), Store: i.core.Store, Units: i.config.Units,
 		Pages: i.pages, PlaceOf: b.Places.Of, SourceOf: client.Source, Mails: i.mail != nil, Now: i.now,

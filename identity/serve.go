@@ -10,7 +10,6 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/account"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
-	"github.com/gatehouse-id/gatehouse/identity/handover"
 	"github.com/gatehouse-id/gatehouse/identity/locker"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
@@ -21,7 +20,6 @@ import (
 func (s *Service) tie() {
 	s.Person.OnRemove(s.Session.ForgetSessions)
 	s.Person.OnRemove(locker.Forget)
-	s.Person.OnRemove(handover.Forget)
 	s.Person.OnRemove(stepup.ForgetStepUp)
 	s.Person.OnRemove(s.ServiceProviders.Forget)
 	s.Person.Watch(s.ServiceProviders.Beside(s.Person.Watcher()))

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -37,7 +38,7 @@ func personCommands() *cobra.Command {
 	cmd.AddCommand(completeArguments(completePersons,
 		showPersonCommand(), setPersonCommand(), passwdCommand(), personSessionsCommand(),
 		signOutCommand(), revokeAppPasswordCommand(), unlockCommand(),
-		stateCommand("block", "Blocks a person: sessions and tokens end at once", person.Blocked),
+		blockCommand(),
 		stateCommand("unblock", "Lets a blocked person sign in again", person.Active),
 		removePersonCommand(),
 		withdrawCommand(), stepUpCommand(), codeCommand())...)
@@ -118,6 +119,40 @@ func stateCommand(use, short string, state person.State) *cobra.Command {
 			return printResult(cmd, answer, fmt.Sprintf("%s is %s", args[0], strings.ToLower(answer.Status)))
 		},
 	}
+}
+
+func blockCommand() *cobra.Command {
+	var until, reason string
+	cmd := &cobra.Command{
+		Use: "block <username or id>", Short: "Blocks a person: sessions and tokens end at once", Args: cobra.ExactArgs(1),
+		Long: `Blocks a person: sessions and tokens end at once, and nobody can sign in to the account.
+With --until the block ends by itself. Blocking again changes the time.`,
+		Example: "  caddy gatehouse person block ada --until 2027-01-31 --reason \"on leave\"",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			in := admin.StateRequest{Person: args[0], State: person.Blocked, Reason: reason}
+			if until != "" {
+				at, err := time.Parse(time.RFC3339, until)
+				if err != nil {
+					if at, err = time.Parse(time.DateOnly, until); err != nil {
+						return fmt.Errorf("--until %q: want a day such as 2027-01-31, or a time such as 2027-01-31T08:00:00Z", until)
+					}
+				}
+				in.Until = at
+			}
+			var answer admin.Outcome
+			if err := call(cmd, "/persons/state", in, &answer); err != nil {
+				return err
+			}
+			done := args[0] + " is " + strings.ToLower(answer.Status)
+			if until != "" {
+				done += " until " + until
+			}
+			return printResult(cmd, answer, done)
+		},
+	}
+	cmd.Flags().StringVar(&until, "until", "", "When the block ends by itself: a day, at whose beginning in UTC it does, or a time")
+	cmd.Flags().StringVar(&reason, "reason", "", "Why, for the event")
+	return cmd
 }
 
 func stepUpCommand() *cobra.Command {

@@ -107,6 +107,9 @@ func personLines(p *admin.PersonDetails) []string {
 	f.add("username", "%s", admin.Typed(p.Person))
 	f.add("id", "%s", p.ID)
 	f.add("state", "%s", strings.ToLower(string(p.State)))
+	if !p.BlockedUntil.IsZero() {
+		f.add("blocked", "until %s", day(p.BlockedUntil))
+	}
 	if !p.SignInWaits.IsZero() {
 		f.add("sign-in", "waits until %s after failed attempts: `person unlock` ends that", day(p.SignInWaits))
 	}
@@ -123,6 +126,12 @@ func personLines(p *admin.PersonDetails) []string {
 	f.add("language", "%s", p.Locale)
 	f.add("created", "%s", day(p.CreatedAt))
 	f.add("changed", "%s", day(p.UpdatedAt))
+	if !p.SignedIn.IsZero() {
+		f.add("signed in", "%s", day(p.SignedIn))
+	}
+	for _, l := range p.Linked {
+		f.add("linked", "%s", l.Name)
+	}
 	f.add("signs in with", "%s", strings.Join(waysIn(p), ", "))
 	lines := f.lines()
 	if len(p.Sessions) > 0 {

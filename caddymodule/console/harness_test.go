@@ -60,6 +60,9 @@ type harness struct {
 	strict  *Console // the same at level 2
 	notices *notifytest.Notices
 	on      bool
+	more    func(*config.Units) // changes the settings. nil: nothing
+
+	meanwhile *meanwhile // store
 }
 
 func newHarness(t *testing.T) *harness {
@@ -68,7 +71,8 @@ func newHarness(t *testing.T) *harness {
 	raw, err := badgerstore.OpenMemory(func(o *badgerstore.Options) { o.Now = h.clock.Now })
 	h.must(err)
 	t.Cleanup(func() { h.must(raw.Close()) })
-	h.store = storagetest.Closures(t, raw)
+	h.meanwhile = &meanwhile{Store: storagetest.Closures(t, raw)}
+	h.store = h.meanwhile
 	h.notices.In(raw)
 	keyring, err := secret.NewKeyring(make([]byte, secret.KeySize))
 	h.must(err)
@@ -77,6 +81,9 @@ func newHarness(t *testing.T) *harness {
 	units := func(storage.Tx) (*config.Units, error) {
 		u := config.Defaults()
 		u.Features.AdminConsoleEnabled, u.Features.AcceptingInvitationEnabled = h.on, true
+		if h.more != nil {
+			h.more(&u)
+		}
 		return &u, nil
 	}
 	hasher := secret.NewHasher(secret.HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 100})
@@ -138,6 +145,19 @@ func (h *harness) personID(username string) string {
 	p, err := h.id.Person.Person(h.t.Context(), username)
 	h.must(err)
 	return p.ID
+}
+
+// link links a person to an account at a provider.
+func (h *harness) link(provider, id string) {
+	h.t.Helper()
+	h.must(h.store.Update(h.t.Context(), func(tx storage.Tx) error {
+		key := storage.Key(provider, id)
+		rec := person.IdentityRecord{PersonID: id, Issuer: "https://" + provider + ".example.com", Subject: id, Since: h.clock.Now()}
+		if err := person.Identities.Put(tx, key, rec, time.Time{}); err != nil {
+			return err
+		}
+		return person.IdentitiesOf.Put(tx, storage.Key(id, provider, key), struct{}{}, time.Time{})
+	}))
 }
 
 // groupID returns the id of a group.

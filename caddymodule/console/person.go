@@ -1,9 +1,9 @@
 package console
 
 import (
-	"cmp"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/authz"
@@ -21,12 +21,14 @@ const lastEvents = 20 // on the page of a person
 // personScreen is one person.
 func (c *Console) personScreen() *frame.Screen {
 	return &frame.Screen{
-		Name: "person", Path: "/persons/{id}", Role: frame.Viewer, Find: c.findPerson, Show: c.showPerson,
+		Name: "person", Path: "/persons/{id}", Role: frame.Viewer, Find: c.findPerson, Rank: c.rankOfPerson, Show: c.showPerson,
 		Acts: []*frame.Act{
 			{Name: "edit", Role: frame.Helpdesk, Ask: c.askEdit, Do: c.edit},
+			{Name: "verify", Role: frame.Helpdesk, When: func(v *frame.Visit) bool { return shownPerson(v).Email != "" && !shownPerson(v).EmailVerified }, Ask: c.askVerify, Do: c.verify},
 			{Name: "reset", Role: frame.Helpdesk, When: c.canReset, Ask: c.askReset, Do: c.sendReset},
 			{Name: "link", Role: frame.Owner, When: c.canLink, Do: c.makeLink},
 			{Name: "invite-again", Role: frame.Helpdesk, When: is(person.Invited), Do: c.inviteAgain},
+			{Name: "code", Role: frame.Operator, When: canHaveCode, Do: c.makeCode},
 			{Name: "unlock", Role: frame.Helpdesk, When: func(v *frame.Visit) bool { return !shownPerson(v).SignInWaits.IsZero() }, Do: c.unlock},
 			{Name: "end", Role: frame.Helpdesk, Own: true, Danger: true, When: func(v *frame.Visit) bool { return len(shownPerson(v).Sessions) > 0 }, Ask: c.askEnd, Do: c.endAll},
 			{Name: "end-session", Role: frame.Helpdesk, Own: true, Danger: true, Hidden: true, Ask: askPart("session"), Do: c.endSession},
@@ -34,10 +36,12 @@ func (c *Console) personScreen() *frame.Screen {
 			{Name: "withdraw", Role: frame.Helpdesk, Danger: true, Hidden: true, Ask: askPart("client"), Do: c.endHeld("consents", "client")},
 			{Name: "revoke-password", Role: frame.Helpdesk, Danger: true, Hidden: true, Ask: askPart("password"), Do: c.endHeld("app_passwords", "password")},
 			{Name: "remove-method", Role: frame.Helpdesk, Danger: true, Hidden: true, Ask: askPart("method"), Do: c.removeMethod},
+			{Name: "unlink", Role: frame.Helpdesk, Danger: true, Hidden: true, Ask: c.askUnlink, Do: c.unlink},
 			{Name: "join", Role: frame.Operator, Ask: c.askJoin, Do: c.join},
 			{Name: "leave", Role: frame.Operator, Danger: true, Hidden: true, Ask: askPart("group"), Do: c.leave},
 			{Name: "block", Role: frame.Helpdesk, Spares: true, Danger: true, When: is(person.Active, person.Inactive, person.Invited), Ask: c.askBlock, Do: c.block},
 			{Name: "unblock", Role: frame.Helpdesk, Spares: true, When: is(person.Blocked, person.Inactive), Do: c.setState(person.Active)},
+			{Name: "data", Role: frame.Operator, Do: c.downloadData},
 			{Name: "remove", Role: frame.Operator, Spares: true, Danger: true, Ask: c.askEnd, Do: c.remove},
 		},
 	}
@@ -75,6 +79,12 @@ func (c *Console) findPerson(v *frame.Visit) error {
 	})
 }
 
+// rankOfPerson reads the role of the person of the path.
+func (c *Console) rankOfPerson(v *frame.Visit, tx storage.Tx) (frame.Role, error) {
+	_, rec, err := c.Identity.Person.Find(tx, shownPerson(v).ID)
+	return c.frame.RoleOf(rec.PartitionName(), rec.Groups), err
+}
+
 func (c *Console) showPerson(v *frame.Visit) (*page.Console, error) {
 	p := shownPerson(v)
 	out := &page.Console{Name: v.Called, Up: &page.Up{Label: page.Say("console.persons.title"), URL: frame.Root + "/persons"}, Tags: []page.Cell{stateCell(p.State)}}
@@ -86,10 +96,13 @@ func (c *Console) showPerson(v *frame.Visit) (*page.Console, error) {
 	} else if v.May(v.Screen.Act("edit")) != nil && v.Role >= frame.Helpdesk {
 		out.Lead = page.Say("console.person.above")
 	}
-	var happened []event.Numbered
+	var happened []event.Event
 	var names map[string]string
 	err := c.Store.View(v.Context(), func(tx storage.Tx) (err error) {
-		happened, _, names, err = c.Manage.Events(tx, event.Search{Partition: cmp.Or(p.Partition, event.DefaultPartition), Person: p.ID, Limit: lastEvents})
+		if happened, _, err = event.Find(tx, event.Query{Person: p.ID, Limit: lastEvents}); err != nil {
+			return err
+		}
+		names, err = c.Manage.Names(tx, actorsOf(happened))
 		return err
 	})
 	if err != nil {
@@ -97,6 +110,9 @@ func (c *Console) showPerson(v *frame.Visit) (*page.Console, error) {
 	}
 	out.Parts = []page.ConsolePart{
 		{Facts: c.profile(v), Actions: v.Buttons()}, c.methodsPart(v), c.groupsPart(v), c.sessionsPart(v), c.accessPart(v), c.consentsPart(v),
+	}
+	if len(p.Linked) > 0 {
+		out.Parts = slices.Insert(out.Parts, 2, c.linkedPart(v))
 	}
 	if len(p.AppPasswords) > 0 {
 		out.Parts = append(out.Parts, c.appPasswordsPart(v))
@@ -137,6 +153,12 @@ func (c *Console) profile(v *frame.Visit) []page.ConsoleFact {
 		page.ConsoleFact{Label: "console.field.id", Cells: []page.Cell{{Name: p.ID, Code: true}}},
 		page.ConsoleFact{Label: "console.column.created", Cells: []page.Cell{{Text: page.Say("console.time", "time", p.CreatedAt)}}},
 	)
+	if !p.SignedIn.IsZero() {
+		facts = append(facts, page.ConsoleFact{Label: "console.field.signed_in", Cells: []page.Cell{{Text: page.Say("console.time", "time", p.SignedIn)}}})
+	}
+	if !p.BlockedUntil.IsZero() {
+		facts = append(facts, page.ConsoleFact{Label: "console.field.blocked", Cells: []page.Cell{{Text: page.Say("console.time", "time", p.BlockedUntil), Kind: "bad"}}})
+	}
 	if place := c.PlaceOf("person " + p.Username); place != "" {
 		facts = append(facts, page.ConsoleFact{Label: "console.field.origin", Cells: []page.Cell{{Name: place, Code: true}}})
 	}
@@ -174,6 +196,19 @@ func (c *Console) methodsPart(v *frame.Visit) page.ConsolePart {
 		part.Empty = &page.Empty{Text: page.Say("console.person.methods.none")}
 	}
 	return part
+}
+
+// linkedPart is which accounts elsewhere sign the person in.
+func (c *Console) linkedPart(v *frame.Visit) page.ConsolePart {
+	t := &page.Table{Label: page.Say("console.person.linked"), Columns: []string{"console.column.provider", "console.column.since", "console.column.action"}}
+	for _, l := range shownPerson(v).Linked {
+		row := page.TableRow{Cells: []page.Cell{{Name: l.Name}, frame.OrNone(""), v.Link("unlink", "provider", l.Provider)}}
+		if !l.Since.IsZero() {
+			row.Cells[1] = page.Cell{Text: page.Say("console.time", "time", l.Since)}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return page.ConsolePart{ID: "linked", Title: page.Say("console.person.linked"), Table: t}
 }
 
 func (c *Console) groupsPart(v *frame.Visit) page.ConsolePart {

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
@@ -144,17 +145,31 @@ func (c *Console) removeMethod(v *frame.Visit, in url.Values) (frame.Result, err
 }
 
 func (c *Console) askBlock(v *frame.Visit) (frame.Question, error) {
-	return frame.Question{Fill: numbers(v), Fields: []page.Field{{Name: "reason", MaxLength: person.MaxLine, Hint: "console.field.reason.hint"}}}, nil
+	return frame.Question{Fill: numbers(v), Fields: []page.Field{
+		{Name: "reason", MaxLength: person.MaxLine, Hint: "console.field.reason.hint"},
+		{Name: "until", Type: "date", Hint: "console.field.until.hint"},
+	}}, nil
 }
 
-// block blocks the person. The reason stands in the event.
+// block blocks the person, until a day if one is entered. The reason stands in the event.
 func (c *Console) block(v *frame.Visit, in url.Values) (frame.Result, error) {
 	by := v.Actor()
 	by.Reason = strings.TrimSpace(in.Get("reason"))
 	if !person.IsText(by.Reason, person.MaxLine) {
 		return frame.Result{}, &frame.Problem{Field: "reason", Key: "console.problem.value"}
 	}
-	return frame.Result{}, c.Identity.Person.SetState(v.Context(), shownPerson(v).ID, person.Blocked, by)
+	var until time.Time
+	if day := in.Get("until"); day != "" {
+		var err error
+		if until, err = time.Parse(time.DateOnly, day); err != nil {
+			return frame.Result{}, &frame.Problem{Field: "until", Key: "console.problem.until"}
+		}
+	}
+	err := c.Identity.Person.Block(v.Context(), shownPerson(v).ID, until, by)
+	if e := new(person.ValidationError); errors.As(err, &e) && e.Field == "until" {
+		err = &frame.Problem{Field: "until", Key: "console.problem.until"}
+	}
+	return frame.Result{}, err
 }
 
 func (c *Console) setState(to person.State) func(*frame.Visit, url.Values) (frame.Result, error) {

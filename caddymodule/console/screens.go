@@ -19,8 +19,6 @@ func (c *Console) all() []*frame.Screen {
 		c.applicationsScreen(),
 		c.applicationScreen(),
 		c.eventsScreen(),
-		c.eventsFileScreen(),
-		c.eventScreen(),
 	}
 }
 

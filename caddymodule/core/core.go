@@ -68,11 +68,12 @@ type reopener interface {
 
 // What one node of a store does for all of them. (docs/cluster.md#workers)
 const (
-	roleEvents = "events"     // seals and collects events
-	roleKeys   = "keys"       // makes successors of signing keys
-	RoleReseal = "reseal"     // seals with the first encryption key what an older one has sealed
-	roleCounts = "statistics" // moves what has happened into the counters
-	roleLists  = "lists"      // keeps the indexes by which persons are found
+	roleEvents = "events"         // seals and collects events
+	roleKeys   = "keys"           // makes successors of signing keys
+	RoleReseal = "reseal"         // seals with the first encryption key what an older one has sealed
+	RoleManage = "administration" // ends blocks whose time is over
+	roleCounts = "statistics"     // moves what has happened into the counters
+	roleLists  = "lists"          // keeps the indexes by which persons are found
 )
 
 func newOpenStore(store storage.Store, node *cluster.Node, options string, log *zap.Logger) *OpenStore {

@@ -12,9 +12,12 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/lookup"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
@@ -27,6 +30,7 @@ type Service struct {
 	Identity *identity.Service
 	Authz    *authz.Server
 	Store    storage.Store
+	Log      *zap.Logger
 }
 
 // ErrGone says that what was to be ended is not there: it is unknown, or has ended already.
@@ -40,12 +44,22 @@ type PersonDetails struct {
 	Phone       string       `json:"phone,omitempty"`
 	StepUp      stepup.SetUp `json:"step_up"`
 	// SignInWaits is until when attempts from browsers that the person has not used have to wait.
-	SignInWaits time.Time     `json:"sign_in_waits_until,omitzero"`
-	Sessions    []SessionInfo `json:"sessions"`
-	Tokens      []authz.Item  `json:"tokens"`
-	Consents    []authz.Item  `json:"consents"`
+	SignInWaits time.Time `json:"sign_in_waits_until,omitzero"`
+	// SignedIn is the last sign-in. Zero: none is known
+	SignedIn time.Time     `json:"last_sign_in,omitzero"`
+	Linked   []Linked      `json:"linked,omitempty"`
+	Sessions []SessionInfo `json:"sessions"`
+	Tokens   []authz.Item  `json:"tokens"`
+	Consents []authz.Item  `json:"consents"`
 	// AppPasswords are those that work now, without the secrets.
 	AppPasswords []authz.Item `json:"app_passwords,omitempty"`
+}
+
+// Linked is an account elsewhere that signs the person in.
+type Linked struct {
+	Provider string    `json:"provider"` // its id
+	Name     string    `json:"name"`
+	Since    time.Time `json:"since,omitzero"`
 }
 
 // SessionInfo is a live session.
@@ -94,6 +108,16 @@ func (s *Service) Details(tx storage.Tx, p person.Person, now time.Time) (Person
 		return out, err
 	}
 	if out.SignInWaits, err = s.Identity.Proof.Waits(tx, p.ID, now); err != nil {
+		return out, err
+	}
+	linked, err := person.CoupledIdentities(tx, p.ID)
+	if err != nil {
+		return out, err
+	}
+	for _, l := range linked {
+		out.Linked = append(out.Linked, Linked{l.Provider, s.Identity.Federation.ProviderName(l.Provider), l.Record.Since})
+	}
+	if out.SignedIn, err = lookup.SignedIn(tx, p.ID); err != nil {
 		return out, err
 	}
 	list, err := s.SessionsOf(tx, p, now)

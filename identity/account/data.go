@@ -1,14 +1,17 @@
 package account
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/passkey"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -88,8 +91,8 @@ type ownSession struct {
 }
 
 // readOwnData reads everything in one snapshot.
-func (s *Service) readOwnData(tx storage.Tx, a *front.Visit, now time.Time) (*ownData, error) {
-	id := a.SignIn.Session.PersonID
+func (s *Service) readOwnData(tx storage.Tx, of *session.Current, u *config.Units, now time.Time) (*ownData, error) {
+	id := of.Session.PersonID
 	d, err := s.person.Details(tx, id)
 	if err != nil {
 		return nil, err
@@ -98,7 +101,7 @@ func (s *Service) readOwnData(tx storage.Tx, a *front.Visit, now time.Time) (*ow
 		ID: d.ID, Username: d.Username, State: d.State, CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
 		Groups: append([]string{}, d.Groups...), Profile: d.Profile, Directory: d.Directory, Accounts: []ownAccount{},
 	}
-	if out.SignIn, err = s.readOwnSignIn(tx, a); err != nil {
+	if out.SignIn, err = s.readOwnSignIn(tx, of, u); err != nil {
 		return nil, err
 	}
 	out.SignIn.Password = d.HasPassword
@@ -109,14 +112,14 @@ func (s *Service) readOwnData(tx storage.Tx, a *front.Visit, now time.Time) (*ow
 	for _, c := range elsewhere {
 		out.Accounts = append(out.Accounts, ownAccount{c.Provider, c.Record.Issuer, c.Record.Subject, c.Record.Since})
 	}
-	open, err := s.session.OpenSessions(tx, id, a.SignIn.Session.Epoch, now)
+	open, err := s.session.OpenSessions(tx, id, of.Session.Epoch, now)
 	if err != nil {
 		return nil, err
 	}
 	for _, o := range open {
 		out.Sessions = append(out.Sessions, ownSession{
 			Since: o.Record.OpenedAt(), LastSeen: o.Record.Seen, Address: o.Record.Address, UserAgent: o.Record.Agent, Provider: o.Record.Provider,
-			Level: o.Record.Level, This: o.ID == a.SignIn.ID, Details: o.Record.Details,
+			Level: o.Record.Level, This: o.ID == of.ID, Details: o.Record.Details,
 		})
 	}
 	if out.Applications, err = s.apps.Applications(tx, id, now); err != nil {
@@ -134,16 +137,16 @@ func (s *Service) readOwnData(tx storage.Tx, a *front.Visit, now time.Time) (*ow
 	return out, err
 }
 
-func (s *Service) readOwnSignIn(tx storage.Tx, a *front.Visit) (ownSignIn, error) {
+func (s *Service) readOwnSignIn(tx storage.Tx, of *session.Current, u *config.Units) (ownSignIn, error) {
 	out := ownSignIn{Methods: []string{}}
-	st, err := s.stepup.StandingIn(tx, a.SignIn, a.Settings)
+	st, err := s.stepup.StandingIn(tx, of, u)
 	if err != nil {
 		return out, err
 	}
 	for _, m := range st.Has {
 		out.Methods = append(out.Methods, m.Name)
 	}
-	set, err := passkey.Read(tx, a.SignIn.Session.PersonID)
+	set, err := passkey.Read(tx, of.Session.PersonID)
 	for _, k := range set.Keys {
 		out.Passkeys = append(out.Passkeys, ownPasskey{k.Name, k.Since, k.Used})
 	}
@@ -177,7 +180,7 @@ func (s *Service) showDownload(q *front.Request) error {
 	now := s.now()
 	var d *ownData
 	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
-		d, err = s.readOwnData(tx, a, now)
+		d, err = s.readOwnData(tx, a.SignIn, a.Settings, now)
 		return err
 	})
 	if err != nil {
@@ -212,4 +215,38 @@ func (s *Service) recordDownload(a *front.Visit, now time.Time) error {
 		}
 		return s.events.Append(tx, a.SignIn.OwnEvent(ev[0], ""))
 	})
+}
+
+// Export returns what the person of an id can download of themselves, for somebody else who is allowed to, and records
+// it with who that is.
+func (s *Service) Export(ctx context.Context, personID string, by event.Actor) ([]byte, error) {
+	ev, err := s.person.NewEvents(by.Origin, dataDownloaded)
+	if err != nil {
+		return nil, err
+	}
+	now := s.now()
+	var d *ownData
+	err = s.store.Update(ctx, func(tx storage.Tx) error {
+		u, err := s.units(tx)
+		if err != nil {
+			return err
+		}
+		_, rec, err := s.person.Find(tx, personID)
+		if err == nil && rec.State == person.Removed {
+			err = person.ErrNoPerson
+		}
+		if err != nil {
+			return err
+		}
+		of := &session.Current{Person: rec, Session: session.Record{PersonID: personID, Epoch: rec.Epoch}}
+		if d, err = s.readOwnData(tx, of, u, now); err != nil {
+			return err
+		}
+		return s.events.Append(tx, by.Fill(ev[0], personID, ""))
+	})
+	if err != nil {
+		return nil, err
+	}
+	out, err := json.MarshalIndent(d, "", "  ")
+	return append(out, '\n'), err
 }

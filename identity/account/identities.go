@@ -2,6 +2,7 @@ package account
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -211,26 +212,78 @@ func (s *Service) disconnect(a *front.Visit, list identityList, provider string)
 func (s *Service) uncouple(a *front.Visit, provider string) error {
 	personID := a.SignIn.Session.PersonID
 	return s.changeIdentities(a, identityUncoupled, func(tx storage.Tx, have identityList, now time.Time) (string, error) {
-		if !have.has(provider) { // disconnected already
-			return "", person.ErrMismatch
-		}
-		rest := slices.DeleteFunc(slices.Clone(have), func(c person.Identity) bool { return c.Provider == provider })
-		set, err := passkey.Read(tx, personID)
-		if err != nil {
+		if err := s.unlink(tx, a.Settings, personID, &a.SignIn.Person, have, provider); err != nil {
 			return "", err
 		}
-		if ok, err := s.stepup.HasWayIn(tx, a.Settings, personID, &a.SignIn.Person, rest, set.Usable()); err != nil || !ok {
-			return "", cmp.Or(err, stepup.ErrLastWay)
+		_, err := s.endSessions(tx, a, now, func(o session.Session) bool { return o.Record.Provider == provider })
+		return "from " + s.federation.ProviderName(provider), err
+	})
+}
+
+// unlink removes the identities of a person at a provider. Errors: person.ErrMismatch if there are none,
+// stepup.ErrLastWay.
+func (s *Service) unlink(tx storage.Tx, u *config.Units, personID string, rec *person.Record, have identityList, provider string) error {
+	if !have.has(provider) { // disconnected already
+		return person.ErrMismatch
+	}
+	rest := slices.DeleteFunc(slices.Clone(have), func(c person.Identity) bool { return c.Provider == provider })
+	set, err := passkey.Read(tx, personID)
+	if err != nil {
+		return err
+	}
+	if ok, err := s.stepup.HasWayIn(tx, u, personID, rec, rest, set.Usable()); err != nil || !ok {
+		return cmp.Or(err, stepup.ErrLastWay)
+	}
+	for _, c := range have {
+		if c.Provider != provider {
+			continue
 		}
-		for _, c := range have {
-			if c.Provider != provider {
+		if err := person.Uncouple(tx, personID, c.Provider, c.Key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Unlink removes the identities of a person at a provider, for somebody else who is allowed to, and ends the sessions
+// that the provider has opened. Errors: person.ErrNoPerson, person.ErrMismatch if there are none, stepup.ErrLastWay.
+func (s *Service) Unlink(ctx context.Context, personID, provider string, by event.Actor) error {
+	u, err := s.person.Settings(ctx)
+	if err == nil {
+		_, err = s.federation.Registry(ctx, u) // so Connectable knows providers that were added since
+	}
+	if err != nil {
+		return err
+	}
+	ev, err := s.person.NewEvents(by.Origin, identityUncoupled)
+	if err != nil {
+		return err
+	}
+	now, name := s.now(), s.federation.ProviderName(provider)
+	return s.store.Update(ctx, func(tx storage.Tx) error {
+		id, rec, err := s.person.Find(tx, personID)
+		if err != nil {
+			return err
+		}
+		have, err := person.CoupledIdentities(tx, id)
+		if err != nil {
+			return err
+		}
+		if err := s.unlink(tx, u, id, &rec, have, provider); err != nil {
+			return err
+		}
+		open, err := s.session.OpenSessions(tx, id, rec.Epoch, now)
+		if err != nil {
+			return err
+		}
+		for _, o := range open {
+			if o.Record.Provider != provider {
 				continue
 			}
-			if err := person.Uncouple(tx, personID, c.Provider, c.Key); err != nil {
-				return "", err
+			if err := s.session.End(tx, o.ID, o.Record); err != nil {
+				return err
 			}
 		}
-		_, err = s.endSessions(tx, a, now, func(o session.Session) bool { return o.Record.Provider == provider })
-		return "from " + s.federation.ProviderName(provider), err
+		return s.events.Append(tx, by.Fill(ev[0], id, "from "+name))
 	})
 }

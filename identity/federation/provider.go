@@ -42,9 +42,6 @@ type Provider struct {
 	Synchronise bool
 	// Editable are the details that the person may change all the same: the profile keeps what it has of them.
 	Editable []string
-	// Migrates says that people move here from the provider: it is asked about the password of somebody who is unknown
-	// here. A directory then signs nobody in on a page of its own.
-	Migrates bool
 }
 
 // Member is a provider of a Registry, ready for use. One of Reader, redirector and taker is not nil.
@@ -54,12 +51,11 @@ type Member struct {
 	Reader     idp.RequestReader
 	redirector idp.Redirector
 	taker      idp.PasswordTaker
-	asker      idp.PasswordAsker // nil: it cannot be asked about passwords
 	parameters []string
 }
 
 // asks tells whether people choose the provider on a page, and are sent there or asked for their password there.
-func (m *Member) asks() bool { return m.redirector != nil || m.taker != nil && !m.Migrates }
+func (m *Member) asks() bool { return m.redirector != nil || m.taker != nil }
 
 // newMember returns a provider ready for use, if its source can do what a sign-in needs.
 func newMember(p Provider) (*Member, error) {
@@ -76,11 +72,7 @@ func newMember(p Provider) (*Member, error) {
 	m.Reader, _ = p.Source.(idp.RequestReader)
 	m.redirector, _ = p.Source.(idp.Redirector)
 	m.taker, _ = p.Source.(idp.PasswordTaker)
-	m.asker, _ = p.Source.(idp.PasswordAsker)
-	if m.Migrates && !m.canMigrate() {
-		return nil, fmt.Errorf("identity: the provider %q cannot be asked about passwords", p.ID)
-	}
-	if m.Reader == nil && !m.asks() && !m.Migrates {
+	if m.Reader == nil && !m.asks() {
 		return nil, fmt.Errorf("identity: the provider %q can do nothing that a sign-in needs", p.ID)
 	}
 	return m, nil

@@ -229,3 +229,9 @@ func readCursor(text string) (source int, after string, err error) {
 func cursor(source int, after string) string {
 	return base64.RawURLEncoding.EncodeToString(append([]byte{byte(source)}, after...))
 }
+
+// SignedIn returns when a person signed in last. Zero: it is not known.
+func SignedIn(tx storage.Tx, personID string) (time.Time, error) {
+	k, _, err := known.Find(tx, personID)
+	return k.Seen, err
+}

@@ -37,8 +37,20 @@ func (s *Service) Activate(tx storage.Tx, personID string, rec Record, done even
 }
 
 // moveTo sets a state. No person waits for an activation of their own afterwards: one that an administrator has made
-// inactive must not activate the account again.
-func (r *Record) moveTo(to State) { r.State, r.Awaits = to, unwelcomed }
+// inactive must not activate the account again. After a block, somebody who has not accepted an invitation is invited.
+func (r *Record) moveTo(to State) {
+	was := State("")
+	switch {
+	case to == Blocked && r.State == Invited:
+		was = Invited
+	case to == Active && r.isInvited():
+		to = Invited
+	}
+	r.State, r.Was, r.Awaits, r.BlockedUntil = to, was, unwelcomed, time.Time{}
+}
+
+// isInvited tells whether somebody who is blocked has an invitation that they have not accepted.
+func (r *Record) isInvited() bool { return r.State == Blocked && r.Was == Invited }
 
 // ActivatesByEmail tells whether new persons are inactive until they have verified their e-mail address.
 func ActivatesByEmail(u *config.Units) bool {

@@ -40,6 +40,7 @@ type Person struct {
 	EmailVerified bool      `json:"email_verified"`
 	Groups        []string  `json:"groups,omitempty"`
 	Locale        string    `json:"locale,omitempty"`
+	BlockedUntil  time.Time `json:"blocked_until,omitzero"` // when a block ends by itself
 	CreatedAt     time.Time `json:"created_at"`
 	UpdatedAt     time.Time `json:"updated_at"`
 }
@@ -70,9 +71,6 @@ type NewPerson struct {
 	Directory *Directory `json:"-"`
 	// ID is the id of the person, a UUID in lower case. Default: a new one.
 	ID string `json:"-"`
-	// Beside writes what comes with the person, in the same transaction and before the person. An error undoes all of it.
-	// Default: nothing.
-	Beside func(tx storage.Tx, rec *Record, id string) error `json:"-"`
 }
 
 // Bounds of names.
@@ -133,11 +131,6 @@ func (s *Service) CreateAs(ctx context.Context, n NewPerson, by event.Actor, how
 		}
 		if err := s.MakeAwait(tx, &rec, how); err != nil {
 			return err
-		}
-		if n.Beside != nil {
-			if err := n.Beside(tx, &rec, id); err != nil {
-				return err
-			}
 		}
 		if err := CreatePerson(tx, id, rec, &prof, folded); err != nil {
 			return err
@@ -201,7 +194,8 @@ func (s *Service) remove(tx storage.Tx, id string, rec *Record) error {
 }
 
 // SetState changes the state of a person and ends everything issued before. Removed frees the username and deletes
-// profile and password; no state follows it. Errors: ErrNoPerson, *ValidationError.
+// profile and password; no state follows it. Errors: ErrNoPerson, *ValidationError, *StateError for somebody who has to
+// accept an invitation to become active.
 func (s *Service) SetState(ctx context.Context, usernameOrID string, to State, by event.Actor) error {
 	if to == Removed {
 		return s.Change(ctx, usernameOrID, by, personRemoved, func(tx storage.Tx, id string, rec *Record) (bool, error) {
@@ -211,21 +205,10 @@ func (s *Service) SetState(ctx context.Context, usernameOrID string, to State, b
 			return true, s.remove(tx, id, rec)
 		})
 	}
-	kind, ok := stateEvents[to]
-	if !ok {
+	if _, ok := stateEvents[to]; !ok {
 		return &ValidationError{"state", "is not one that a person can be set to"}
 	}
-	return s.Change(ctx, usernameOrID, by, kind, func(_ storage.Tx, _ string, rec *Record) (bool, error) {
-		switch rec.State {
-		case to:
-			return false, nil
-		case Removed:
-			return false, ErrNoPerson
-		}
-		rec.moveTo(to)
-		rec.Epoch++
-		return true, nil
-	})
+	return s.moveState(ctx, usernameOrID, to, time.Time{}, by)
 }
 
 // EndSessions ends every session and grant of a person at once.

@@ -26,6 +26,7 @@ var (
 	IdentitiesOf       = storage.NewTable[struct{}]("identity_external_of")              // person id, key in identities
 	configured         = storage.NewTable[struct{}]("identity_configured")               // person id; those whom the configuration has
 	NoticeTimes        = storage.NewTable[NoticeTimeRecord]("identity_noticed")          // person id
+	blockEnds          = storage.NewTable[struct{}]("identity_block_end")                // end of a block, person id
 )
 
 // The groups of partitions other than the default one have names of their own.
@@ -56,6 +57,10 @@ type Record struct {
 	Partition string            `cbor:"15,keyasint,omitempty"` // empty: the default one
 	// Awaits says that an inactive person can activate the account, and how they are welcomed then.
 	Awaits Welcome `cbor:"16,keyasint,omitempty"`
+	// BlockedUntil is when a block ends by itself. Zero: it does not
+	BlockedUntil time.Time `cbor:"17,keyasint,omitzero"`
+	// Was is the state before the block, which the person has again after it. Empty: Active
+	Was State `cbor:"18,keyasint,omitempty"`
 }
 
 // ProfileRecord is everything else that is stored of a person. What the Record also has is right there (see overlay).

@@ -139,7 +139,7 @@ func (u *updateTx) settle(was *Record, old *ProfileRecord, d *Details) (Record, 
 	if err := checkGroups(rec.Groups); err != nil {
 		return rec, prof, err
 	}
-	if rec.State != was.State && !slices.Contains([]State{Active, Blocked, Inactive}, rec.State) {
+	if rec.State != was.State && !slices.Contains([]State{Active, Blocked, Inactive}, d.State) {
 		return rec, prof, &ValidationError{"state", "is not one that a person can be set to"}
 	}
 	if rec.Username != was.Username && IsID(rec.Username) {
@@ -214,8 +214,12 @@ func (u *updateTx) write(was, rec *Record, old, prof *ProfileRecord, changes []s
 			return err
 		}
 	}
-	if was.State != rec.State {
-		if err := u.record(rec, stateEvents[rec.State], ""); err != nil {
+	if kind, ok := stateEvents[rec.State]; was.State != rec.State && ok {
+		if err := u.record(rec, kind, ""); err != nil {
+			return err
+		}
+	} else if was.State != rec.State { // invited again
+		if err := u.record(rec, EventUpdated, "state"); err != nil {
 			return err
 		}
 	}
@@ -249,12 +253,6 @@ func (s *Service) KeepName(username string) {
 	}
 }
 
-// IsKept tells whether the configuration names a person by the username.
-func (s *Service) IsKept(rec *Record) bool {
-	folded, err := Fold(rec.Username)
-	return err == nil && rec.PartitionName() == event.DefaultPartition && slices.Contains(s.kept, folded)
-}
-
 // rename moves the key of a changed username. Another spelling of the same name has the same key.
 func (u *updateTx) rename(was, rec *Record) error {
 	if was.Username == rec.Username {
@@ -268,7 +266,7 @@ func (u *updateTx) rename(was, rec *Record) error {
 	if err != nil || from == to {
 		return err
 	}
-	if u.s.IsKept(was) {
+	if rec.PartitionName() == event.DefaultPartition && slices.Contains(u.s.kept, from) {
 		return ErrNameKept
 	}
 	if err := u.s.checkChosen(rec.Username); err != nil {

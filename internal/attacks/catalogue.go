@@ -404,13 +404,7 @@ var catalogue = []section{
 		{535, "the last owner is removed: by another one at the same time, by themselves, by a command", "refused"},
 		{536, "names of people, groups and applications that are markup, on every page of the console", "text"},
 		{537, "a link for a new password from an administrator, used twice, after a block, in place of one that people may not ask for", "an error page"},
-	}},
-	{"Moving in", []attackCase{
-		{701, "passwords are sprayed on an old server through the sign-in page, by many spellings of a name, for names that nobody has", "five tries, counted before the old server is asked"},
-		{702, "the name of an account here with the password that the old server knows, an empty password", "the old server is not asked"},
-		{703, "a blocked or removed person signs in with the password that the old server still knows, by another spelling, by another name with the same address", "refused, not asked again"},
-		{704, "an old server that names somebody by the verified address of another account, by a reserved name, by an address that it has not verified", "no account"},
-		{705, "an old server that is down, slow, or answers garbage", "503 within 5 s, not counted as a guess; others sign in"},
-		{706, "two first sign-ins at once, by two names", "one account"},
+		{551, "an act of the console whose administrator loses the role, or whose object gets one, after the form was checked and before the change", "403, nothing happens"},
+		{552, "somebody who was invited becomes active by being blocked and unblocked", "they are invited"},
 	}},
 }

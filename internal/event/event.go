@@ -56,8 +56,9 @@ type Event struct {
 	Ref       string    `cbor:"f,omitempty"`  // of the refusal that it tells of
 	Provider  string    `cbor:"pv,omitempty"` // id of the identity provider of a sign-in
 
-	brief  bool   // of its Type
-	counts string // of its Type
+	brief  bool                   // of its Type
+	counts string                 // of its Type
+	check  func(storage.Tx) error // of its actor. nil: nothing is checked
 }
 
 // Counts returns what statistics count an event as that New has made. Empty: it is not counted.
@@ -77,11 +78,15 @@ type Actor struct {
 	Session string
 	// Reason is why the actor does it, for events that have no reason of their own. Empty: not said
 	Reason string
+	// Check is called in the transaction of each event of the actor. An error undoes what has caused the event, such as
+	// when the actor has lost the right to it meanwhile. nil: nothing is checked
+	Check func(tx storage.Tx) error
 }
 
 // Fill returns e as an event of the actor about a person.
 func (a Actor) Fill(e Event, personID, reason string) Event {
 	e.PersonID, e.Actor, e.AgentUser, e.SessionID, e.Reason = personID, a.ID, a.Name, a.Session, cmp.Or(reason, Clean(a.Reason))
+	e.check = a.Check
 	return e
 }
 
@@ -136,6 +141,11 @@ func (r *Recorder) New(kind Type, from Origin) (Event, error) {
 
 // Append writes e to the end of its chain, and into the indexes by person and by actor, in tx.
 func (r *Recorder) Append(tx storage.Tx, e Event) error {
+	if e.check != nil {
+		if err := e.check(tx); err != nil {
+			return err
+		}
+	}
 	e.Reason, e.AgentUser = Clean(e.Reason), Clean(e.AgentUser)
 	e.PersonID, e.Actor, e.ClientID, e.SessionID = cut(e.PersonID), cut(e.Actor), cut(e.ClientID), cut(e.SessionID)
 	if e.Partition = cut(e.Partition); e.Partition == "" {

@@ -23,7 +23,6 @@ var rooms = map[string][]string{
 	"identity/actiontoken": append(belowFront, "identity/front", "identity/federation", "identity/stepup", "idp"),
 	"identity/account": append(belowFront, "identity/passkey", "identity/front", "identity/federation", "identity/stepup", "identity/enrol",
 		"identity/actiontoken", "idp"),
-	"identity/handover":        append(belowFront, "identity/federation", "idp"),
 	"identity/serviceprovider": append(belowFront, "identity/front", "idp"),
 	"identity/access":          {"storage", "internal"},
 

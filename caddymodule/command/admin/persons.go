@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/enrol"
 	"github.com/gatehouse-id/gatehouse/identity/migration"
@@ -140,14 +141,22 @@ func adminSetPassword(i *Instance, r *http.Request, in passwordRequest) (any, er
 	return Outcome{"changed"}, i.aboutPerson(r, in.Person, i.Identity.Person.SetPassword(r.Context(), in.Person, in.Password, caller(r)))
 }
 
-// stateRequest blocks, unblocks or removes a person.
-type stateRequest struct {
+// StateRequest blocks, unblocks or removes a person.
+type StateRequest struct {
 	Person string       `json:"person"`
 	State  person.State `json:"state"`
+	// Until is when a block ends by itself. Zero: it does not. Reason stands in the event of a block.
+	Until  time.Time `json:"until,omitzero"`
+	Reason string    `json:"reason,omitempty"`
 }
 
-func adminSetState(i *Instance, r *http.Request, in stateRequest) (any, error) {
-	return Outcome{string(in.State)}, i.aboutPerson(r, in.Person, i.Identity.Person.SetState(r.Context(), in.Person, in.State, caller(r)))
+func adminSetState(i *Instance, r *http.Request, in StateRequest) (any, error) {
+	by := caller(r)
+	if in.State == person.Blocked {
+		by.Reason = in.Reason
+		return Outcome{string(in.State)}, i.aboutPerson(r, in.Person, i.Identity.Person.Block(r.Context(), in.Person, in.Until, by))
+	}
+	return Outcome{string(in.State)}, i.aboutPerson(r, in.Person, i.Identity.Person.SetState(r.Context(), in.Person, in.State, by))
 }
 
 // stepUpRequest names a step-up method of a person, to remove it.

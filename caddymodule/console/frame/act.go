@@ -2,6 +2,7 @@ package frame
 
 import (
 	"cmp"
+	"io"
 	"net/http"
 	"net/url"
 
@@ -13,6 +14,7 @@ import (
 func (f *Frame) admitAct(q *front.Request, s *Screen, a *Act) (*Visit, error) {
 	v, err := f.admit(q, s, max(s.Role, a.Role), true)
 	if err == nil {
+		v.act = a
 		err = v.May(a)
 	}
 	return v, err
@@ -45,6 +47,9 @@ func (f *Frame) handleAct(s *Screen, a *Act) front.Handler {
 		}
 		if err != nil {
 			return err
+		}
+		if done.File != nil {
+			return done.File.send(q.W)
 		}
 		if done.Page != nil {
 			return f.render(v, http.StatusOK, done.Page)
@@ -138,4 +143,31 @@ func (v *Visit) Up() *page.Up {
 		return &page.Up{Name: name, URL: v.Path()}
 	}
 	return &page.Up{Label: page.Say("console." + v.Screen.Name + ".title"), URL: v.Path()}
+}
+
+// send writes the file as it is made.
+func (f *File) send(w http.ResponseWriter) error {
+	front.Attach(w.Header(), f.Name, f.Type)
+	out := &begun{Writer: w}
+	err := f.Write(out)
+	if err != nil && out.yes {
+		panic(http.ErrAbortHandler)
+	}
+	if err != nil {
+		w.Header().Del("Content-Disposition")
+	}
+	return err
+}
+
+// begun knows whether anything was written.
+type begun struct {
+	io.Writer
+
+	yes bool
+}
+
+// Write implements io.Writer.
+func (b *begun) Write(p []byte) (int, error) {
+	b.yes = true
+	return b.Writer.Write(p)
 }

@@ -38,6 +38,8 @@ var problems = []struct {
 	{person.ErrNoGroup, Problem{Field: "group", Key: "console.problem.no_group"}},
 	{enrol.ErrInvitationsOff, Problem{Key: "console.problem.invitations_off"}},
 	{enrol.ErrNoReset, Problem{Key: "console.problem.no_mail"}},
+	{proof.ErrCodesOff, Problem{Key: "console.problem.codes_off"}},
+	{person.ErrMismatch, Problem{Key: "console.problem.gone"}},
 	{stepup.ErrNoMethod, Problem{Key: "console.problem.gone"}},
 	{stepup.ErrLastWay, Problem{Key: "console.problem.last_way"}},
 	{registry.ErrExists, Problem{Field: "client_id", Key: "console.problem.client_taken"}},

@@ -1,9 +1,11 @@
 package frame
 
 import (
+	"io"
 	"net/url"
 
 	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // Screen is a page of the console with what is done on it.
@@ -16,6 +18,8 @@ type Screen struct {
 	Role Role   // that sees it
 	// Find reads what the screen is about, and says so in the visit. nil: it is about nothing of its own.
 	Find func(v *Visit) error
+	// Rank reads the role of what the screen is about in the transaction of an act, after the change. nil: it has none
+	Rank func(v *Visit, tx storage.Tx) (Role, error)
 	// Show returns the page.
 	Show func(v *Visit) (*page.Console, error)
 	Acts []*Act
@@ -55,6 +59,14 @@ type Question struct {
 type Result struct {
 	To   string        // path. Empty: that of the screen
 	Page *page.Console // shown in place of a redirect
+	File *File         // sent in place of a redirect
+}
+
+// File is what a browser saves. Write is called once. An error in the middle breaks the connection off, so that nobody
+// takes a part for the whole.
+type File struct {
+	Name, Type string
+	Write      func(w io.Writer) error
 }
 
 // Act returns the act of a name, or nil.

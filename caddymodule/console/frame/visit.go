@@ -41,6 +41,7 @@ type Visit struct {
 	Self bool
 
 	frame *Frame
+	act   *Act // that is done. nil: the screen is shown
 }
 
 // Me is the id of the person of the visit.
@@ -153,9 +154,31 @@ func (v *Visit) Recheck(tx storage.Tx) error {
 	return nil
 }
 
-// Actor is the person of the visit, as the cause of what happens.
+// Actor is the person of the visit, as the cause of what happens. What the person has lost the right to since the page
+// was asked for does not happen: the transaction of its event looks again.
 func (v *Visit) Actor() event.Actor {
-	return v.frame.Identity.Front.Actor(v.Request.Request, v.SignIn)
+	by := v.frame.Identity.Front.Actor(v.Request.Request, v.SignIn)
+	if v.act != nil && !v.Self { // who ends their own sessions ends this one
+		by.Check = v.still
+	}
+	return by
+}
+
+// still returns an error when, by now, the person of the visit may not do the act any more.
+func (v *Visit) still(tx storage.Tx) error {
+	if err := v.Recheck(tx); err != nil || v.Screen.Rank == nil {
+		return err
+	}
+	rank, err := v.Screen.Rank(v, tx)
+	switch {
+	case err != nil:
+		return err
+	case !v.Outranks(rank):
+		return Denied("the other one has as much to say")
+	case rank == Owner && v.act.Spares:
+		return Denied("an owner has to stop being one first")
+	}
+	return nil
 }
 
 // showScreen serves the GET of a screen.
