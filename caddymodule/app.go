@@ -40,6 +40,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
 	"github.com/gatehouse-id/gatehouse/caddymodule/serviceprovider"
+	"github.com/gatehouse-id/gatehouse/caddymodule/sites"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/access/notice"
 	"github.com/gatehouse-id/gatehouse/identity/api"
@@ -166,6 +167,7 @@ type App struct {
 	mu          sync.Mutex // guards what follows
 	sites       map[string]bool
 	mcp         mcp.Sites
+	behind      *sites.Sites // what the configuration stands in front of
 	resourcesAt []string            // places of the sites with resources
 	accepting   []personal.Site     // sites that accept app passwords
 	rules       map[string]bool     // of the sites, see RegisterRules
@@ -265,6 +267,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 		a.ForwardAuth = new(forwardauth.Gates)
 	}
 	a.ForwardAuth.CertificateHeader = a.certificates.Header()
+	a.behind = sites.New(ctx, a.ForwardAuth)
 	if err := a.ForwardAuth.Provision(ctx, a, slices.Sorted(maps.Keys(a.Policies)), a.Places); err != nil {
 		return err
 	}

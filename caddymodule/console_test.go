@@ -86,3 +86,36 @@ func TestAdminConsole(t *testing.T) {
 		}
 	}
 }
+
+// TestConsoleExplainsSites: an administrator finds the sites of the Caddyfile with what they have done, the person whom
+// one of them has refused, and the reason, by the very code that refuses.
+func TestConsoleExplainsSites(t *testing.T) {
+	w := newWalk(t)
+	w.inIdentity = "person guest@example.com {\n\t\tpassword \"" + testPassword + "\"\n\t\tgroups guests\n\t}\n\tadmin demo@example.com {\n\t\tlevel 1\n\t}"
+	w.reload()
+	guest, owner := newBrowser(t), newBrowser(t)
+	resp, body := guest.open(w.wiki + "/reports?token=in-the-query")
+	_, body = guest.submit(resp, body, url.Values{"username": {"guest@example.com"}, "password": {testPassword}})
+	ref, host := refForm.FindString(body), strings.TrimPrefix(w.wiki, "http://")
+	see := func(path string, wants ...string) string {
+		t.Helper()
+		resp, body := owner.openConsole(w.server, path)
+		for _, want := range wants {
+			if resp.StatusCode != http.StatusOK || !strings.Contains(body, want) {
+				t.Errorf("GET %s = %d without %q:\n%s", path, resp.StatusCode, want, body)
+			}
+		}
+		return body
+	}
+	see("/admin/sites", `href="/admin/sites/`+host+`"`, "login · groups staff", strings.TrimPrefix(w.shop, "http://"))
+	see("/admin/sites/"+host, "groups staff", "Caddyfile:", `href="/admin/refusals/`+ref+`"`, w.wiki)
+	see("/admin/refusals?person=guest@example.com", `href="/admin/refusals/`+ref+`"`)
+	see("/admin/refusals/"+ref, "the person is in none of the groups that the site requires", "guest@example.com", "protect at Caddyfile:")
+	ask := "/admin/sites/explain?" + url.Values{"url": {w.wiki + "/reports"}, "person": {"demo@example.com"}}.Encode()
+	see(ask, "Allowed", "Remote-User", "reverse_proxy")
+	see(strings.Replace(ask, "demo", "guest", 1), "Refused", "the person is in none of the groups")
+	see(strings.Replace(ask, "demo", "nobody", 1), "Nothing is known by this value")
+	if body := see("/admin/refusals"); strings.Contains(body, "in-the-query") {
+		t.Errorf("the list of refusals has the query of a request:\n%s", body)
+	}
+}

@@ -3,9 +3,6 @@ package caddymodule
 import (
 	"context"
 	"errors"
-	"net/url"
-
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
@@ -71,41 +68,7 @@ func (a *App) explain(ctx context.Context, q explain.Request, c protect.Caller) 
 	if inst := a.running.Load(); inst != nil {
 		c.Policies = inst.policies
 	}
-	if q.Gate != "" {
-		return a.askGate(ctx, q, c)
-	}
-	found, err := a.ctx.AppIfConfigured("http")
-	app, ok := found.(*caddyhttp.App)
-	if err != nil || !ok {
-		return nil, errors.Join(errors.New("the configuration has no sites"), err)
-	}
-	routes, err := explain.New(a.ctx, app)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := routes.Ask(ctx, q, c)
-	if errors.Is(err, explain.ErrNoSite) {
-		if other, gateErr := a.askGate(ctx, q, c); other != nil || gateErr != nil {
-			return other, gateErr
-		}
-	}
-	return answer, err
-}
-
-// askGate tells what the gate of a site says that another proxy serves. nil: there is no such gate.
-func (a *App) askGate(ctx context.Context, q explain.Request, c protect.Caller) (*explain.Answer, error) {
-	u, err := url.Parse(q.URL)
-	if err != nil {
-		return nil, explain.BadRequest{Err: err}
-	}
-	called, p, err := a.ForwardAuth.Decider(q.Gate, u.Scheme, u.Host)
-	if err != nil {
-		return nil, explain.BadRequest{Err: err}
-	}
-	if p == nil {
-		return nil, nil
-	}
-	return explain.AskGate(ctx, explain.Gate{Name: called, Protect: p}, q, c)
+	return a.behind.Ask(ctx, q, c)
 }
 
 // written returns a client as the configuration says it, or nil.

@@ -120,6 +120,7 @@ func TestPlantedSecrets(t *testing.T) {
 	owner := newBrowser(t)
 	for _, path := range []string{
 		"", "/persons", "/persons/" + id, "/persons/" + id + "/edit", "/groups", "/sessions", "/events", "/applications", "/applications/planted", "/applications/reports", "/applications/add",
+		"/sites", "/sites/explain", "/refusals",
 	} {
 		resp, text := owner.openConsole(s, "/admin"+path)
 		if resp.StatusCode != http.StatusOK || resp.Request.URL.Path != "/admin"+path {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-var objectID = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}`)
+var objectID = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}|[A-Z2-7]{4}-[A-Z2-7]{4}`)
 
 // TestConsole visits every screen of the admin console and the page of every act that an owner is offered, once for
 // each kind of page: on each axe finds nothing in either scheme, nothing scrolls sideways at 320 pixels, Tab reaches
@@ -45,7 +45,7 @@ func TestConsole(t *testing.T) {
 		queue = append(queue, c.visit(next)...)
 	}
 	t.Logf("%d pages of %d shapes looked at", c.looked, len(c.shapes))
-	for _, path := range []string{"/admin/persons ", "/admin/persons/{id} ", "/admin/persons/{id}/block ", "/admin/groups/{id} ", "/admin/applications/reports ", "/admin/applications/add ", "/admin/events ", "/admin/sessions "} {
+	for _, path := range []string{"/admin/persons ", "/admin/persons/{id} ", "/admin/persons/{id}/block ", "/admin/groups/{id} ", "/admin/applications/reports ", "/admin/applications/add ", "/admin/events ", "/admin/sessions ", "/admin/sites ", "/admin/sites/explain ", "/admin/refusals "} {
 		if !seen[path] {
 			t.Errorf("no link of the console leads to %s: %v", path, slices.Sorted(maps.Keys(seen)))
 		}

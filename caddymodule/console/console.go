@@ -16,6 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/gateway"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
 	"github.com/gatehouse-id/gatehouse/identity"
@@ -53,6 +54,8 @@ type Deps struct {
 	GroupUses func(ctx context.Context, group string) ([]string, error)
 	// Findings returns what is wrong with the configuration and the machine at this moment.
 	Findings func(ctx context.Context) ([]finding.Finding, error)
+	// Gateway is what the screens about sites work with.
+	Gateway gateway.Deps
 	// Mails says that e-mails are sent.
 	Mails bool
 	Now   func() time.Time

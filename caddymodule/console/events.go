@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/gateway"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -50,8 +51,10 @@ func (c *Console) eventTable(list []event.Event, names map[string]string, whom b
 		if e.Actor == "" {
 			by = page.Cell{Text: page.Say("console.event.self")}
 		}
-		from := page.Cell{Name: e.ClientIP, Note: e.Ref}
-		row.Cells = append(row.Cells, by, from)
+		row.Cells = append(row.Cells, by, page.Cell{Name: e.ClientIP, Note: e.Ref})
+		if e.Ref != "" {
+			row.URL = gateway.RefusalPath(e.Ref)
+		}
 		t.Rows = append(t.Rows, row)
 	}
 	return t

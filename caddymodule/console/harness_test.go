@@ -18,6 +18,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/gateway"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
 	"github.com/gatehouse-id/gatehouse/identity"
@@ -26,6 +27,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/internal/tally"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -59,6 +61,9 @@ type harness struct {
 	console *Console
 	strict  *Console // the same at level 2
 	notices *notifytest.Notices
+	refused *refusal.Recorder
+	sites   []gateway.Site
+	ref     string // of somebody whom the wiki has refused
 	on      bool
 	more    func(*config.Units) // changes the settings. nil: nothing
 
@@ -127,6 +132,7 @@ func newHarness(t *testing.T) *harness {
 			return []finding.Finding{{Severity: finding.Warning, Place: "Caddyfile:3", Reason: "something is odd", Mend: "mend it"}}, nil
 		},
 	}
+	deps.Gateway = h.gateway(deps.Manage)
 	h.strict = New(frame.Config{Level: 2}, deps)
 	h.console = New(frame.Config{Level: 1}, deps)
 	return h

@@ -6,12 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/zap"
 	"golang.org/x/net/html"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -47,10 +49,16 @@ func TestStoredTextStaysText(t *testing.T) {
 			id := "app" + string(rune('a'+i%26)) + string(rune('a'+i/26))
 			_, err = h.az.Clients().Add(t.Context(), client.Client{ID: id, Name: payload, Secrets: []secret.String{secret.New(strings.Repeat("s", 40))}, Grants: []string{"client_credentials"}}, by)
 			h.must(err)
-			q := url.Values{"q": {payload}, "person": {payload}, "address": {payload}, "group": {payload}, "kind": {payload}, "param": {payload}, "what": {payload}}.Encode()
+			refused := h.refused.Refuse(t.Context(), zap.NewNop(), refusal.Refusal{Where: refusal.Site, Reason: refusal.RuleDenied, Detail: payload, Site: payload, Method: "GET", Path: payload, PersonID: victim, Username: payload}, nil)
+			gate := &h.sites[1].Gates[0]
+			gate.Asks, gate.Paths, gate.Policies, gate.Rules[0].Name, gate.Rules[0].Asks = []string{payload}, []string{payload}, []string{payload}, payload, []string{payload}
+			q := url.Values{"q": {payload}, "ref": {payload}, "site": {payload}, "where": {payload}, "person": {payload}, "address": {payload}, "group": {payload}, "kind": {payload}, "param": {payload}, "what": {payload}}.Encode()
 			for _, path := range []string{
 				frame.Root, personPath(victim), personPath(victim) + "/edit", personPath(victim) + "/leave?" + url.Values{"group": {group}}.Encode(), groupPath(g.ID), groupPath(g.ID) + "/edit-group", applicationPath(id), applicationPath(id) + "/disable",
 				frame.Root + "/persons?" + q, frame.Root + "/groups?" + q, frame.Root + "/sessions?" + q, frame.Root + "/applications?" + q, frame.Root + "/events?" + q, frame.Root + "/events", frame.Root + "/groups", frame.Root + "/applications",
+				frame.Root + "/sites?" + q, frame.Root + "/sites/" + h.sites[1].ID, frame.Root + "/refusals?" + q, frame.Root + "/refusals?ref=" + url.QueryEscape(payload), frame.Root + "/refusals", frame.Root + "/refusals/" + refused,
+				frame.Root + "/sites/explain?" + url.Values{"url": {payload}, "person": {payload}, "at": {payload}, "address": {payload}, "method": {payload}, "level": {payload}}.Encode(),
+				frame.Root + "/sites/explain?" + url.Values{"url": {"https://" + payload}, "address": {payload}}.Encode(),
 			} {
 				a := b.get(path)
 				if strings.Contains(a.Body.String(), canary) {
@@ -62,7 +70,7 @@ func TestStoredTextStaysText(t *testing.T) {
 			}
 			h.must(h.id.Person.RemoveGroup(t.Context(), g.ID, by, nil))
 		}
-		if shown < 10*len(list) {
+		if shown < 15*len(list) {
 			t.Errorf("only %d pages have shown a payload", shown)
 		}
 	})

@@ -32,6 +32,11 @@ var rights = map[string][4]string{
 	"/applications/{id}": {"+", "+", "+", "+"},
 	"/persons/{id}":      {"+.++", "++++", "++++", "+++."},
 	"/groups/{id}":       {"++", "++", "++", "++"}, // a group, and one that gives a role
+	"/sites":             {"+", "+", "+", "+"},
+	"/sites/explain":     {"+", "+", "+", "+"},
+	"/sites/{id}":        {"+", "+", "+", "+"},
+	"/refusals":          {"+", "+", "+", "+"},
+	"/refusals/{id}":     {"+", "+", "+", "+"},
 
 	"/persons/{id}/edit":            helpdesk,
 	"/persons/{id}/reset":           helpdesk,
@@ -96,6 +101,10 @@ func (h *harness) objects(path, role string) []string {
 		return []string{h.groupID("staff"), h.groupID("gatehouse-viewer")}
 	case strings.HasPrefix(path, "/applications/{id}"):
 		return []string{"wiki"}
+	case strings.HasPrefix(path, "/sites/{id}"):
+		return []string{"wiki.example.com"}
+	case strings.HasPrefix(path, "/refusals/{id}"):
+		return []string{h.ref}
 	}
 	return []string{""}
 }

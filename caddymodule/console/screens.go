@@ -1,15 +1,18 @@
 package console
 
 import (
+	"slices"
+
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/gateway"
 	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 )
 
 // all is every screen, in the order of the navigation. Each stands in a file of its own.
 func (c *Console) all() []*frame.Screen {
-	return []*frame.Screen{
+	return slices.Concat([]*frame.Screen{
 		c.overviewScreen(),
 		c.personsScreen(),
 		c.personScreen(),
@@ -18,8 +21,9 @@ func (c *Console) all() []*frame.Screen {
 		c.sessionsScreen(),
 		c.applicationsScreen(),
 		c.applicationScreen(),
+	}, gateway.Screens(c.frame, c.Gateway), []*frame.Screen{
 		c.eventsScreen(),
-	}
+	})
 }
 
 // shownPerson is the person whom the screen is about.

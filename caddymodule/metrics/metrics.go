@@ -395,8 +395,11 @@ func (m *Metrics) CountCode(f *refusal.Refusal) {
 // CountSite counts a request that a site has not let pass. The site is named in the configuration.
 func (m *Metrics) CountSite(site, result, reason string) {
 	m.sites.WithLabelValues(site, result, reason).Inc()
-	if result == "refused" {
-		m.Sites.Denied(site)
+	switch {
+	case result == "refused":
+		m.Sites.Site(site).Denied()
+	case reason == string(refusal.LevelTooLow), reason == string(refusal.SignInTooOld):
+		m.Sites.Site(site).Raised()
 	}
 }
 
@@ -410,7 +413,19 @@ func (m *Metrics) CountShadow(site, rule, live, shadow string) {
 
 // SitePasses returns the counter of the requests that a site lets pass.
 func (m *Metrics) SitePasses(site string) prometheus.Counter {
-	return m.sites.WithLabelValues(site, "allowed", "")
+	return passes{m.sites.WithLabelValues(site, "allowed", ""), m.Sites.Site(site)}
+}
+
+// passes counts for the metrics and for the statistics.
+type passes struct {
+	prometheus.Counter
+	site *tally.SiteCounts
+}
+
+// Inc implements prometheus.Counter.
+func (p passes) Inc() {
+	p.Counter.Inc()
+	p.site.Admitted()
 }
 
 // CountEntry counts a sign-in or step-up that succeeded.

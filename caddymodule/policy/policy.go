@@ -127,6 +127,9 @@ func (r *Rule) Label() string {
 	return "a rule without a name"
 }
 
+// MatchText is the request part as JSON. "": it fits every request.
+func (r *Rule) MatchText() string { return r.raw }
+
 // ByPath tells whether the path of a request can decide.
 func (p *Policy) ByPath() bool {
 	return slices.ContainsFunc(p.rules(), func(r *Rule) bool { return r.byPath })

@@ -13,6 +13,15 @@ import (
 
 // What package forwardauth needs to put the requests to this handler that another proxy asks about.
 
+// Name is what the site is called in metrics and statistics: a host of the configuration. "": it is not known.
+func (p *Protect) Name() string { return p.name }
+
+// LeastLevel is the least authentication level. 0: any.
+func (p *Protect) LeastLevel() int { return p.level }
+
+// Matchers select the requests that need a credential. None: every request.
+func (p *Protect) Matchers() caddyhttp.MatcherSets { return p.matchers }
+
 // Subdirectives are the words of the block, for a block that has them among others.
 func (p *Protect) Subdirectives() options.Subdirectives { return p.subdirectives() }
 

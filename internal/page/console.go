@@ -36,6 +36,7 @@ type Filter struct {
 	Action string
 	Hidden []Hidden
 	Fields []Field
+	Submit string // message of the button. Default: that it filters
 	Clear  string // the list without a filter. Empty: nothing is filtered
 }
 

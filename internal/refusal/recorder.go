@@ -157,6 +157,43 @@ func (r *Recorder) Find(ctx context.Context, ref string) (Refusal, error) {
 	return found, err
 }
 
+// Filter says which refusals List returns. The zero value: all.
+type Filter struct {
+	Person, Where string   // empty: any
+	Sites         []string // hosts. Empty: any
+	Reason        Reason   // empty: any
+	Behind        string   // the reference of the last one of the list before
+	Limit         int      // 0: any number
+}
+
+// List returns the refusals of the last day, newest first. more: there are others behind the last one.
+func (r *Recorder) List(ctx context.Context, f Filter) (out []Refusal, more bool, err error) {
+	now := r.now()
+	err = r.ring.Each(ctx, func() { out = nil }, func(one *Refusal) bool {
+		if one.At.Add(Kept).After(now) && f.wants(one) {
+			out = append(out, *one)
+		}
+		return true
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	slices.SortStableFunc(out, func(a, b Refusal) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Ref, b.Ref)) })
+	if i := slices.IndexFunc(out, func(one Refusal) bool { return one.Ref == f.Behind }); f.Behind != "" && i >= 0 {
+		out = out[i+1:]
+	}
+	if f.Limit > 0 && len(out) > f.Limit {
+		return out[:f.Limit], true, nil
+	}
+	return out, false, nil
+}
+
+// wants tells whether a refusal belongs to the list.
+func (f *Filter) wants(one *Refusal) bool {
+	fits := func(want, is string) bool { return want == "" || want == is }
+	return fits(f.Person, one.PersonID) && (len(f.Sites) == 0 || slices.Contains(f.Sites, one.Site)) && fits(f.Where, one.Where) && fits(string(f.Reason), string(one.Reason))
+}
+
 // level is that of the log line: our own failures are errors, refusals are not.
 func level(f *Refusal) zapcore.Level {
 	switch f.Reason {

@@ -87,6 +87,54 @@ func TestWhy(t *testing.T) {
 	}
 }
 
+// TestList: an operator finds whom a site has refused of late, newest first, page by page.
+func TestList(t *testing.T) {
+	t.Parallel()
+	r := newRecorder(t)
+	var refs []string
+	for i := range 5 {
+		f := denied
+		if i == 2 {
+			f.Site, f.PersonID, f.Reason = "shop.example.com", "p2", LevelTooLow
+		}
+		refs = append([]string{r.Refuse(t.Context(), zap.NewNop(), f, nil)}, refs...)
+		r.time = r.time.Add(time.Second)
+	}
+	list := func(f Filter) (out []string, more bool) {
+		t.Helper()
+		found, more, err := r.List(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range found {
+			out = append(out, one.Ref)
+		}
+		return out, more
+	}
+	for what, tt := range map[string]struct {
+		f    Filter
+		want []string
+		more bool
+	}{
+		"all":            {Filter{}, refs, false},
+		"the newest two": {Filter{Limit: 2}, refs[:2], true},
+		"the next two":   {Filter{Limit: 2, Behind: refs[1]}, refs[2:4], true},
+		"the last one":   {Filter{Limit: 2, Behind: refs[3]}, refs[4:], false},
+		"of a site":      {Filter{Sites: []string{"shop.example.com"}}, refs[2:3], false},
+		"of a person":    {Filter{Person: "p2"}, refs[2:3], false},
+		"for a reason":   {Filter{Reason: LevelTooLow}, refs[2:3], false},
+		"somewhere else": {Filter{Where: OAuth}, nil, false},
+	} {
+		if got, more := list(tt.f); strings.Join(got, " ") != strings.Join(tt.want, " ") || more != tt.more {
+			t.Errorf("%s: %v, %t, want %v, %t", what, got, more, tt.want, tt.more)
+		}
+	}
+	r.time = r.time.Add(Kept)
+	if got, _ := list(Filter{}); got != nil {
+		t.Errorf("after a day: %v", got)
+	}
+}
+
 // TestFloodOfRefusals: strangers cannot fill the disk, nor crowd out the storage with writes.
 func TestFloodOfRefusals(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,7 @@ import (
 
 const (
 	flushEvery = 5 * time.Second
-	mostSites  = 1000 // that are denied at, between two writes
+	mostSites  = 1000 // that are counted one by one
 )
 
 // Bounds are the upper bounds of how long decisions take, and the names of what they are counted as: milliseconds.
@@ -38,8 +38,8 @@ type Buffer struct {
 
 	took [14]atomic.Int64 // by bound
 
-	mu     sync.Mutex // guards denied
-	denied map[string]int64
+	mu    sync.Mutex // guards sites
+	sites map[string]*SiteCounts
 
 	writing sync.Mutex // one write at a time
 }
@@ -49,23 +49,46 @@ func NewBuffer(store storage.Store, now func() time.Time, random io.Reader, log 
 	if now == nil {
 		now = time.Now
 	}
-	return &Buffer{store: store, now: now, random: random, log: log, denied: map[string]int64{}}
+	return &Buffer{store: store, now: now, random: random, log: log, sites: map[string]*SiteCounts{}}
 }
 
-// Denied counts a request that a site has refused.
-func (b *Buffer) Denied(site string) {
-	if b != nil {
-		b.deny(site, 1)
+// SiteCounts counts what a site does with requests. It costs a request no look-up. A nil SiteCounts counts nothing.
+type SiteCounts struct {
+	of [len(siteMeasures)]atomic.Int64
+}
+
+// siteMeasures are what is counted for each site.
+var siteMeasures = [...]string{Admissions, Denials, StepUps}
+
+func (c *SiteCounts) add(measure int, n int64) {
+	if c != nil {
+		c.of[measure].Add(n)
 	}
 }
 
-func (b *Buffer) deny(site string, n int64) {
+// Admitted counts a request that the site has let pass.
+func (c *SiteCounts) Admitted() { c.add(0, 1) }
+
+// Denied counts a request that the site has refused.
+func (c *SiteCounts) Denied() { c.add(1, 1) }
+
+// Raised counts a request that the site has sent to a stronger or more recent sign-in.
+func (c *SiteCounts) Raised() { c.add(2, 1) }
+
+// Site returns what counts for a site. Those that are too many count as Other.
+func (b *Buffer) Site(name string) *SiteCounts {
+	if b == nil {
+		return nil
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if _, known := b.denied[site]; !known && len(b.denied) >= mostSites {
-		site = Other
+	if _, known := b.sites[name]; !known && len(b.sites) >= mostSites {
+		name = Other
 	}
-	b.denied[site] += n
+	if b.sites[name] == nil {
+		b.sites[name] = new(SiteCounts)
+	}
+	return b.sites[name]
 }
 
 // Judged counts a request that a site has judged, by how long that took.
@@ -97,14 +120,16 @@ func (b *Buffer) Run(ctx context.Context) {
 func (b *Buffer) Flush(ctx context.Context) {
 	b.writing.Lock()
 	defer b.writing.Unlock()
-	b.mu.Lock()
-	denied := b.denied
-	b.denied = map[string]int64{}
-	b.mu.Unlock()
 	var sums []sum
-	for site, n := range denied {
-		sums = append(sums, sum{Denials, Site, site, n})
+	b.mu.Lock()
+	for site, c := range b.sites {
+		for i, measure := range siteMeasures {
+			if n := c.of[i].Swap(0); n > 0 {
+				sums = append(sums, sum{measure, Site, site, n})
+			}
+		}
 	}
+	b.mu.Unlock()
 	for i := range b.took {
 		if n := b.took[i].Swap(0); n > 0 {
 			sums = append(sums, sum{Decisions, Latency, boundNames[i], n})
@@ -123,8 +148,8 @@ func (b *Buffer) Flush(ctx context.Context) {
 	}
 	b.log.Warn("statistics of sites not written; retrying", zap.Error(err))
 	for _, s := range sums {
-		if s.Measure == Denials {
-			b.deny(s.Value, s.Count)
+		if s.By == Site {
+			b.Site(s.Value).add(slices.Index(siteMeasures[:], s.Measure), s.Count)
 		} else {
 			b.took[slices.Index(boundNames, s.Value)].Add(s.Count)
 		}

@@ -20,7 +20,9 @@ import (
 // What is counted besides events, whose kinds name their measure.
 const (
 	ActivePersons = "active_persons"  // per day, each person once
+	Admissions    = "admissions"      // requests that a site has let pass
 	Denials       = "denials"         // requests that a site has refused
+	StepUps       = "site_step_ups"   // requests that a site has sent to a stronger or more recent sign-in
 	Decisions     = "decisions"       // requests that sites have judged, by how long it took
 	activity      = event.CountActive // what makes a person active without being a sign-in
 )
@@ -42,7 +44,9 @@ var dimensions = map[string][]Dimension{
 	event.CountFailed: {Provider, Application},
 	event.CountNew:    {Provider, Application},
 	ActivePersons:     {Provider, Application},
+	Admissions:        {Site},
 	Denials:           {Site},
+	StepUps:           {Site},
 	Decisions:         {Latency},
 }
 

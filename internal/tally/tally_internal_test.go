@@ -321,9 +321,11 @@ func TestDenialsOfSites(t *testing.T) {
 	h := newHarness(t)
 	broken := &brokenStore{Store: h.store}
 	b := NewBuffer(broken, h.now, rand.Reader, zap.NewNop())
-	b.Denied("wiki.example.com")
-	b.Denied("wiki.example.com")
-	b.Denied("shop.example.com")
+	b.Site("wiki.example.com").Denied()
+	b.Site("wiki.example.com").Denied()
+	b.Site("shop.example.com").Denied()
+	b.Site("wiki.example.com").Admitted()
+	b.Site("shop.example.com").Raised()
 	b.Judged(80 * time.Microsecond)
 	b.Judged(100 * time.Microsecond)
 	b.Judged(3 * time.Millisecond)
@@ -331,14 +333,17 @@ func TestDenialsOfSites(t *testing.T) {
 	broken.fails = true
 	b.Flush(t.Context())
 	broken.fails = false
-	b.Denied("wiki.example.com")
+	b.Site("wiki.example.com").Denied()
+	b.Site("wiki.example.com").Admitted()
 	b.Flush(t.Context())
 	b.Flush(t.Context())
 	h.merge()
 	h.want(Query{Measure: Denials}, ":4")
 	h.want(Query{Measure: Denials, By: Site, Unit: Minute}, "wiki.example.com:3 shop.example.com:1")
+	h.want(Query{Measure: Admissions, By: Site, Unit: Minute}, "wiki.example.com:2")
+	h.want(Query{Measure: StepUps, By: Site, Unit: Minute}, "shop.example.com:1")
 	h.want(Query{Measure: Decisions, By: Latency}, "0.1:2 +Inf:1 5:1")
-	(*Buffer)(nil).Denied("")
+	(*Buffer)(nil).Site("").Denied()
 	(*Buffer)(nil).Judged(0)
 }
 

@@ -1,0 +1,187 @@
+// Package gateway is the screens of the admin console about what Gatehouse stands in front of: the sites, whom they
+// have refused and why, and what a request would get. It decides nothing: what a site does is told to it, by the code
+// that does it. What all screens have in common is in package frame.
+package gateway
+
+import (
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
+	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
+)
+
+// Deps is what the screens work with.
+type Deps struct {
+	// Sites returns the sites of the configuration, in the order of their names.
+	Sites func() ([]Site, error)
+	// Explain tells what a request gets that nobody has made. Its error is a *Wrong, or a failure.
+	Explain func(r *http.Request, q Question) (*Explanation, error)
+	// Refusals are those of the last day.
+	Refusals *refusal.Recorder
+	Manage   *manage.Service
+}
+
+// Site is an address that asks who its callers are.
+type Site struct {
+	ID    string // in addresses
+	Name  string // its host, by which it is counted. Empty: it is not known, and counted together with others
+	Gates []Gate
+}
+
+// hosts are the names under which requests of the site are refused.
+func (s *Site) hosts() (out []string) {
+	for _, g := range s.Gates {
+		for _, origin := range g.Origins {
+			if u, err := url.Parse(origin); err == nil {
+				out = append(out, u.Host)
+			}
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, s.ID)
+	}
+	return out
+}
+
+// Gate is one directive that decides about requests of a site.
+type Gate struct {
+	Kind     string // protect or forward_auth
+	Name     string // of a forward_auth
+	Place    string // file:line. Empty: unknown
+	Origins  []string
+	Paths    []string // empty: all
+	Open     []string // paths that are open to everybody
+	Asks     []string // what it asks of callers, in the words of the Caddyfile
+	Policies []string
+	Rules    []Rule // of the site itself
+	Shadow   bool   // it has rules that are tried
+}
+
+// Rule lets requests in or refuses them.
+type Rule struct {
+	Kind  string // allow or deny
+	Name  string
+	Place string // empty: unknown
+	// Asks is what it is about, in the words of the Caddyfile. Empty: everything
+	Asks []string
+}
+
+// Question is a request that nobody has made.
+type Question struct {
+	URL, Method, Address, Person, Client string
+	At                                   string // RFC 3339. Empty: now
+	Level                                int    // of the sign-in. 0: that of the strongest session
+	Ref                                  string // in place of all this: the request of a refusal
+}
+
+// Explanation is what becomes of a request.
+type Explanation struct {
+	URL, Method string
+	Verdict     string
+	Gate        string // that decides for a site which another proxy serves
+	Handler     string // that would serve it
+	Caller      *Caller
+	Steps       []Step
+	// Status, Challenge and Message are what the client would see of a request that is kept.
+	Status             int
+	Challenge, Message string
+	Notes              []string
+}
+
+// decider is the rule that decides, and where it stands.
+func (e *Explanation) decider() (rule, place string) {
+	for i := len(e.Steps) - 1; i >= 0; i-- {
+		for _, l := range e.Steps[i].Rules {
+			if l.Decides {
+				return l.Rule, l.Place
+			}
+		}
+	}
+	return "", ""
+}
+
+// why is why the request is kept, or "".
+func (e *Explanation) why() string {
+	if len(e.Steps) == 0 {
+		return ""
+	}
+	return e.Steps[len(e.Steps)-1].Why
+}
+
+// Caller is what was known of who makes the request.
+type Caller struct {
+	PersonID, Username, ClientID string
+	Groups, Scopes               []string
+	Level                        int
+	SignedIn                     string // how long ago
+	Provider                     string
+}
+
+// Step is one directive on the way of a request.
+type Step struct {
+	Place, Verdict, Why string
+	WantedLevel         int
+	Rules               []Line
+	Headers             []Header // that go upstream
+}
+
+// Line says how one rule stands to a request.
+type Line struct {
+	Kind, Rule, Place, Fit string
+	Decides                bool
+}
+
+// Header is a header.
+type Header struct{ Name, Value string }
+
+// Wrong is an error of what is asked.
+type Wrong struct {
+	Field  string // empty: not one alone
+	Reason string
+}
+
+func (w *Wrong) Error() string { return w.Reason }
+
+// gateway is the screens.
+type gateway struct {
+	*frame.Frame
+	Deps
+}
+
+// Screens returns the screens, in the order of the navigation.
+func Screens(f *frame.Frame, d Deps) []*frame.Screen {
+	g := &gateway{f, d}
+	return []*frame.Screen{g.sitesScreen(), g.siteScreen(), g.explainScreen(), g.refusalsScreen(), g.refusalScreen()}
+}
+
+const (
+	sitesPath    = "/sites"
+	explainPath  = "/sites/explain"
+	refusalsPath = "/refusals"
+)
+
+// SitePath is the page of a site.
+func SitePath(id string) string { return frame.Root + sitesPath + "/" + url.PathEscape(id) }
+
+// RefusalPath is the page that explains a refusal.
+func RefusalPath(ref string) string { return frame.Root + refusalsPath + "/" + url.PathEscape(ref) }
+
+func personPath(id string) string { return frame.Root + "/persons/" + url.PathEscape(id) }
+
+func applicationPath(id string) string { return frame.Root + "/applications/" + url.PathEscape(id) }
+
+// timeForm is how a time is entered, in UTC.
+const timeForm = "2006-01-02 15:04"
+
+// parseTime reads a time as people write it, or as programs do.
+func parseTime(s string) (time.Time, bool) {
+	for _, form := range []string{time.RFC3339, timeForm, "2006-01-02T15:04"} {
+		if at, err := time.Parse(form, s); err == nil {
+			return at, true
+		}
+	}
+	return time.Time{}, false
+}

@@ -1,0 +1,276 @@
+package gateway
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
+	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/tally"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// counted are what is counted at each site.
+var counted = []struct {
+	measure, key string
+	bad          bool
+}{
+	{tally.Admissions, "console.column.allowed", false},
+	{tally.Denials, "console.column.refused", true},
+	{tally.StepUps, "console.column.step_ups", false},
+}
+
+// sitesScreen is the list of the sites.
+func (g *gateway) sitesScreen() *frame.Screen {
+	return &frame.Screen{Name: "sites", Path: sitesPath, Icon: "door", Role: frame.Viewer, Show: g.showSites}
+}
+
+// waysOn lead from sites to what explains them.
+func waysOn(url string) []page.Action {
+	return []page.Action{{Label: "console.explain.title", URL: frame.With(frame.Root+explainPath, "url", url)}}
+}
+
+func (g *gateway) showSites(v *frame.Visit) (*page.Console, error) {
+	list, err := g.Sites()
+	if err != nil {
+		return nil, err
+	}
+	q, after := strings.ToLower(strings.TrimSpace(v.URL.Query().Get("q"))), v.URL.Query().Get("after")
+	totals, err := g.totals(v)
+	if err != nil {
+		return nil, err
+	}
+	t := &page.Table{Label: page.Say("console.sites.title"), Columns: []string{"console.column.site", "console.column.asks"}}
+	for _, m := range counted {
+		t.Columns = append(t.Columns, m.key)
+	}
+	next := ""
+	for i := range list {
+		s := &list[i]
+		if s.ID <= after || !strings.Contains(strings.ToLower(s.ID+"\n"+strings.Join(s.hosts(), "\n")), q) {
+			continue
+		}
+		if len(t.Rows) == frame.Rows {
+			next = list[i-1].ID
+			break
+		}
+		row := page.TableRow{URL: SitePath(s.ID), Cells: []page.Cell{{Name: s.ID}, s.asks()}}
+		for _, m := range counted {
+			n := page.Cell{Name: "—"}
+			if s.Name != "" {
+				n.Name = strconv.FormatInt(totals[m.measure][s.Name], 10)
+			}
+			row.Cells = append(row.Cells, n)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	t.First, t.Next = v.Pages(next)
+	out := &page.Console{
+		Title: page.Say("console.sites.title"), Actions: waysOn(""), Parts: []page.ConsolePart{{Choices: v.Periods(), Table: t}},
+		Filter: &page.Filter{Action: v.Path(), Fields: []page.Field{{Name: "q", Type: "search", Label: "console.field.search", Value: v.URL.Query().Get("q"), EnterKeyHint: "search"}}},
+	}
+	if q != "" {
+		out.Filter.Clear = v.Path()
+	}
+	switch {
+	case len(list) == 0:
+		out.Filter, out.Parts = nil, []page.ConsolePart{{Empty: &page.Empty{Text: page.Say("console.sites.none")}}}
+	case len(t.Rows) == 0:
+		out.Parts[0].Empty = &page.Empty{Text: page.Say("console.none"), Next: &page.Action{Label: "console.filter.clear", URL: v.Path()}}
+	}
+	return out, nil
+}
+
+// asks is what a site asks, in short.
+func (s *Site) asks() page.Cell {
+	var words, names []string
+	for _, g := range s.Gates {
+		words = append(words, g.Asks...)
+		names = append(names, g.Policies...)
+	}
+	slices.Sort(names)
+	words = dedupe(words)
+	if names = slices.Compact(names); len(names) > 0 {
+		words = append(words, "policy "+strings.Join(names, " "))
+	}
+	return page.Cell{Name: cmp.Or(strings.Join(words, " · "), "—"), Code: len(words) > 0}
+}
+
+// dedupe keeps the first of each word.
+func dedupe(list []string) (out []string) {
+	for _, w := range list {
+		if !slices.Contains(out, w) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// totals are the numbers of the period, by measure and site.
+func (g *gateway) totals(v *frame.Visit) (out map[string]map[string]int64, err error) {
+	q := v.Period().Query(v.Now)
+	q.By = tally.Site
+	err = g.Store.View(v.Context(), func(tx storage.Tx) error {
+		out = map[string]map[string]int64{}
+		for _, m := range counted {
+			q.Measure = m.measure
+			a, err := tally.Read(tx, q)
+			if err != nil {
+				return err
+			}
+			out[m.measure] = map[string]int64{}
+			for _, s := range a.Series {
+				out[m.measure][s.Name] = s.Total
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// siteScreen is one site.
+func (g *gateway) siteScreen() *frame.Screen {
+	return &frame.Screen{Name: "site", Path: sitesPath + "/{id}", Role: frame.Viewer, Find: g.findSite, Show: g.showSite}
+}
+
+func (g *gateway) findSite(v *frame.Visit) error {
+	list, err := g.Sites()
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(list, func(s Site) bool { return s.ID == v.PathValue("id") })
+	if i < 0 {
+		return front.NotFound()
+	}
+	v.About, v.Called = &list[i], list[i].ID
+	return nil
+}
+
+// lastRefusals is how many refusals are on the page of a site.
+const lastRefusals = 20
+
+func (g *gateway) showSite(v *frame.Visit) (*page.Console, error) {
+	s := v.About.(*Site)
+	out := &page.Console{Name: s.ID, Up: &page.Up{Label: page.Say("console.sites.title"), URL: frame.Root + sitesPath}, Actions: waysOn(s.example())}
+	for i := range s.Gates {
+		out.Parts = append(out.Parts, gateParts(&s.Gates[i], i)...)
+	}
+	if s.Name != "" {
+		numbers, err := g.numbers(v, s.Name)
+		if err != nil {
+			return nil, err
+		}
+		out.Parts = append(out.Parts, numbers)
+	}
+	found, _, err := g.Refusals.List(v.Context(), refusal.Filter{Where: refusal.Site, Sites: s.hosts(), Limit: lastRefusals})
+	if err != nil {
+		return nil, err
+	}
+	part := page.ConsolePart{ID: "refusals", Title: page.Say("console.site.refusals"), Table: g.refusalTable(found, true), Actions: []page.Action{{Label: "console.site.refusals.all", URL: frame.With(frame.Root+refusalsPath, "site", s.ID)}}}
+	if len(found) == 0 {
+		part.Table, part.Actions, part.Empty = nil, nil, &page.Empty{Text: page.Say("console.site.refusals.none")}
+	}
+	out.Parts = append(out.Parts, part)
+	return out, nil
+}
+
+// example is an address of the site, to ask about.
+func (s *Site) example() string {
+	for _, g := range s.Gates {
+		if len(g.Origins) > 0 {
+			return g.example()
+		}
+	}
+	return ""
+}
+
+// example is an address that the gate decides about.
+func (g *Gate) example() string {
+	if len(g.Origins) == 0 {
+		return ""
+	}
+	path := "/"
+	if len(g.Paths) > 0 {
+		path = strings.ReplaceAll(g.Paths[0], "*", "")
+	}
+	return g.Origins[0] + path
+}
+
+// gateParts say what a directive asks, and list its own rules.
+func gateParts(g *Gate, i int) []page.ConsolePart {
+	id := "gate" + strconv.Itoa(i)
+	codes := func(label string, list []string, otherwise string) page.ConsoleFact {
+		f := page.ConsoleFact{Label: label}
+		for _, s := range list {
+			f.Cells = append(f.Cells, page.Cell{Name: s, Code: true})
+		}
+		if len(list) == 0 {
+			f.Cells = []page.Cell{{Text: page.Say(otherwise)}}
+		}
+		return f
+	}
+	facts := []page.ConsoleFact{codes("console.field.origins", g.Origins, "console.site.any"), codes("console.field.paths", g.Paths, "console.site.all"), codes("console.column.asks", g.Asks, "console.site.credential")}
+	if len(g.Open) > 0 {
+		facts = append(facts, codes("console.field.open", g.Open, ""))
+	}
+	if len(g.Policies) > 0 {
+		facts = append(facts, codes("console.field.policies", g.Policies, ""))
+	}
+	if g.Place != "" {
+		facts = append(facts, page.ConsoleFact{Label: "console.field.origin", Cells: []page.Cell{{Name: g.Place, Code: true}}})
+	}
+	title := page.Say("console.gate." + g.Kind)
+	if g.Name != "" {
+		title = page.Say("console.gate.named", "name", g.Name)
+	}
+	out := []page.ConsolePart{{ID: id, Title: title, Facts: facts}}
+	if len(g.Rules) > 0 {
+		out[0].Table = ruleTable(g.Rules)
+	}
+	return out
+}
+
+// ruleTable lists rules.
+func ruleTable(list []Rule) *page.Table {
+	t := &page.Table{Label: page.Say("console.rules.title"), Columns: []string{"console.column.rule", "console.column.does", "console.column.about", "console.column.place"}}
+	for _, r := range list {
+		about := page.Cell{Text: page.Say("console.site.all")}
+		if len(r.Asks) > 0 {
+			about = page.Cell{Name: strings.Join(r.Asks, " · "), Code: true}
+		}
+		t.Rows = append(t.Rows, page.TableRow{Cells: []page.Cell{{Name: cmp.Or(r.Name, r.Place, "—")}, kindCell(r.Kind), about, {Name: r.Place, Code: r.Place != ""}}})
+	}
+	return t
+}
+
+// kindCell says what a rule does.
+func kindCell(kind string) page.Cell {
+	return page.Cell{Text: page.Say("console.rule." + kind), Kind: map[string]string{"allow": "good", "deny": "bad"}[kind]}
+}
+
+// numbers are what the site has done, from counters alone.
+func (g *gateway) numbers(v *frame.Visit, name string) (page.ConsolePart, error) {
+	q, shown := v.Period().Query(v.Now), v.NewNumbers("numbers", page.Say("console.numbers.title"))
+	q.By = tally.Site
+	err := g.Store.View(v.Context(), func(tx storage.Tx) error {
+		shown.Begin()
+		for _, m := range counted {
+			q.Measure = m.measure
+			a, err := tally.Read(tx, q)
+			if err != nil {
+				return err
+			}
+			out := frame.Measure{Key: m.key, Bad: m.bad, Starts: a.Starts, Counts: make([]int64, len(a.Starts))}
+			if i := slices.IndexFunc(a.Series, func(s tally.Series) bool { return s.Name == name }); i >= 0 {
+				out.Counts, out.Total = a.Series[i].Counts, a.Series[i].Total
+			}
+			shown.Add(out)
+		}
+		return nil
+	})
+	return shown.Part, err
+}

@@ -1,0 +1,74 @@
+package metrics
+
+import (
+	"context"
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/tally"
+	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
+)
+
+// TestSitesAreCountedForTheConsole: what a site lets pass, refuses and sends to a stronger sign-in is in the statistics
+// too, each request once.
+func TestSitesAreCountedForTheConsole(t *testing.T) {
+	t.Parallel()
+	store, err := badgerstore.OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	m := New(store, event.NewKeeper(store, nil, zap.NewNop()))
+	m.Sites = tally.NewBuffer(store, nil, rand.Reader, zap.NewNop())
+	const site = "wiki.example.com"
+	passes := m.SitePasses(site)
+	for range 3 {
+		passes.Inc()
+	}
+	m.CountSite(site, "refused", "group_missing")
+	m.CountSite(site, "refused", "level_too_low") // a program cannot be sent to a sign-in
+	m.CountSite(site, "sign_in", "level_too_low")
+	m.CountSite(site, "sign_in", "sign_in_too_old")
+	m.CountSite(site, "sign_in", "sign_in_too_old")
+	m.CountSite(site, "sign_in", "no_credentials")
+	m.Sites.Flush(t.Context())
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); tally.New(store, nil, zap.NewNop()).Run(ctx) }()
+	defer func() { stop(); <-done }()
+	want, got := map[string]int64{tally.Admissions: 3, tally.Denials: 2, tally.StepUps: 3}, map[string]int64{}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for len(got) < len(want) {
+		<-tick.C
+		err := store.View(t.Context(), func(tx storage.Tx) error {
+			clear(got)
+			for measure := range want {
+				now := time.Now()
+				a, err := tally.Read(tx, tally.Query{Measure: measure, By: tally.Site, Unit: tally.Day, Since: now.Add(-24 * time.Hour), Until: now.Add(time.Hour)})
+				if err != nil {
+					return err
+				}
+				for _, s := range a.Series {
+					if s.Name == site {
+						got[measure] = s.Total
+					}
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for measure, n := range want {
+		if got[measure] != n {
+			t.Errorf("%s of %s = %d, want %d", measure, site, got[measure], n)
+		}
+	}
+}

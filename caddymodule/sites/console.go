@@ -1,0 +1,63 @@
+package sites
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/gateway"
+	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
+	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
+)
+
+// Console is what the screens of the admin console work with. instance holds the running configuration.
+func (s *Sites) Console(instance func(context.Context) (*admin.Instance, error), refusals *refusal.Recorder, m *manage.Service) gateway.Deps {
+	return gateway.Deps{
+		Sites: s.List, Refusals: refusals, Manage: m,
+		Explain: func(r *http.Request, q gateway.Question) (*gateway.Explanation, error) {
+			inst, err := instance(r.Context())
+			if err != nil {
+				return nil, err
+			}
+			defer inst.Leave()
+			in := admin.ExplainRequest{URL: q.URL, Method: q.Method, IP: q.Address, Person: q.Person, Client: q.Client, Level: q.Level, At: q.At, Ref: q.Ref}
+			a, err := inst.AnswerExplain(r, in)
+			if err == nil {
+				return explanationOf(&a), nil
+			}
+			if status, text := admin.Refused(err); status < http.StatusInternalServerError && status != http.StatusNotFound {
+				return nil, &gateway.Wrong{Reason: text}
+			}
+			return nil, err
+		},
+	}
+}
+
+// fits are the keys of the words that say how a rule stands to a request.
+var fits = map[string]string{
+	policy.Fits: "fits", policy.OtherRequest: "other_request", policy.OtherTime: "other_time", policy.OtherCaller: "other_caller", policy.AfterSignIn: "after_sign_in",
+	policy.AfterStepUp: "after_step_up", policy.AfterNewSignIn: "after_new_sign_in", policy.WithScopes: "with_scopes", policy.NotAsked: "not_asked",
+}
+
+// explanationOf is an answer as the console shows it.
+func explanationOf(a *admin.ExplainAnswer) *gateway.Explanation {
+	out := &gateway.Explanation{
+		URL: a.URL, Method: a.Method, Verdict: string(a.Verdict), Gate: a.Gate, Handler: a.Handler, Status: a.Status, Challenge: a.Challenge, Message: a.Message, Notes: a.Notes,
+	}
+	if c := a.Caller; c != nil {
+		out.Caller = &gateway.Caller{PersonID: c.PersonID, Username: c.Username, ClientID: c.ClientID, Groups: c.Groups, Scopes: c.Scopes, Level: c.Level, SignedIn: c.SignedIn, Provider: c.Provider}
+	}
+	for i := range a.Steps {
+		s := &a.Steps[i]
+		step := gateway.Step{Place: s.Place, Verdict: string(s.Verdict), Why: s.Why, WantedLevel: s.WantedLevel}
+		for _, l := range s.Rules {
+			step.Rules = append(step.Rules, gateway.Line{Kind: l.Kind, Rule: l.Rule, Place: l.Place, Fit: fits[l.Fit], Decides: l.Decides})
+		}
+		for _, name := range sorted(s.Headers) {
+			step.Headers = append(step.Headers, gateway.Header{Name: name, Value: s.Headers[name]})
+		}
+		out.Steps = append(out.Steps, step)
+	}
+	return out
+}
