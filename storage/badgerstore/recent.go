@@ -18,6 +18,9 @@ const perRecent = 128
 // Badger's tables each time. That a key has no record is kept from the second time on: most such keys, like those of
 // new records, are asked for once. Views read Badger, since each has a snapshot of its own.
 //
+// That a whole table is empty is kept as well: a scan of it, such as for what rests on a session, needs no iterator
+// over all of Badger's tables. Few installations use every table.
+//
 // There are two generations. What is asked for moves to the young one; when that is full the old one is dropped. Only
 // the writer's goroutine uses it.
 type recent struct {
@@ -26,10 +29,43 @@ type recent struct {
 
 	seed maphash.Seed
 	gone [1024]uint64 // hashes of keys without a record that were asked for once
+
+	empty  map[string]bool // tables without a record, by the beginning of their keys
+	missed map[string]int  // how many scans of other tables have found nothing
 }
 
 func newRecent() *recent {
-	return &recent{young: map[string]*engine.Entry{}, seed: maphash.MakeSeed()}
+	return &recent{young: map[string]*engine.Entry{}, seed: maphash.MakeSeed(), empty: map[string]bool{}, missed: map[string]int{}}
+}
+
+// lookEvery is of how many scans that find nothing one looks whether the whole table is empty.
+const lookEvery = 64
+
+// tableOf returns what the keys of a table begin with, or nothing if a prefix is not within one table.
+func tableOf[B string | []byte](prefix B) B {
+	for i := range len(prefix) {
+		if prefix[i] == '/' {
+			return prefix[:i+1]
+		}
+	}
+	return prefix[:0]
+}
+
+// vacant tells whether Badger has no record of the table of a prefix.
+func (r *recent) vacant(prefix []byte) bool { return r.empty[string(tableOf(prefix))] }
+
+// miss says that a scan has found nothing in Badger. It returns a table to look at, or nothing.
+func (r *recent) miss(prefix []byte) []byte {
+	table := tableOf(prefix)
+	if len(table) == 0 {
+		return nil
+	}
+	n := r.missed[string(table)]
+	r.missed[string(table)] = (n + 1) % lookEvery
+	if n > 0 {
+		return nil
+	}
+	return table
 }
 
 // get returns the record of key, which is deleted if it has no stored value, or nil if Badger must be asked.
@@ -51,6 +87,9 @@ func (r *recent) get(key []byte) *engine.Entry {
 // wrote says what a commit has written. What no closure has asked for is not kept: most of it, such as tokens, never
 // will be, and would be in the way of what is.
 func (r *recent) wrote(e *engine.Entry) {
+	if table := tableOf(e.Key); r.empty[table] {
+		delete(r.empty, table)
+	}
 	if r.young[e.Key] != nil || r.old[e.Key] != nil {
 		r.put(e)
 	}

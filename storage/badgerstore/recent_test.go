@@ -161,3 +161,70 @@ func TestRecentIsWhatWasCommitted(t *testing.T) {
 	}
 	reads("nothing")
 }
+
+// A scan of a table that is known to be empty finds what was written since, in the same batch or transaction too.
+func TestRecentKnowsWhichTablesAreEmpty(t *testing.T) {
+	t.Parallel()
+	s, err := OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	count := func(prefix string, write ...string) (n int) {
+		t.Helper()
+		err := s.Update(t.Context(), func(tx storage.Tx) error {
+			n = 0
+			for _, key := range write {
+				if err := tx.Put([]byte(key), []byte("1"), time.Time{}); err != nil {
+					return err
+				}
+			}
+			for _, err := range tx.Scan(storage.Range{Prefix: []byte(prefix)}) {
+				if err != nil {
+					return err
+				}
+				n++
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	mustPut(t, s, "visit_of/ann", "1")
+	for range 2 * lookEvery {
+		if n := count("visit/ann") + count("visit_of/ben"); n != 0 {
+			t.Fatalf("%d records are found, want none", n)
+		}
+	}
+	if !s.writer.known.vacant([]byte("visit/ben")) || s.writer.known.vacant([]byte("visit_of/ben")) || s.writer.known.vacant([]byte("visit")) {
+		t.Errorf("empty: %v, want the table visit alone", s.writer.known.empty)
+	}
+	if n := count("visit/ann", "visit/ann1", "visit/ben1"); n != 1 {
+		t.Errorf("%d records in the transaction that writes one, want it", n)
+	}
+	if n := count("visit/ann"); n != 1 {
+		t.Errorf("%d records after one was written, want it", n)
+	}
+	if n := count("visit/"); n != 2 {
+		t.Errorf("%d records in the whole table, want both", n)
+	}
+	for _, key := range []string{"visit/ann1", "visit/ben1"} {
+		if err := s.Update(t.Context(), func(tx storage.Tx) error { return tx.Delete([]byte(key)) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 * lookEvery {
+		if n := count("visit/"); n != 0 {
+			t.Fatalf("%d records are found after all were removed", n)
+		}
+	}
+	if !s.writer.known.vacant([]byte("visit/")) {
+		t.Error("a table that is empty again is not known to be")
+	}
+	// The first write after that and a scan are in one batch.
+	if n := count("visit/", "visit/cas"); n != 1 || count("visit/") != 1 {
+		t.Errorf("%d records, want the new one", n)
+	}
+}

@@ -220,8 +220,10 @@ func (t *tx) Scan(r storage.Range) iter.Seq2[storage.Record, error] {
 		if r.Descending {
 			slices.Reverse(s.pending)
 		}
-		s.open(r.Prefix)
-		defer s.close()
+		if t.known == nil || !t.known.vacant(r.Prefix) {
+			s.open(r.Prefix)
+			defer s.close()
+		}
 		for n := 0; r.Limit <= 0 || n < r.Limit; n++ {
 			rec, ok, err := s.next()
 			if err == nil && n%256 == 255 && t.ctx != nil {
@@ -243,9 +245,9 @@ type scan struct {
 	*tx
 	engine.Bounds
 	descending bool
-	pending    []*engine.Entry // entries of the range, in the direction of the scan
-	it         *badger.Iterator
-	broken     error // there is no iterator
+	pending    []*engine.Entry  // entries of the range, in the direction of the scan
+	it         *badger.Iterator // nil: Badger has nothing of the range
+	broken     error            // there is no iterator
 }
 
 // iterator is item for scans.
@@ -281,6 +283,23 @@ func (s *scan) open(prefix []byte) {
 	default:
 		s.it.Seek([]byte{recordSpace + 1})
 	}
+	if s.known == nil || s.descending || s.it.Valid() {
+		return
+	}
+	if table := s.known.miss(prefix); table != nil && s.empty(table) {
+		s.known.empty[string(table)] = true
+	}
+}
+
+// empty tells whether Badger has no record whose key begins with prefix.
+func (t *tx) empty(prefix []byte) bool {
+	it, err := t.iterator(badger.IteratorOptions{Prefix: append([]byte{recordSpace}, prefix...)})
+	if err != nil {
+		return false
+	}
+	defer it.Close()
+	it.Rewind()
+	return !it.Valid()
 }
 
 func (s *scan) close() {
@@ -301,7 +320,7 @@ func (s *scan) next() (rec storage.Record, ok bool, err error) {
 			return rec, false, s.broken
 		}
 		var item *badger.Item
-		if s.it.Valid() {
+		if s.it != nil && s.it.Valid() {
 			item = s.it.Item()
 			if !s.Has(string(item.Key()[1:])) {
 				item = nil
