@@ -62,8 +62,12 @@ func (s *Service) Begin(tx storage.Tx, id, token, old string, rec Record) (sessi
 			}
 		}
 	}
+	list, err := s.move(tx, rec.PersonID)
+	if err != nil {
+		return "", nil, err
+	}
 	if sessionID == id {
-		dropped, err := s.makeRoom(tx, rec.PersonID, rec.Global, rec.Seen)
+		dropped, err := s.makeRoom(tx, rec.PersonID, &list, rec.Global, rec.Seen)
 		if err != nil {
 			return "", nil, err
 		}
@@ -74,7 +78,8 @@ func (s *Service) Begin(tx storage.Tx, id, token, old string, rec Record) (sessi
 	if err := Records.Put(tx, sessionID, rec, s.Collect(rec)); err != nil {
 		return "", nil, err
 	}
-	if err := s.enlist(tx, sessionID, rec); err != nil {
+	list.add(sessionID, s.knownOf(rec), s.Collect(rec))
+	if err := lists.Put(tx, rec.PersonID, list, list.Ends); err != nil {
 		return "", nil, err
 	}
 	return sessionID, ended, keyRecords.Create(tx, rec.Cookie, keyRecord{SessionID: sessionID}, s.Collect(rec))

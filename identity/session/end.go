@@ -8,13 +8,18 @@ import (
 
 // End removes a session and its cookie, and tells the watcher.
 func (s *Service) End(tx storage.Tx, id string, rec Record) error {
+	if err := unlist(tx, rec.PersonID, id); err != nil {
+		return err
+	}
+	return s.endUnlisted(tx, id, rec)
+}
+
+// endUnlisted is End for a session that the caller takes out of the list of its person.
+func (s *Service) endUnlisted(tx storage.Tx, id string, rec Record) error {
 	if err := keyRecords.Delete(tx, rec.Cookie); err != nil {
 		return err
 	}
 	if err := Records.Delete(tx, id); err != nil {
-		return err
-	}
-	if err := unlist(tx, rec.PersonID, id); err != nil {
 		return err
 	}
 	if rec.Held {

@@ -31,7 +31,7 @@ func listedBefore(tx storage.Tx, personID string, most int) (ids []string, err e
 	return ids, nil
 }
 
-// move returns the list of a person. Keys of an earlier version become a list.
+// move returns the list of a person, which the caller writes. Keys of an earlier version become a list.
 func (s *Service) move(tx storage.Tx, personID string) (listRecord, error) {
 	list, found, err := lists.Find(tx, personID)
 	if err != nil || found {
@@ -53,17 +53,7 @@ func (s *Service) move(tx storage.Tx, personID string) (listRecord, error) {
 			list.add(id, s.knownOf(rec), s.Collect(rec))
 		}
 	}
-	return list, lists.Put(tx, personID, list, list.Ends)
-}
-
-// enlist adds a session to the list of its person.
-func (s *Service) enlist(tx storage.Tx, id string, rec Record) error {
-	list, err := s.move(tx, rec.PersonID)
-	if err != nil {
-		return err
-	}
-	list.add(id, s.knownOf(rec), s.Collect(rec))
-	return lists.Put(tx, rec.PersonID, list, list.Ends)
+	return list, nil
 }
 
 // unlist takes sessions out of the list of their person, wherever that is.

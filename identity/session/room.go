@@ -11,19 +11,18 @@ import (
 // that it was used since can only let it live longer. So a session that seems to have ended, or to be the one that was
 // not used for longest, is read before it makes room, and the others are not.
 
-// makeRoom ends sessions of a person until there is room for one more: those that have ended by themselves, and one
-// that is still good, which it returns. Stores of earlier versions can hold more; then the number does not grow.
-func (s *Service) makeRoom(tx storage.Tx, personID string, global int64, now time.Time) (*Current, error) {
-	list, err := s.move(tx, personID)
-	if err != nil || len(list.Sessions) < s.cfg.PerPerson {
-		return nil, err
+// makeRoom ends sessions of a person until their list has room for one more: those that have ended by themselves, and
+// one that is still good, which it returns. Stores of earlier versions can hold more; then the number does not grow.
+// The caller writes the list.
+func (s *Service) makeRoom(tx storage.Tx, personID string, list *listRecord, global int64, now time.Time) (*Current, error) {
+	if len(list.Sessions) < s.cfg.PerPerson {
+		return nil, nil //nolint:nilnil // there is room
 	}
 	p, err := person.Records.Get(tx, personID)
 	if err != nil {
 		return nil, err
 	}
 	list.align()
-	learned := false // something about sessions that stay, which End does not write
 	for len(list.Sessions) >= s.cfg.PerPerson {
 		at, seemsDead := list.candidate(p.Epoch, global, now)
 		id := list.Sessions[at]
@@ -33,39 +32,35 @@ func (s *Service) makeRoom(tx storage.Tx, personID string, global int64, now tim
 			return nil, err
 		case !found || rec.PersonID != personID:
 			list.remove(id)
-			learned = true
 			continue
 		}
 		known := s.knownOf(rec)
 		good := s.alive(rec, global, now) && rec.Epoch == p.Epoch
-		if good && (seemsDead || known != list.Known[at]) {
+		if good && (seemsDead || !known.same(list.Known[at])) {
 			list.Known[at] = known
-			learned = true
 			continue
 		}
-		if learned {
-			if err := lists.Put(tx, personID, list, list.Ends); err != nil {
-				return nil, err
-			}
-			learned = false
-		}
-		if err := s.End(tx, id, rec); err != nil {
+		if err := s.endUnlisted(tx, id, rec); err != nil {
 			return nil, err
 		}
-		list.remove(id) // as End has done in the store
+		list.remove(id)
 		if good {
 			return &Current{ID: id, Session: rec, Person: p}, nil
 		}
 	}
-	if !learned {
-		return nil, nil //nolint:nilnil // there is room
-	}
-	return nil, lists.Put(tx, personID, list, list.Ends)
+	return nil, nil //nolint:nilnil // there is room
 }
 
 // knownOf is what a list says of a session.
 func (s *Service) knownOf(rec Record) knownRecord {
 	return knownRecord{Seen: rec.Seen.UnixMicro(), Ends: s.ends(rec).UnixMicro(), Epoch: rec.Epoch, Global: rec.Global}
+}
+
+// same tells whether nothing was learned. A stored time can differ from the one that was stored by its rounding.
+func (k knownRecord) same(other knownRecord) bool {
+	const rounding = 1000 // microseconds
+	near := func(a, b int64) bool { return a-b < rounding && b-a < rounding }
+	return k.Epoch == other.Epoch && k.Global == other.Global && near(k.Seen, other.Seen) && near(k.Ends, other.Ends)
 }
 
 // candidate returns the session that makes room first by what is known: one that seems to have ended, else the one that
