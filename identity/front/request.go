@@ -79,7 +79,7 @@ func (s *Service) Page(h Handler) http.HandlerFunc {
 	}
 }
 
-// Load reads what a request needs, in one View. The request is never nil.
+// Load reads what a request needs, in one View at most. The request is never nil.
 func (s *Service) Load(w http.ResponseWriter, r *http.Request) (*Request, error) {
 	r = s.refused.Begin(r, s.origin(r).ClientIP, refusal.Refusal{Where: refusal.Page})
 	q, now := &Request{Request: r, W: w}, s.now()
@@ -91,19 +91,24 @@ func (s *Service) Load(w http.ResponseWriter, r *http.Request) (*Request, error)
 	if isFlowID(flow) {
 		first = append(first, FlowRecords.Key(flow))
 	}
-	err := s.store.View(r.Context(), func(tx storage.Tx) (err error) {
-		if _, err := tx.GetMany(first...); err != nil { // in one round trip
+	var err error
+	if len(first) == 1 { // a browser that nothing is known of
+		q.Settings, err = s.person.Settings(r.Context())
+	} else {
+		err = s.store.View(r.Context(), func(tx storage.Tx) (err error) {
+			if _, err := tx.GetMany(first...); err != nil { // in one round trip
+				return err
+			}
+			if q.Settings, err = s.units(tx); err != nil {
+				return err
+			}
+			if q.SignIn, err = s.session.ReadIn(tx, r, now); err != nil {
+				return err
+			}
+			q.flow, err = findFlow(tx, flow)
 			return err
-		}
-		if q.Settings, err = s.units(tx); err != nil {
-			return err
-		}
-		if q.SignIn, err = s.session.ReadIn(tx, r, now); err != nil {
-			return err
-		}
-		q.flow, err = findFlow(tx, flow)
-		return err
-	})
+		})
+	}
 	if q.Settings != nil {
 		q.Request = r.WithContext(config.Seen(r.Context(), q.Settings))
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/internal/answers"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -52,6 +53,7 @@ type Service struct {
 	hasher   *secret.Hasher
 	events   *event.Recorder
 	units    func(tx storage.Tx) (*config.Units, error)
+	settings *answers.One[*config.Units]
 	notify   notify.Sender
 	sms      notify.SMSSender
 	breached BreachCheck
@@ -79,7 +81,7 @@ func New(ctx context.Context, cfg Config, d Deps) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{
-		store: d.Store, hasher: d.Hasher, events: d.Events, units: d.Units,
+		store: d.Store, hasher: d.Hasher, events: d.Events, units: d.Units, settings: answers.NewOne[*config.Units](d.Store),
 		notify: d.Notify, sms: d.SMS, breached: d.Breached, log: d.Log, now: d.Now,
 		random: d.Random,
 		cfg:    cfg, made: d.Hasher.Part(), doubts: rate.NewLimiter(rate.Every(time.Minute), 10),
@@ -101,11 +103,7 @@ func (s *Service) View(ctx context.Context, fn func(storage.Tx) error) error {
 	return s.store.View(ctx, fn)
 }
 
-// Settings returns the present settings.
-func (s *Service) Settings(ctx context.Context) (u *config.Units, err error) {
-	err = s.store.View(ctx, func(tx storage.Tx) error {
-		u, err = s.units(tx)
-		return err
-	})
-	return u, err
+// Settings returns the present settings, from memory while nothing changes.
+func (s *Service) Settings(ctx context.Context) (*config.Units, error) {
+	return s.settings.Ask(ctx, s.units)
 }
