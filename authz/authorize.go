@@ -164,12 +164,20 @@ type pendingRequest struct {
 
 // proceed continues a request: sign-in, consent, answer.
 func (s *Server) proceed(w http.ResponseWriter, r *http.Request, p *pendingRequest) error {
-	result, err := s.requireSignIn(w, r, p)
+	early, err := s.prepareEarly(r, p)
+	if err != nil {
+		return s.refusePending(w, r, p, err)
+	}
+	result, err := s.requireSignIn(w, r, p, early)
 	if errors.Is(err, login.ErrResponded) {
 		return nil
 	}
 	if err != nil {
 		return s.refusePending(w, r, p, err)
+	}
+	if early != nil && early.stored {
+		s.redirectClient(w, r, p.client, &p.rec, url.Values{"code": {early.code}}, http.StatusFound)
+		return nil
 	}
 	ask, account, err := s.mustConsent(r.Context(), p, result)
 	if err != nil {
@@ -186,13 +194,16 @@ func (s *Server) proceed(w http.ResponseWriter, r *http.Request, p *pendingReque
 	return nil
 }
 
-// requireSignIn returns the sign-in that satisfies the request, and asks for one where necessary.
-func (s *Server) requireSignIn(w http.ResponseWriter, r *http.Request, p *pendingRequest) (*login.Result, error) {
+// requireSignIn returns the sign-in that satisfies the request, and asks for one where necessary. early can be nil.
+func (s *Server) requireSignIn(w http.ResponseWriter, r *http.Request, p *pendingRequest, early *earlyCode) (*login.Result, error) {
 	refusal := new(login.Refusal)
 	if p.id == "" {
 		// First without a page: a browser that is already signed in needs no stored request.
 		d := s.demand(p)
 		d.Passive = true
+		if early != nil {
+			d.Along = early.store
+		}
 		result, err := s.deps.Auth.Authenticate(w, r, d)
 		if err == nil && s.hinted(&p.rec, result) {
 			return result, nil

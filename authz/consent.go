@@ -30,6 +30,9 @@ var errSignedOut = &login.Refusal{Code: "login_required", Reason: "the sign-in h
 // mustConsent tells whether the person must be asked, and returns the account name for the page. With prompt=none that
 // is consent_required.
 func (s *Server) mustConsent(ctx context.Context, p *pendingRequest, result *login.Result) (ask bool, account string, err error) {
+	if !p.mayAsk(s) {
+		return false, "", nil
+	}
 	covered := false
 	err = s.view(ctx, func(tx storage.Tx) (err error) {
 		if account, err = s.username(tx, result.Subject); err != nil {
@@ -44,7 +47,6 @@ func (s *Server) mustConsent(ctx context.Context, p *pendingRequest, result *log
 	switch {
 	case p.rec.has("consent"), s.clients.AsksAlways(p.rec.AuthorizationDetails): // OpenID Connect Core 3.1.2.1
 		ask = true
-	case p.client.Consent == "off":
 	case p.client.Consent == "always":
 		ask = true
 	default:
@@ -54,6 +56,12 @@ func (s *Server) mustConsent(ctx context.Context, p *pendingRequest, result *log
 		return false, "", &oauth.Error{Status: http.StatusBadRequest, Code: "consent_required", Description: "the person has to be asked"}
 	}
 	return ask, account, nil
+}
+
+// mayAsk tells whether it depends on the person whether they are asked. That they can sign in is checked with the
+// answer.
+func (p *pendingRequest) mayAsk(s *Server) bool {
+	return p.client.Consent != "off" || p.rec.has("consent") || s.clients.AsksAlways(p.rec.AuthorizationDetails)
 }
 
 // askConsent shows the consent page.
@@ -175,7 +183,8 @@ type agreement struct {
 	given   event.Event // of that
 	from    event.Origin
 	now     time.Time
-	wish    consent.Wish // to remember
+	wish    consent.Wish        // to remember
+	claims  token.ClaimsRequest // of a code
 }
 
 // issueAnswer makes what a request asked for: a code, or with the implicit grant a token.
@@ -222,21 +231,54 @@ func (s *Server) issueCode(ctx context.Context, a *agreement) (url.Values, error
 	if err != nil {
 		return nil, err
 	}
-	p, now, claims := a.pendingRequest, a.now, a.claims()
-	err = s.update(ctx, func(tx storage.Tx) error {
-		st, err := s.settle(tx, a)
-		if err != nil {
-			return err
-		}
-		rec := grant.Code{
-			SignIn: token.NewSignIn(a.result), Epochs: st.Epochs, ClientID: p.client.ID, RedirectURI: p.rec.RedirectURI, RedirectSent: p.rec.RedirectSent,
-			Scope: p.rec.Scope, Nonce: p.rec.Nonce, Challenge: p.rec.Challenge, Resources: p.rec.Resources, CreatedAt: now,
-			ExpiresAt: now.Add(p.client.Lifetimes.Code), Claims: claims, Confirmation: token.Confirmation{JKT: p.rec.Key},
-			AuthorizationDetails: p.rec.AuthorizationDetails,
-		}
-		return grant.StoreCode(tx, code, &rec)
-	})
+	a.claims = a.pendingRequest.claims()
+	err = s.update(ctx, func(tx storage.Tx) error { return s.storeCode(tx, a, code) })
 	return url.Values{"code": {code}}, err
+}
+
+func (s *Server) storeCode(tx storage.Tx, a *agreement, code string) error {
+	st, err := s.settle(tx, a)
+	if err != nil {
+		return err
+	}
+	p := a.pendingRequest
+	return grant.StoreCode(tx, code, &grant.Code{
+		SignIn: token.NewSignIn(a.result), Epochs: st.Epochs, ClientID: p.client.ID, RedirectURI: p.rec.RedirectURI, RedirectSent: p.rec.RedirectSent,
+		Scope: p.rec.Scope, Nonce: p.rec.Nonce, Challenge: p.rec.Challenge, Resources: p.rec.Resources, CreatedAt: a.now,
+		ExpiresAt: a.now.Add(p.client.Lifetimes.Code), Claims: a.claims, Confirmation: token.Confirmation{JKT: p.rec.Key},
+		AuthorizationDetails: p.rec.AuthorizationDetails,
+	})
+}
+
+// earlyCode is a code that is stored in the transaction of the sign-in, where the person is asked nothing.
+type earlyCode struct {
+	agreement
+
+	server *Server
+	code   string
+	stored bool
+}
+
+// prepareEarly returns the code for a request that a sign-in without a page can answer, or nil.
+func (s *Server) prepareEarly(r *http.Request, p *pendingRequest) (early *earlyCode, err error) {
+	if p.id != "" || p.rec.ResponseType == responseToken || p.rec.ResponseType == responseIDToken || p.mayAsk(s) {
+		return nil, nil //nolint:nilnil // it is answered after the sign-in
+	}
+	early = &earlyCode{agreement: agreement{pendingRequest: p, from: s.deps.Origin(r), now: s.now(), wish: p.wish(), claims: p.claims()}, server: s}
+	early.code, err = secret.NewToken(s.deps.Random, secret.Code)
+	return early, err
+}
+
+// store stores the code for the sign-in of tx, if that is the one that the request demands.
+func (c *earlyCode) store(tx storage.Tx, result *login.Result) (err error) {
+	if c.stored = false; !c.server.hinted(&c.rec, result) {
+		return nil
+	}
+	a := c.agreement
+	a.result = result
+	err = c.server.storeCode(tx, &a, c.code)
+	c.stored = err == nil
+	return err
 }
 
 // checkSignedIn checks what a code depends on: the person is active, the session is live and of the person's epoch, the

@@ -37,7 +37,7 @@ func (s *Server) issueImplicit(ctx context.Context, a *agreement) (url.Values, e
 	}
 	g := token.Grant{
 		SignIn: token.NewSignIn(a.result), ClientID: a.client.ID, Scope: scope, Resources: a.rec.Resources, CreatedAt: a.now,
-		ExpiresAt: a.now.Add(a.client.Lifetimes.AccessToken), Claims: a.claims(),
+		ExpiresAt: a.now.Add(a.client.Lifetimes.AccessToken), Claims: a.pendingRequest.claims(),
 	}
 	access, err := s.tokens.DraftGrantAccess(a.client, id, &g, scope, g.Resources, "", token.Confirmation{}, grant.EventAccessIssued, a.from, a.now)
 	if err != nil {
@@ -86,7 +86,7 @@ func (s *Server) issueIDToken(ctx context.Context, a *agreement) (url.Values, er
 	}
 	signIn := token.NewSignIn(a.result)
 	id, err := s.tokens.SignIDToken(ctx, token.IDToken{
-		Client: a.client, SignIn: signIn, Subject: st.Subject, Nonce: a.rec.Nonce, Scope: scope, Asked: a.claims().IDToken,
+		Client: a.client, SignIn: signIn, Subject: st.Subject, Nonce: a.rec.Nonce, Scope: scope, Asked: a.pendingRequest.claims().IDToken,
 	}, a.now)
 	if err != nil {
 		return nil, err

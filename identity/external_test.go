@@ -1,6 +1,7 @@
 package identity_test
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -14,6 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/idp/header"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -154,6 +156,48 @@ func TestHeaderSignIn(t *testing.T) {
 	e.demand.Providers = []string{"identity"}
 	if _, w, err := e.ask(); err != login.ErrResponded || !strings.HasPrefix(w.Header().Get("Location"), "/sign-in") { //nolint:errorlint // as it is
 		t.Errorf("for a client that may not use edge = %v, %d %q, want the sign-in page", err, w.Code, w.Header().Get("Location"))
+	}
+	h.checkInvariants()
+}
+
+// What an application wants along with a sign-in is kept with it, in one transaction. It never keeps anybody out, and
+// nothing of it stays where it fails.
+func TestHeaderSignInDoesWhatIsWantedAlong(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, withEdge)
+	c, wanted := h.count(), storage.NewTable[string]("identity_along_test")
+	along := func(fails error) func(storage.Tx, *login.Result) error {
+		return func(tx storage.Tx, r *login.Result) error {
+			if _, err := session.Records.Get(tx, r.SessionID); err != nil {
+				return err
+			}
+			return errors.Join(wanted.Put(tx, r.Subject, r.SessionID, time.Time{}), fails)
+		}
+	}
+	kept := func(r *login.Result) (id string) {
+		if err := h.store.View(t.Context(), func(tx storage.Tx) (err error) {
+			id, _, err = wanted.Find(tx, r.Subject)
+			return err
+		}); err != nil {
+			t.Error(err)
+		}
+		return id
+	}
+	e := h.behind("X-Remote-User", "ann")
+	e.demand.Along = along(nil)
+	c.updates.Store(0)
+	ann := e.mustSignIn()
+	if n := c.updates.Load(); n != 1 || kept(ann) != ann.SessionID {
+		t.Errorf("%d transactions, kept for %q; want one, for %q", n, kept(ann), ann.SessionID)
+	}
+	if e.mustSignIn(); c.updates.Load() != 1 {
+		t.Error("somebody who is signed in takes a transaction")
+	}
+	e = h.behind("X-Remote-User", "ben")
+	e.demand.Along = along(&login.Refusal{Code: "login_required", Reason: "a test"})
+	ben := e.mustSignIn()
+	if e.session() == "" || kept(ben) != "" {
+		t.Errorf("where it fails: kept %q, want a sign-in alone", kept(ben))
 	}
 	h.checkInvariants()
 }

@@ -169,7 +169,27 @@ func (s *Service) signInExternal(q *front.Request, d login.Demand, p *Member, id
 	if err != nil {
 		return nil, err
 	}
-	var si *session.Current
+	si, err := s.enterExternal(q, d, p, x)
+	if errors.As(err, new(*alongError)) { // of which nothing is kept
+		d.Along = nil
+		si, err = s.enterExternal(q, d, p, x)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.front.Entered(q.Context(), refusal.Entry{
+		PersonID: si.Session.PersonID, Username: si.Person.Username, ClientID: d.Client.ID, By: "request", Provider: p.ID, Level: si.Session.Level,
+	})
+	s.jar.Set(q.W, session.CookieSession, x.token, 0)
+	s.pages.Choose(q.W, q.Request, si.Person.Locale)
+	return si, nil
+}
+
+// alongError says that what a demand wanted done along with a sign-in has failed.
+type alongError struct{ error }
+
+// enterExternal is the transaction of signInExternal, with what the demand wants done along with it.
+func (s *Service) enterExternal(q *front.Request, d login.Demand, p *Member, x *externalSignIn) (si *session.Current, err error) {
 	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
 		m, err := x.match(tx)
 		if err != nil {
@@ -192,17 +212,15 @@ func (s *Service) signInExternal(q *front.Request, d login.Demand, p *Member, id
 		}
 		e := si.OwnEvent(x.events[0], front.SignedInBy+p.Name)
 		e.ClientID = d.Client.ID
-		return s.appendAll(tx, append(happened, e))
+		if err := s.appendAll(tx, append(happened, e)); err != nil || d.Along == nil {
+			return err
+		}
+		if err := d.Along(tx, s.ResultFor(si, d)); err != nil {
+			return &alongError{err}
+		}
+		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	s.front.Entered(q.Context(), refusal.Entry{
-		PersonID: si.Session.PersonID, Username: si.Person.Username, ClientID: d.Client.ID, By: "request", Provider: p.ID, Level: si.Session.Level,
-	})
-	s.jar.Set(q.W, session.CookieSession, x.token, 0)
-	s.pages.Choose(q.W, q.Request, si.Person.Locale)
-	return si, nil
+	return si, err
 }
 
 // match returns the person of an identity, or creates one. A username that another person has is never shared: whom the

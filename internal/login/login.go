@@ -1,10 +1,12 @@
-// Package login defines the questions that authz asks about a signed-in person, and identity's answers. It holds values
-// only, so neither package needs to know the other.
+// Package login defines the questions that authz asks about a signed-in person, and identity's answers. It holds values,
+// so neither package needs to know the other.
 package login
 
 import (
 	"errors"
 	"time"
+
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // Demand says which sign-in is good enough to continue without a page, and what a page needs to know.
@@ -45,6 +47,9 @@ type Demand struct {
 	// Cancel is the path and query on the issuer's origin for a person who does not want to sign in. Empty: no such
 	// link.
 	Cancel string
+	// Along is done in the transaction of a sign-in that needs no page, so that one commit keeps both. It can run several
+	// times. Where it fails, the person is signed in without it. Any other sign-in does not call it. It is not stored.
+	Along func(tx storage.Tx, r *Result) error `cbor:"-"`
 }
 
 // Client is what pages show of the application that asks.

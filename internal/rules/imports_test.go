@@ -75,7 +75,7 @@ var mayImport = map[string][]string{
 	"internal/compat":           {"authz", "identity", "storage", "storage/transfer", "internal"}, // it reads every table
 	"internal/cluster":          {"storage"},
 	"internal/secret":           {},
-	"internal/login":            {},
+	"internal/login":            {"storage"},
 	"internal/loopback":         {},
 	"internal/near":             {},
 	"internal/strictjson":       {"internal/near"},
