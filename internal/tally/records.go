@@ -12,6 +12,7 @@ var (
 	dues   = storage.NewTable[dueRecord]("tally_due")   // when, id -> what is not in the counters yet
 	counts = storage.NewTable[countRecord]("tally")     // unit, partition, measure, dimension, bucket, value
 	active = storage.NewTable[struct{}]("tally_active") // day, person, dimension, value: counted on that day
+	lasts  = storage.NewTable[Last]("tally_last")       // measure, dimension, value: when it happened last
 	never  = time.Time{}                                // those that are due are removed when they are counted
 )
 
@@ -23,6 +24,13 @@ type dueRecord struct {
 	Partition string               `cbor:"pt,omitempty"`
 	Person    string               `cbor:"p,omitempty"`
 	By        map[Dimension]string `cbor:"b,omitempty"`
+	Reason    string               `cbor:"r,omitempty"` // of what has failed
+}
+
+// Last is when something has happened last.
+type Last struct {
+	At     time.Time `cbor:"t"`
+	Reason string    `cbor:"r,omitempty"` // of what has failed
 }
 
 // countRecord is how often something has happened in a bucket. The one without a value says how many values there are.

@@ -110,6 +110,9 @@ func Event(tx storage.Tx, e event.Event, partition string) error {
 		return nil
 	}
 	d := dueRecord{Measure: measure, At: e.Occurred, Partition: partition, Person: e.PersonID, By: map[Dimension]string{}}
+	if measure == event.CountFailed {
+		d.Reason = e.Reason
+	}
 	if e.Provider != "" {
 		d.By[Provider] = e.Provider
 	}
@@ -199,7 +202,7 @@ func move(tx storage.Tx, keys [][]byte, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	s := newSums(now)
+	s, l := newSums(now), latest{}
 	for i, raw := range found {
 		if raw == nil {
 			continue
@@ -210,12 +213,16 @@ func move(tx storage.Tx, keys [][]byte, now time.Time) error {
 		}
 		if err == nil {
 			s.add(d)
+			l.add(d)
 		}
 		if err := tx.Delete(keys[i]); err != nil {
 			return err
 		}
 	}
 	if err := s.countPersons(tx); err != nil {
+		return err
+	}
+	if err := l.write(tx); err != nil {
 		return err
 	}
 	return s.write(tx)

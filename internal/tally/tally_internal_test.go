@@ -383,3 +383,42 @@ func TestQuestionsWithoutAnswer(t *testing.T) {
 		}
 	}
 }
+
+// TestLastOf: the newest sign-in and the newest failure of a provider are known, whatever order they are counted in.
+func TestLastOf(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	last := func(measure string, by Dimension, value string) (out Last, found bool) {
+		t.Helper()
+		err := h.store.View(t.Context(), func(tx storage.Tx) (err error) {
+			out, found, err = LastOf(tx, measure, by, value)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out, found
+	}
+	if _, found := last(event.CountSignIn, Provider, "azure"); found {
+		t.Error("somebody has signed in before anybody has")
+	}
+	h.set(noon.Add(time.Minute))
+	h.happen(signedIn, "ann", "azure", "shop")
+	h.merge()
+	h.set(noon)
+	h.happen(signedIn, "bob", "azure", "shop") // on a server whose clock is behind
+	h.happen(failed, "", "azure", "shop")
+	h.merge()
+	if got, _ := last(event.CountSignIn, Provider, "azure"); !got.At.Equal(noon.Add(time.Minute)) {
+		t.Errorf("the last sign-in was at %v, want the newest one", got.At)
+	}
+	if got, found := last(event.CountFailed, Provider, "azure"); !found || !got.At.Equal(noon) {
+		t.Errorf("the last failure was at %v", got.At)
+	}
+	if got, found := last(event.CountSignIn, Application, "shop"); !found || !got.At.Equal(noon.Add(time.Minute)) {
+		t.Errorf("the application was last used at %v", got.At)
+	}
+	if _, found := last(event.CountFailed, Application, "shop"); found {
+		t.Error("an application has failed")
+	}
+}

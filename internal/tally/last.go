@@ -1,0 +1,64 @@
+package tally
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// lastKept is how long it is known when something happened last. What has not happened for so long is not in use.
+const lastKept = 750 * 24 * time.Hour
+
+// remembered are the measures of which it is known when each value of a dimension was last.
+var remembered = map[string][]Dimension{
+	event.CountSignIn: {Provider, Application},
+	event.CountFailed: {Provider},
+	activity:          {Application},
+}
+
+// LastOf returns when a measure was counted last for a value of a dimension. found is false for never. What happens is
+// known here a second or so later.
+func LastOf(tx storage.Tx, measure string, by Dimension, value string) (last Last, found bool, err error) {
+	last, found, err = lasts.Find(tx, storage.Key(measure, string(by), value))
+	if errors.Is(err, storage.ErrCorrupt) {
+		err = nil
+	}
+	return last, found, err
+}
+
+// latest is the newest of what one transaction counts, by the key of its record.
+type latest map[string]Last
+
+func (l latest) add(d dueRecord) {
+	for _, by := range remembered[d.Measure] {
+		value := d.By[by]
+		if value == "" {
+			continue
+		}
+		key := storage.Key(d.Measure, string(by), value)
+		if have, ok := l[key]; !ok || d.At.After(have.At) {
+			l[key] = Last{d.At, d.Reason}
+		}
+	}
+}
+
+// write stores what is newer than what is known. A record that cannot be read is replaced.
+func (l latest) write(tx storage.Tx) error {
+	for _, key := range slices.Sorted(maps.Keys(l)) {
+		have, found, err := lasts.Find(tx, key)
+		if err != nil && !errors.Is(err, storage.ErrCorrupt) {
+			return err
+		}
+		if err == nil && found && !l[key].At.After(have.At) {
+			continue
+		}
+		if err := lasts.Put(tx, key, l[key], l[key].At.Add(lastKept)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
