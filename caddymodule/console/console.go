@@ -17,6 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/gateway"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/setup"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
 	"github.com/gatehouse-id/gatehouse/identity"
@@ -56,6 +57,8 @@ type Deps struct {
 	Findings func(ctx context.Context) ([]finding.Finding, error)
 	// Gateway is what the screens about sites work with.
 	Gateway gateway.Deps
+	// Setup is what the screens of sign-in providers, keys and settings work with.
+	Setup setup.Deps
 	// Mails says that e-mails are sent.
 	Mails bool
 	Now   func() time.Time

@@ -68,11 +68,15 @@ type harness struct {
 	more    func(*config.Units) // changes the settings. nil: nothing
 
 	meanwhile *meanwhile // store
+
+	recorder  *event.Recorder
+	settings  *config.Service
+	providers *providers
 }
 
 func newHarness(t *testing.T) *harness {
 	t.Helper()
-	h := &harness{t: t, clock: &clock{now: time.Date(2035, 11, 21, 12, 0, 0, 0, time.UTC)}, notices: &notifytest.Notices{}, on: true}
+	h := &harness{t: t, clock: &clock{now: time.Date(2035, 11, 21, 12, 0, 0, 0, time.UTC)}, notices: &notifytest.Notices{}, on: true, providers: &providers{}}
 	raw, err := badgerstore.OpenMemory(func(o *badgerstore.Options) { o.Now = h.clock.Now })
 	h.must(err)
 	t.Cleanup(func() { h.must(raw.Close()) })
@@ -83,17 +87,27 @@ func newHarness(t *testing.T) *harness {
 	h.must(err)
 	pages, err := page.New(page.Config{Issuer: issuer, Locales: []string{"en", "nl", "de", "fr"}, Key: make([]byte, 32), Random: rand.Reader})
 	h.must(err)
-	units := func(storage.Tx) (*config.Units, error) {
-		u := config.Defaults()
-		u.Features.AdminConsoleEnabled, u.Features.AcceptingInvitationEnabled = h.on, true
-		if h.more != nil {
-			h.more(&u)
-		}
-		return &u, nil
-	}
 	hasher := secret.NewHasher(secret.HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 100})
 	events := &event.Recorder{Random: rand.Reader, Now: h.clock.Now, PartitionOf: person.PartitionOfID}
 	events.Also = func(tx storage.Tx, _ event.Ref, e event.Event) error { return tally.Event(tx, e, e.Partition) }
+	h.recorder = events
+	h.settings, err = config.New(t.Context(), config.Config{
+		Fixed: []config.LoginMethod{{ID: "declared", Name: "Declared", Type: config.TypeSAML, Enabled: true}}, Verify: func(config.LoginMethod) error { return nil },
+		Switches: map[string]bool{"features.accepting_invitation_enabled": true},
+	}, config.Deps{Store: h.store, Keyring: keyring, Events: events, Now: h.clock.Now})
+	h.must(err)
+	units := func(tx storage.Tx) (*config.Units, error) {
+		u, err := h.settings.Units(tx)
+		if err != nil {
+			return nil, err
+		}
+		now := *u
+		now.Features.AdminConsoleEnabled = h.on
+		if h.more != nil {
+			h.more(&now)
+		}
+		return &now, nil
+	}
 	cfg := identity.Config{Issuer: issuer, Locales: []string{"en", "nl", "de", "fr"}, NoPasskeys: true}
 	for _, name := range []string{"nobody", "viewer", "helpdesk", "operator", "owner"} {
 		for _, prefix := range []string{"", "two."} {
@@ -132,7 +146,7 @@ func newHarness(t *testing.T) *harness {
 			return []finding.Finding{{Severity: finding.Warning, Place: "Caddyfile:3", Reason: "something is odd", Mend: "mend it"}}, nil
 		},
 	}
-	deps.Gateway = h.gateway(deps.Manage)
+	deps.Gateway, deps.Setup = h.gateway(deps.Manage), h.setup()
 	h.strict = New(frame.Config{Level: 2}, deps)
 	h.console = New(frame.Config{Level: 1}, deps)
 	return h

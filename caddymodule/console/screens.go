@@ -6,6 +6,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/gateway"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/setup"
 	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 )
@@ -21,7 +22,7 @@ func (c *Console) all() []*frame.Screen {
 		c.sessionsScreen(),
 		c.applicationsScreen(),
 		c.applicationScreen(),
-	}, gateway.Screens(c.frame, c.Gateway), []*frame.Screen{
+	}, gateway.Screens(c.frame, c.Gateway), setup.Screens(c.Setup), []*frame.Screen{
 		c.eventsScreen(),
 	})
 }

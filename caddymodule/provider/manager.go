@@ -22,6 +22,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp/ldap"
 	"github.com/gatehouse-id/gatehouse/idp/oauth2"
 	"github.com/gatehouse-id/gatehouse/idp/oidc"
+	idpremote "github.com/gatehouse-id/gatehouse/idp/remote"
 	"github.com/gatehouse-id/gatehouse/idp/saml"
 	"github.com/gatehouse-id/gatehouse/internal/outbound"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -263,6 +264,26 @@ func (p *Manager) Check(ctx context.Context) map[string]string {
 // of a provider. It signs nobody in. A provider that is off, or that names nothing that could be asked, has no steps.
 func (p *Manager) Test(ctx context.Context, id string) idp.Steps {
 	return test(ctx, p.running(ctx)[id])
+}
+
+// Try is Test for a login method that need not be stored or switched on. Without a client id, what the provider says to
+// a client is left out.
+func (p *Manager) Try(ctx context.Context, m config.LoginMethod) (idp.Steps, error) {
+	unknown := m.OIDC != nil && m.OIDC.ClientID == ""
+	if unknown {
+		named := *m.OIDC
+		named.ClientID, named.ClientAuthenticationMethod, m.OIDC = "new", "", &named
+	}
+	provider, err := p.make(&m)
+	if err != nil {
+		return nil, err
+	}
+	defer p.end(m.ID, provider)
+	steps := test(ctx, provider)
+	if at := slices.IndexFunc(steps, func(s idp.Step) bool { return s.Name == idpremote.StepClient }); unknown && at >= 0 {
+		steps = steps[:at]
+	}
+	return steps, nil
 }
 
 func test(ctx context.Context, provider idp.Provider) idp.Steps {

@@ -3,6 +3,9 @@ package provider
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -64,4 +67,37 @@ func TestReloadWarnsOfStoredMetadata(t *testing.T) {
 func toText(v any) string {
 	s, _ := v.(string)
 	return s
+}
+
+// TestTryWhatIsNotAdded: the metadata at an address are looked at before a provider is added, and only where the
+// operator lets requests go.
+func TestTryWhatIsNotAdded(t *testing.T) {
+	t.Parallel()
+	mux := http.NewServeMux()
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		at := server.URL
+		_ = json.NewEncoder(w).Encode(map[string]string{"issuer": at, "authorization_endpoint": at + "/authorize", "token_endpoint": at + "/token", "jwks_uri": at + "/jwks"})
+	})
+	mux.HandleFunc("/jwks", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"a","use":"sig","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`))
+	})
+	t.Run("attack 601: metadata of an internal address", func(t *testing.T) {
+		for _, allowed := range []bool{false, true} {
+			d := Deps{Issuer: "https://auth.example.com", File: NewSet(caddy.ModuleMap{}), Log: zap.NewNop()}
+			if allowed {
+				d.Allow = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+			}
+			steps, err := NewManager(d).Try(t.Context(), config.LoginMethod{ID: "new", Type: config.TypeOIDC, OIDC: &config.OIDCAttributes{Issuer: server.URL}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ok := steps.Err() == nil && len(steps) > 2; ok != allowed {
+				t.Errorf("the metadata of this machine, allowed: %t: %+v", allowed, steps)
+			}
+		}
+	})
 }

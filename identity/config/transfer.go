@@ -91,6 +91,12 @@ func (s *Service) Import(ctx context.Context, raw []byte, by event.Actor) ([]Cha
 	return s.apply(ctx, raw, by, false)
 }
 
+// Edit applies a function to the units, which may run several times. It returns the changes.
+func (s *Service) Edit(ctx context.Context, by event.Actor, apply func(u *Units) error) (changed []Change, err error) {
+	_, err = s.update(ctx, edit{by: by, apply: apply, report: &changed})
+	return changed, err
+}
+
 // Diff returns the changes that Import would make, except those of key pairs.
 func (s *Service) Diff(ctx context.Context, raw []byte) ([]Change, error) {
 	return s.apply(ctx, raw, event.Actor{}, true)

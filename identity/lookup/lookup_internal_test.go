@@ -384,3 +384,34 @@ func benchPersons() int {
 	}
 	return n
 }
+
+// TestLinked: the identities of one provider are counted, up to a number.
+func TestLinked(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, false)
+	err := h.store.Update(t.Context(), func(tx storage.Tx) error {
+		for i := range 5 {
+			for _, provider := range []string{"corp", "corp-two"} {
+				if err := person.Identities.Put(tx, person.ExternalKey(provider, fmt.Sprint(i)), person.IdentityRecord{}, time.Time{}); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ most, want int }{{10, 5}, {3, 3}} {
+		err := h.store.View(t.Context(), func(tx storage.Tx) error {
+			n, err := Linked(tx, "corp", c.most)
+			if n != c.want {
+				t.Errorf("Linked up to %d = %d, want %d", c.most, n, c.want)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -407,4 +407,7 @@ var catalogue = []section{
 		{551, "an act of the console whose administrator loses the role, or whose object gets one, after the form was checked and before the change", "403, nothing happens"},
 		{552, "somebody who was invited becomes active by being blocked and unblocked", "they are invited"},
 	}},
+	{"Setting up in the console", []attackCase{
+		{601, "the address of metadata, entered in the console, on this machine or in a network that the operator has not opened", "refused before anything is saved"},
+	}},
 }

@@ -48,11 +48,13 @@ func (f *Frame) handleAct(s *Screen, a *Act) front.Handler {
 		if err != nil {
 			return err
 		}
-		if done.File != nil {
-			return done.File.send(q.W)
-		}
-		if done.Page != nil {
+		switch {
+		case done.Page != nil:
 			return f.render(v, http.StatusOK, done.Page)
+		case done.Ask != nil:
+			return f.renderQuestion(v, a, *done.Ask, http.StatusOK, q.PostForm, nil)
+		case done.File != nil:
+			return done.File.send(q.W)
 		}
 		to := cmp.Or(done.To, v.Path())
 		if page.LocalPath(to) == "" { // the id of the application is an address itself
@@ -75,12 +77,17 @@ func (f *Frame) renderAct(v *Visit, a *Act, status int, in url.Values, wrong *Pr
 			return err
 		}
 	}
+	return f.renderQuestion(v, a, ask, status, in, wrong)
+}
+
+// renderQuestion is renderAct for what the act has asked already.
+func (f *Frame) renderQuestion(v *Visit, a *Act, ask Question, status int, in url.Values, wrong *Problem) (err error) {
 	key := "console.act." + a.Name
 	out := &page.Console{Title: page.Say(key + ".title"), Up: v.Up(), Lead: page.Say(key+".text", append(ask.Fill, "name", v.Called)...)}
 	for i := range ask.Fields {
 		f := &ask.Fields[i]
 		f.Label = cmp.Or(f.Label, "console.field."+f.Name)
-		if in != nil {
+		if in != nil && (f.Type == "checkbox" || in.Has(f.Name)) {
 			f.Value, f.Checked = in.Get(f.Name), f.Type == "checkbox" && in.Has(f.Name)
 			if f.Type == "checkbox" || f.Type == "password" { // a password is in no page
 				f.Value = ""
@@ -95,13 +102,16 @@ func (f *Frame) renderAct(v *Visit, a *Act, status int, in url.Values, wrong *Pr
 		out.Problem = page.Say(wrong.Key, wrong.Fill...)
 	}
 	form := &page.ConsoleForm{
-		Action: v.Path() + "/" + a.Name, Submit: key, Cancel: v.Path(), Hidden: ask.Hidden, Danger: a.Danger,
+		Action: v.Path() + "/" + a.Name, Submit: cmp.Or(ask.Submit, key), Cancel: v.Path(), Hidden: ask.Hidden, Danger: a.Danger,
 		Fields: page.Fields(wrong != nil, ask.Fields...),
 	}
 	if form.CSRF, err = f.Identity.Front.FormToken(v.Request, f.form(v, a)); err != nil {
 		return err
 	}
 	out.Parts = []page.ConsolePart{{Facts: ask.Facts, Form: form}}
+	if len(ask.Parts) > 0 {
+		out.Parts = append(append([]page.ConsolePart{{Facts: ask.Facts}}, ask.Parts...), page.ConsolePart{Form: form})
+	}
 	return f.render(v, status, out)
 }
 

@@ -53,13 +53,18 @@ type Question struct {
 	Facts  []page.ConsoleFact
 	Fields []page.Field
 	Hidden []page.Hidden
+	Parts  []page.ConsolePart // between the facts and the form
+	Submit string             // message of the button. Empty: that of the act
 }
 
 // Result is what an act leads to.
 type Result struct {
 	To   string        // path. Empty: that of the screen
 	Page *page.Console // shown in place of a redirect
-	File *File         // sent in place of a redirect
+	// Ask asks once more, such as when the first answer says what is to be shown before anything is saved. What the
+	// form has had stays in its fields.
+	Ask  *Question
+	File *File // sent in place of a redirect
 }
 
 // File is what a browser saves. Write is called once. An error in the middle breaks the connection off, so that nobody

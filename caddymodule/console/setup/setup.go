@@ -1,0 +1,68 @@
+// Package setup is the part of the admin console where an installation is set up: sign-in providers, keys, settings,
+// texts and storage. What is done belongs to identity and authz, and the commands share it; who may do it, and what all
+// pages have in common, is in the package frame. People and applications do not belong here.
+package setup
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Providers are the identity providers that run. provider.Manager implements it.
+type Providers interface {
+	// Test tries, step by step, what a sign-in at a provider needs. It signs nobody in.
+	Test(ctx context.Context, id string) idp.Steps
+	// Try is Test for a login method that need not be stored or switched on.
+	Try(ctx context.Context, m config.LoginMethod) (idp.Steps, error)
+}
+
+// Deps is what the screens work with.
+type Deps struct {
+	Issuer    string
+	Config    *config.Service
+	Providers Providers
+	Store     storage.Store
+	// PlaceOf returns where an option stands in the Caddyfile, as file:line, or "".
+	PlaceOf func(option string) string
+	Now     func() time.Time
+}
+
+// setup makes the screens.
+type setup struct{ Deps }
+
+// Screens returns the screens that stand before the events in the navigation.
+func Screens(d Deps) []*frame.Screen {
+	s := &setup{d}
+	return []*frame.Screen{s.providersScreen(), s.providerScreen()}
+}
+
+// pathOf is that of a screen about one thing.
+func pathOf(screen, id string) string { return frame.Root + screen + "/" + url.PathEscape(id) }
+
+// when is a time, or a dash for none.
+func when(t time.Time) page.Cell {
+	if t.IsZero() {
+		return frame.OrNone("")
+	}
+	return page.Cell{Text: page.Say("console.time", "time", t)}
+}
+
+// write is the context of what the person of the visit writes: they must have the role at that moment, too.
+func write(v *frame.Visit) context.Context { return storage.Guarded(v.Context(), v.Recheck) }
+
+// refused returns what is wrong with the settings as a problem of a field. Other errors stay.
+func refused(field string, err error) error {
+	if e := new(rest.Error); errors.As(err, &e) && e.Status < 500 {
+		return &frame.Problem{Field: field, Key: "console.problem.setting", Fill: []any{"reason", e.Message}}
+	}
+	return err
+}
