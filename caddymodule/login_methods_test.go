@@ -55,13 +55,18 @@ func TestLoginMethodWorks(t *testing.T) {
 		t.Errorf("once a SAML method is added: %s", page)
 	}
 	for _, bad := range []string{
-		`{"id":"k","type":"KERBEROS","enabled":true}`, `{"id":"q","type":"QR_CODE","enabled":true}`, `{"id":"f","type":"INSTAGRAM","enabled":true,"instagram_attributes":{"clientId":"x"}}`,
+		`{"id":"k","type":"KERBEROS","enabled":true}`, `{"id":"f","type":"INSTAGRAM","enabled":true,"instagram_attributes":{"clientId":"x"}}`,
 	} {
 		body := s.mustCall("POST", "/api/v2/config", decode[any](t, `{"login_methods":{"login_methods":[`+bad+`]}}`), http.StatusConflict)
 		if !strings.Contains(body, "do not exist yet") {
 			t.Errorf("%s: %s", bad, body)
 		}
 	}
+	s.mustCall("POST", "/api/v2/config", decode[any](t, `{"features":{"mobile_authentication_enabled":true},"login_methods":{"login_methods":[{"id":"q","name":"Acme phone","type":"QR_CODE","enabled":true}]}}`), http.StatusNoContent)
+	if page := s.signInPage(); !strings.Contains(page, "Acme phone") || !strings.Contains(page, "idp=q") {
+		t.Errorf("once a method of type QR_CODE is added: %s", page)
+	}
+	s.mustCall("POST", "/api/v2/config", decode[any](t, `{"login_methods":{"login_methods":[{"id":"q","type":"QR_CODE","enabled":true,"qr_code_attributes":{"deep_linking_enabled":true}}]}}`), http.StatusBadRequest)
 	// The password is a method too.
 	s.mustCall("POST", "/api/v2/config", decode[any](t, `{"login_methods":{"login_methods":[{"id":"identity","name":"Password","type":"USERNAME_AND_PASSWORD","enabled":false},`+
 		`{"id":"p","type":"SAML","enabled":true,"saml_attributes":{"idp_metadata":"https://p.example.com/m"}}]}}`), http.StatusNoContent)

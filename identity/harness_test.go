@@ -102,6 +102,8 @@ type harness struct {
 	keyPair func(ctx context.Context, name string) (*idp.Key, error) // nil: there are no service providers
 	client  *http.Client                                             // makes requests to service providers
 
+	sweep func(context.Context) (int, error) // removes the records that have expired, as storage does every few minutes
+
 	shadow bool // it repeats the forms of a test, see hangUp
 }
 
@@ -117,7 +119,7 @@ func newHarness(t testing.TB, change ...func(*identity.Config)) *harness {
 			t.Error(err)
 		}
 	})
-	h := &harness{t: t, store: &faulty{Store: storagetest.Closures(t, store)}, clock: c, hasher: secret.NewHasher(secret.HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 100})}
+	h := &harness{t: t, store: &faulty{Store: storagetest.Closures(t, store)}, clock: c, hasher: secret.NewHasher(secret.HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 100}), sweep: store.Sweep}
 	h.cfg = identity.Config{Issuer: issuer, NoPasskeys: true, Persons: []person.NewPerson{{
 		Username: demo, Password: secret.New(demoPassword), Name: "Demo Person", Groups: []string{"staff", "editors"},
 	}}}

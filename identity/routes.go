@@ -5,6 +5,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/qrlogin"
 	"github.com/gatehouse-id/gatehouse/identity/serviceprovider"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
@@ -12,7 +13,7 @@ import (
 // Paths returns the prefixes of the paths that ServeHTTP answers.
 func (s *Service) Paths() []string {
 	return append(serviceprovider.Paths(),
-		signInPath, signOutPath, "/step-up", "/push/", "/account", "/invitation", "/forgot", "/reset", "/sign-up", "/activate", "/verify",
+		signInPath, signOutPath, "/step-up", "/push/", qrlogin.PhonePath, "/account", "/invitation", "/forgot", "/reset", "/sign-up", "/activate", "/verify",
 		page.LanguagePath, page.FaviconPath, "/assets/", "/saml/", "/oidc/",
 	)
 }
@@ -38,6 +39,7 @@ func (s *Service) addRoutes(mux front.Router) {
 	s.Account.Routes(mux)
 	s.Enrol.Routes(mux)
 	s.ActionToken.Routes(mux)
+	s.QRLogin.Routes(mux)
 	s.StepUp.Routes(mux)
 	s.ServiceProviders.Routes(mux)
 	s.Federation.Routes(mux)

@@ -31,7 +31,7 @@ func (s *Service) tie() {
 	s.Session.OnForget(account.ForgetNewContact)
 	s.Front.AuthenticateBy(s)
 	s.pages.SetPerson(s.account)
-	s.Federation.RaiseBy(federation.StepUps{Reachable: s.StepUp.Reachable, Passkeys: s.StepUp.HasPasskeys, SetUpLevel: s.StepUp.SetUpLevel})
+	s.Federation.RaiseBy(federation.StepUps{Reachable: s.StepUp.Reachable, Passkeys: s.StepUp.HasPasskeys, SetUpLevel: s.StepUp.SetUpLevel, Phone: s.QRLogin.Level})
 	s.Federation.OnArrival(account.IsOwnCoupling, s.Account.CoupleOwn)
 	s.StepUp.AddSections(account.PasswordSection)
 	s.StepUp.AddSections(s.StepUp.MethodSections()...)

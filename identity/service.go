@@ -25,6 +25,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
+	"github.com/gatehouse-id/gatehouse/identity/qrlogin"
 	"github.com/gatehouse-id/gatehouse/identity/serviceprovider"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
@@ -105,6 +106,7 @@ type Service struct {
 	ActionToken *actiontoken.Service
 
 	ServiceProviders *serviceprovider.Service
+	QRLogin          *qrlogin.Service
 
 	Enrol   *enrol.Service
 	Account *account.Service
@@ -241,6 +243,11 @@ func (s *Service) furnish(ctx context.Context, cfg Config, d Deps) (err error) {
 	s.ActionToken = actiontoken.New(actiontoken.Deps{
 		Person: s.Person, Session: s.Session, Front: s.Front, Federation: s.Federation, Store: d.Store, Events: d.Events,
 		Units: d.Units, Pages: d.Pages, Origin: d.Origin, Jar: s.jar, Issuer: cfg.Issuer, Now: d.Now, Random: d.Random,
+	})
+	s.QRLogin = qrlogin.New(qrlogin.Deps{
+		Person: s.Person, Session: s.Session, Proof: s.Proof, Front: s.Front, Federation: s.Federation, StepUp: s.StepUp, Store: d.Store,
+		Keyring: d.Keyring, Events: d.Events, Units: d.Units, Pages: d.Pages, Origin: d.Origin, Jar: s.jar, Issuer: cfg.Issuer, Log: d.Log,
+		Now: d.Now, Random: d.Random,
 	})
 	s.Enrol = enrol.New(enrol.Deps{
 		Person: s.Person, Session: s.Session, Proof: s.Proof, Front: s.Front, Federation: s.Federation, Store: d.Store,

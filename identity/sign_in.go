@@ -90,6 +90,9 @@ func (s *Service) showSignIn(q *front.Request) error {
 	if p := cmp.Or(x.ways.Straight, x.ways.ByUsername(in.Username)); p != nil && params.Get("choose") == "" && (!other || x.ways.Alone()) {
 		return q.Redirect(federation.ProviderURL(x.id, p.ID))
 	}
+	if x.ways.PhoneAlone() {
+		return q.Redirect(federation.PhoneURL(x.id, ""))
+	}
 	if to := s.externalSignIn(x); to != "" {
 		return q.LeaveTo(to)
 	}
@@ -173,6 +176,9 @@ func (s *Service) signInPage(x *signIn, status int, in page.SignIn) (err error) 
 		} else {
 			in.Providers = append(in.Providers, b)
 		}
+	}
+	if x.ways.PhoneShown {
+		in.PhoneURL = federation.PhoneURL(x.id, "")
 	}
 	if in.Passkey, err = s.offerPasskey(x); err != nil {
 		return err

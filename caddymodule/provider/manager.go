@@ -314,6 +314,8 @@ func (p *Manager) make(m *config.LoginMethod) (idp.Provider, error) {
 		return saml.New(samlMethod(m), p.env(m.ID, false))
 	case m.Type == config.TypeOIDC && m.OIDC != nil:
 		return oidc.New(oidcMethod(m), p.env(m.ID, false))
+	case m.Type == config.TypeQRCode:
+		return federation.Phone{}, nil
 	case m.Type == config.TypeLDAP && m.LDAP != nil:
 		return ldap.New(ldapMethod(m), p.env(m.ID, false))
 	}

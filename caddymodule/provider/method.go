@@ -36,7 +36,7 @@ func methodPath(m *config.LoginMethod) string {
 	switch m.Type {
 	case config.TypeSAML:
 		return "saml"
-	case config.TypeLDAP:
+	case config.TypeLDAP, config.TypeQRCode:
 		return ""
 	}
 	return "oidc"
@@ -146,6 +146,8 @@ func Verify(m config.LoginMethod) error {
 		return cfg.CheckMetadata(time.Now())
 	case m.Type == config.TypeOIDC && m.OIDC != nil:
 		return oidcMethod(&m).Validate()
+	case m.Type == config.TypeQRCode:
+		return nil
 	case m.Type == config.TypeLDAP && m.LDAP != nil:
 		return oneLine(ldapMethod(&m).Validate())
 	}

@@ -2,7 +2,6 @@ package actiontoken
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
@@ -32,25 +31,4 @@ func (s *Service) readMaker(tx storage.Tx, id, person string, epoch int64, now t
 		err = ErrNoToken
 	}
 	return &rec, err
-}
-
-// inherit returns a session of the same person on another device that is no better than from: it keeps raised levels
-// only as long as from does, does not count as a sign-in of its own, and ends no later than from would.
-func (s *Service) inherit(from *session.Record, level int, now time.Time) session.Record {
-	begun := from.Start()
-	if from.Passkey == "" && slices.Contains(begun.AMR, session.AMRPasskey) { // an old record: without the passkey the level could not fall with its removal
-		begun.Level = session.PasswordLevel
-	}
-	rec := session.Record{
-		PersonID: from.PersonID, Epoch: from.Epoch, AuthTime: from.AuthTime, Unproven: from.Unproven, Opened: now, Seen: now,
-		NotAfter: s.session.Latest(*from), Provider: session.LocalProvider, Passkey: from.Passkey,
-		Base: &session.BaseRecord{Level: min(begun.Level, level), AMR: []string{session.AMRCustom}},
-	}
-	for _, x := range from.Raised {
-		if x.Level = min(x.Level, level); x.Level > session.PasswordLevel { // even at or below the base level, which can fall
-			rec.Raised = append(rec.Raised, x)
-		}
-	}
-	rec.SettleLevel()
-	return rec
 }

@@ -177,7 +177,7 @@ func (t *ticket) spend(tx storage.Tx) error {
 // newSession is the session that the ticket opens.
 func (s *Service) newSession(t *ticket, now time.Time) session.Record {
 	if t.maker != nil {
-		return s.inherit(t.maker, t.rec.Level, now)
+		return s.session.Inherit(t.maker, t.rec.Level, now)
 	}
 	return session.Record{
 		PersonID: t.rec.PersonID, Epoch: t.person.Epoch, AuthTime: now, Seen: now, Level: t.rec.Level, AMR: []string{session.AMRCustom},

@@ -8,6 +8,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/locker"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
+	"github.com/gatehouse-id/gatehouse/identity/qrlogin"
 	"github.com/gatehouse-id/gatehouse/internal/openapi"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
@@ -135,6 +136,24 @@ func Operations() []openapi.Operation {
 			Method: http.MethodPost, Path: "/api/persons/{id}/phone-numbers/verify", ID: "verifyNumber", Tag: personsAPI, Summary: "Takes the code that was sent: the number is verified then",
 			Body: verifyRequest{}, Answers: []openapi.Answer{
 				{Status: http.StatusNoContent}, {Status: http.StatusNotFound}, {Status: http.StatusConflict, Text: "The validation of numbers is switched off, or the person is blocked"},
+			},
+		},
+		{
+			Method: http.MethodPost, Path: "/api/persons/{id}/mobile-login", ID: "lookAtMobileLogin", Tag: personsAPI, Summary: "Returns what an app shows the person before they approve a code that it has scanned",
+			Body: scannedRequest{}, Answers: []openapi.Answer{
+				{Status: http.StatusOK, Body: qrlogin.Waiting{}},
+				{Status: http.StatusBadRequest, Text: "The token belongs to no code, or not any more"},
+				{Status: http.StatusNotFound},
+				{Status: http.StatusConflict, Text: "Signing in by a phone is switched off, or the code waits no longer"},
+			},
+		},
+		{
+			Method: http.MethodPost, Path: "/api/persons/{id}/mobile-login/answer", ID: "answerMobileLogin", Tag: personsAPI, Summary: "Approves or denies a code for a person who uses an app: the browser that shows it is signed in",
+			Body: phoneAnswer{}, Answers: []openapi.Answer{
+				{Status: http.StatusNoContent},
+				{Status: http.StatusBadRequest, Text: "The number is another one, the token belongs to no code, or step_up_type is missing"},
+				{Status: http.StatusNotFound},
+				{Status: http.StatusConflict, Text: "Signing in by a phone is switched off, the code waits no longer, or the person is blocked"},
 			},
 		},
 		{

@@ -49,6 +49,8 @@ func (a *API) routes() http.Handler {
 	mux.Handle("/api/persons/invitations", a.deps.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodPost: a.handleInvite}))
 	mux.Handle("/api/persons/{id}/phone-numbers/code", a.deps.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodPost: a.handleSendNumberCode}))
 	mux.Handle("/api/persons/{id}/phone-numbers/verify", a.deps.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodPost: a.handleVerifyNumber}))
+	mux.Handle("/api/persons/{id}/mobile-login", a.deps.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodPost: a.handleScanned}))
+	mux.Handle("/api/persons/{id}/mobile-login/answer", a.deps.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodPost: a.handlePhoneAnswer}))
 	mux.Handle("/api/persons/{id}/invitation", a.deps.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodPost: a.handleInviteAgain, http.MethodDelete: a.handleWithdrawInvitation}))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { a.deps.Gate.Fail(w, r, rest.NotFound()) })
 	return mux

@@ -159,10 +159,7 @@ func (a *API) handleMakeToken(w http.ResponseWriter, r *http.Request, client str
 	if err := rest.Decode(w, r, maxNewToken, &in); err != nil {
 		return err
 	}
-	ceiling := 0
-	if a.deps.MaxLevel != nil {
-		ceiling = a.deps.MaxLevel(client)
-	}
+	ceiling := a.ceiling(client)
 	want, err := in.token(ceiling)
 	if err != nil {
 		return err

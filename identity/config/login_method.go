@@ -115,6 +115,10 @@ func (m *LoginMethod) checkEnabled(at string, c *checker) {
 		if a.IPRangeEnabled && len(a.IPRanges) == 0 {
 			c.add(at+".ladp_attributes.ip_ranges", "is required with ip_range_enabled")
 		}
+	case TypeQRCode:
+		if a := m.QRCode; a != nil && a.DeepLinkingEnabled {
+			need("qr_code_attributes.deep_linking_redirect_url", a.DeepLinkingRedirectURL)
+		}
 	case TypeFacebook, TypeLinkedIn, TypeTwitter:
 		name := strings.ToLower(m.Type) + "_attributes."
 		a := map[string]*SocialAttributes{TypeFacebook: m.Facebook, TypeLinkedIn: m.LinkedIn, TypeTwitter: m.Twitter}[m.Type]

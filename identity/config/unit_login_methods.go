@@ -8,15 +8,15 @@ type LoginMethods struct {
 	MobileLogin  MobileLogin   `json:"mobile_login"`
 }
 
-// MobileLogin is sign-in by an app on a phone.
+// MobileLogin is sign-in by a phone on which the person is signed in.
 type MobileLogin struct {
 	AllowedLoginAttempts int    `json:"allowed_login_attempts" check:"int,1,1000"`
-	AuthenticationType   string `json:"authentication_type" check:"text,64"`
+	AuthenticationType   string `json:"authentication_type" check:"enum,|BROWSER|APP"`
 	Enabled              bool   `json:"enabled"`
 	LoginMessage         string `json:"login_message" check:"text,1024"`
 	ShowUseMobileToLogin bool   `json:"show_use_mobile_to_login"`
 	StepUpMessage        string `json:"step_up_message" check:"text,1024"`
-	StepUpType           string `json:"step_up_type" check:"text,64"`
+	StepUpType           string `json:"step_up_type" check:"enum,|PIN|SMS|EMAIL|GOOGLE_AUTHENTICATOR|PUSH|EXTERNALLY_DELIVERED_CODE|PASSKEY"`
 }
 
 // The types of login methods. (identity service document; docs/decisions.md#login-methods names those that it omits)
@@ -179,7 +179,7 @@ type OIDCAttributes struct {
 
 // QRCodeAttributes belong to type QR_CODE.
 type QRCodeAttributes struct {
-	MobileAuthenticationType string `json:"mobile_authentication_type" check:"text,64"`
+	MobileAuthenticationType string `json:"mobile_authentication_type" check:"enum,|BROWSER|APP"`
 	AndroidStoreLink         string `json:"android_store_link" check:"url"`
 	AppStoreLink             string `json:"app_store_link" check:"url"`
 	DeepLinkingEnabled       bool   `json:"deep_linking_enabled"`

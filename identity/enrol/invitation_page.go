@@ -38,7 +38,7 @@ func (s *Service) signInWays(q *front.Request, x *invitation) (*federation.Ways,
 	if err != nil {
 		return nil, err
 	}
-	return known.Ways(x.demand()), nil
+	return known.Ways(x.demand()).WithoutPhones(), nil
 }
 
 // renderInvitation writes the page. problems are those of the password and the custom fields, by field.

@@ -1,6 +1,7 @@
 package federation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -48,6 +49,9 @@ func (s *Service) exchangeIn(q *front.Request) (*exchange, *Ways, error) {
 	p := ways.Find(q.URL.Query().Get("idp"))
 	if p == nil {
 		return nil, nil, &front.Answer{Status: http.StatusForbidden, Key: "error.no_idp", Again: q.Again}
+	}
+	if p.Phone {
+		return nil, nil, cmp.Or(q.Redirect(PhoneURL(id, p.ID)), front.ErrAnswered)
 	}
 	return &exchange{Provider: p, SignIn: id, Flow: f}, ways, s.checkNetwork(q, p, ways)
 }

@@ -189,7 +189,7 @@ func (g *Registry) trustsEmail(tx storage.Tx, personID string) (bool, error) {
 // It does not check that the provider exists and is switched on, which Providers tells. Errors: person.ErrCoupled,
 // person.ErrCoupledOther, ErrNoProvider.
 func (s *Service) Couple(tx storage.Tx, personID, providerID, issuer, subject string, now time.Time) error {
-	if p := s.fixed.byID[providerID]; (p != nil && !p.asks()) || providerID == session.LocalProvider || subject == "" {
+	if p := s.fixed.byID[providerID]; (p != nil && !p.links()) || providerID == session.LocalProvider || subject == "" {
 		return ErrNoProvider // a provider that reads requests knows people by their usernames
 	}
 	id := &idp.Identity{Issuer: issuer, Subject: subject}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/session"
@@ -52,10 +53,34 @@ type Member struct {
 	redirector idp.Redirector
 	taker      idp.PasswordTaker
 	parameters []string
+	// Phone says that the person's phone signs in, which is somewhere else than at a provider. (package qrlogin)
+	Phone bool
 }
 
 // asks tells whether people choose the provider on a page, and are sent there or asked for their password there.
-func (m *Member) asks() bool { return m.redirector != nil || m.taker != nil }
+func (m *Member) asks() bool { return m.links() || m.Phone }
+
+// links tells whether people can have an account at the provider, and link it.
+func (m *Member) links() bool { return m.redirector != nil || m.taker != nil }
+
+// Phone is the Source of a login method by which a phone signs people in that they have signed in on before. There is
+// no provider: the method has a place among them, so that clients name it like the others.
+type Phone struct{}
+
+// Parameters implements idp.Provider.
+func (Phone) Parameters() []string { return nil }
+
+// PhonePath is the page that shows a code for a phone.
+const PhonePath = "/sign-in/phone"
+
+// PhoneURL is that page for a flow and a login method, "" for the service's own.
+func PhoneURL(flow, method string) string {
+	v := url.Values{"flow": {flow}}
+	if method != "" {
+		v.Set("idp", method)
+	}
+	return PhonePath + "?" + v.Encode()
+}
 
 // newMember returns a provider ready for use, if its source can do what a sign-in needs.
 func newMember(p Provider) (*Member, error) {
@@ -72,6 +97,7 @@ func newMember(p Provider) (*Member, error) {
 	m.Reader, _ = p.Source.(idp.RequestReader)
 	m.redirector, _ = p.Source.(idp.Redirector)
 	m.taker, _ = p.Source.(idp.PasswordTaker)
+	_, m.Phone = p.Source.(Phone)
 	if m.Reader == nil && !m.asks() {
 		return nil, fmt.Errorf("identity: the provider %q can do nothing that a sign-in needs", p.ID)
 	}

@@ -25,6 +25,9 @@ type StepUps struct {
 	Passkeys  func() bool // tells whether there are passkeys at all
 	// SetUpLevel returns the level that a session of the person needs to add a way to sign in.
 	SetUpLevel func(tx storage.Tx, si *session.Current) (int, error)
+	// Phone returns the level of a sign-in that a phone approves, by a login method, "" for the service's own. 0: there is
+	// none. shown tells whether the sign-in page offers it.
+	Phone func(u *config.Units, method string) (level int, shown bool)
 }
 
 // RaiseBy sets how sign-ins are raised. New calls it before the service is used.
@@ -40,6 +43,7 @@ type Registry struct {
 	passkeys   bool // sign people in where passwords do
 	// Reach is the highest level that a person who has signed in can step up to, byPassword the highest from a password.
 	Reach, byPassword int
+	phone             func(method string) (level int, shown bool)
 }
 
 // newRegistry returns the providers of the configuration file, in its order.
@@ -93,6 +97,7 @@ func (s *Service) Registry(ctx context.Context, u *config.Units) (*Registry, err
 	now := *g
 	now.NoPassword, now.passkeys = !u.PasswordLogin(), s.raising.Passkeys()
 	now.Reach, now.byPassword = s.raising.Reachable(u)
+	now.phone = func(method string) (int, bool) { return s.raising.Phone(u, method) }
 	return &now, nil
 }
 
@@ -152,7 +157,7 @@ func (s *Service) last() *Registry {
 func (s *Service) Connectable() (out []*Member) {
 	g := s.last()
 	for _, id := range g.order {
-		if m := g.Get(id); m != nil && m.asks() {
+		if m := g.Get(id); m != nil && m.links() {
 			out = append(out, m)
 		}
 	}

@@ -16,6 +16,8 @@ type Ways struct {
 	Providers []*Member // that the browser can be sent to
 	// Straight is the provider that the browser is sent to without a choice. nil: the person chooses.
 	Straight *Member
+	// Phone says that a phone can sign the person in by the service's own code, and PhoneShown that the page offers it.
+	Phone, PhoneShown bool
 }
 
 // Ways returns how a demand can be met.
@@ -32,17 +34,40 @@ func (g *Registry) Ways(d login.Demand) *Ways {
 		if id == session.LocalProvider {
 			out.Password = d.Level <= max(session.PasswordLevel, g.byPassword) && !g.NoPassword
 			out.Passkey = d.Level <= session.PasskeyLevel && !g.NoPassword && g.passkeys
+			out.Phone, out.PhoneShown = g.byPhone(d, "")
 		} else if p := g.Get(id); p != nil && p.asks() && out.Find(id) == nil {
+			if is, _ := g.byPhone(d, id); p.Phone && !is {
+				continue
+			}
 			out.Providers = append(out.Providers, p)
 		}
 	}
 	// The first of a client's providers is its default.
-	if first := g.Get(ids[0]); first != nil && first.asks() && !(d.SelectAccount && len(ids) > 1) {
+	if first := out.Find(ids[0]); first != nil && !(d.SelectAccount && len(ids) > 1) {
 		out.Straight = first
 	} else if out.Alone() {
 		out.Straight = out.Providers[0]
 	}
 	return out
+}
+
+// byPhone tells whether a phone can sign a person in for a demand, and whether the sign-in page offers it. A page
+// without navigation is on the phone itself. (docs/decisions.md#signing-in-by-a-phone)
+func (g *Registry) byPhone(d login.Demand, method string) (possible, shown bool) {
+	if d.Passive || d.View == "mobile" {
+		return false, false
+	}
+	level, shown := g.phone(method)
+	possible = level > 0 && d.Level <= max(level, g.byPassword)
+	return possible, possible && shown
+}
+
+// WithoutPhones takes out the ways of people who have an account already.
+func (w *Ways) WithoutPhones() *Ways {
+	out := *w
+	out.Providers = slices.DeleteFunc(slices.Clone(w.Providers), func(p *Member) bool { return p.Phone })
+	out.Phone, out.PhoneShown = false, false
+	return &out
 }
 
 // At takes out the providers where nobody signs in from an address.
@@ -57,10 +82,19 @@ func (w *Ways) At(address string) *Ways {
 }
 
 // None tells whether there is no way to sign in.
-func (w *Ways) None() bool { return !w.Password && !w.Passkey && len(w.Providers) == 0 }
+func (w *Ways) None() bool {
+	return !w.Password && !w.Passkey && !w.PhoneShown && len(w.Providers) == 0
+}
 
 // Alone tells whether there is nothing to choose.
-func (w *Ways) Alone() bool { return !w.Password && !w.Passkey && len(w.Providers) == 1 }
+func (w *Ways) Alone() bool {
+	return !w.Password && !w.Passkey && !w.PhoneShown && len(w.Providers) == 1
+}
+
+// PhoneAlone tells whether nobody but a phone signs the person in.
+func (w *Ways) PhoneAlone() bool {
+	return w.PhoneShown && !w.Password && !w.Passkey && len(w.Providers) == 0
+}
 
 // Find returns one of the providers, or nil.
 func (w *Ways) Find(id string) *Member {

@@ -30,6 +30,8 @@ type FlowRecord struct {
 	Typed string `cbor:"8,keyasint,omitempty"`
 	// Elsewhere is a trusted URL to redirect to in place of the Return. Empty: the Return
 	Elsewhere string `cbor:"9,keyasint,omitempty"`
+	// Method is the one method of step-up that is good enough, used since CreatedAt. Empty: any that reaches the level
+	Method string `cbor:"10,keyasint,omitempty"`
 }
 
 // ActivatingRecord is a right password of a person who is inactive.

@@ -22,6 +22,7 @@ var reasons = map[string]refusal.Reason{
 	"error.level":             refusal.NoSecondFactor,
 	"error.link":              refusal.LinkInvalid,
 	"error.no_idp":            refusal.ProviderNotOffered,
+	"error.phone":             refusal.LinkInvalid,
 	"error.prompt":            refusal.LinkInvalid,
 	"error.refused":           refusal.ProviderRefused,
 	"error.unavailable":       refusal.Unavailable,

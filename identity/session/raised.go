@@ -2,6 +2,7 @@ package session
 
 import (
 	"slices"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -51,14 +52,19 @@ var methodTable = map[string]methodWords{
 }
 
 // Raise records that a method has raised the session to a level. passkey is the id of the passkey, "" for other
-// methods.
-func (r *Record) Raise(method, passkey string, level int) {
+// methods. used is when the person has used it, zero if they have only set it up.
+func (r *Record) Raise(method, passkey string, level int, used time.Time) {
 	if r.Base == nil {
 		r.Base = &BaseRecord{Level: r.Level, AMR: r.AMR}
 	}
 	r.Raised = append(slices.DeleteFunc(slices.Clone(r.Raised), func(x raisedRecord) bool { return x.Method == method && x.Passkey == passkey }),
-		raisedRecord{Method: method, Level: level, Passkey: passkey})
+		raisedRecord{Method: method, Level: level, Passkey: passkey, At: used})
 	r.SettleLevel()
+}
+
+// RaisedSince tells whether a method has raised the session at a time or after it.
+func (r *Record) RaisedSince(method string, since time.Time) bool {
+	return slices.ContainsFunc(r.Raised, func(x raisedRecord) bool { return x.Method == method && !x.At.IsZero() && !x.At.Before(since) })
 }
 
 // isOf tells whether a recorded passkey matches an id. "" matches every id, on both sides.
@@ -79,7 +85,7 @@ func (r *Record) lower(passkey string, methods ...string) bool {
 // lowerSignIn lowers a sign-in by a passkey ("": all) to the level of a password, and tells whether that changes it.
 func (r *Record) lowerSignIn(passkey string) bool {
 	base := r.Start()
-	if by := r.Passkey != "" || slices.Contains(base.AMR, AMRPasskey); r.Provider != LocalProvider || base.Level <= PasswordLevel || !by || !isOf(r.Passkey, passkey) {
+	if by := r.Passkey != "" || slices.Contains(base.AMR, AMRPasskey); (r.Provider != LocalProvider && r.Passkey == "") || base.Level <= PasswordLevel || !by || !isOf(r.Passkey, passkey) {
 		return false
 	}
 	base.Level = PasswordLevel

@@ -120,6 +120,8 @@ type raisedRecord struct {
 	Level  int    `cbor:"2,keyasint"`
 	// Passkey is the id of the passkey. Empty: another method, or the id was not recorded
 	Passkey string `cbor:"3,keyasint,omitempty"`
+	// At is when the person used it. Zero: it was only set up, or that was not recorded
+	At time.Time `cbor:"4,keyasint,omitempty"`
 }
 
 // ProviderRecord is what the provider of a session needs later. It is a record of its own because sessions are read

@@ -87,6 +87,17 @@ func Pick(list []*Method, name string) *Method {
 	return nil
 }
 
+// LevelOf returns the level that the method of that name gives. 0: it is switched off, or unknown.
+func (s *Service) LevelOf(u *config.Units, name string) int {
+	if m := Pick(s.methods(), name); m != nil {
+		return m.Level(u)
+	}
+	return 0
+}
+
+// Offers tells whether the person can use the method of that name now.
+func (st *Standing) Offers(name string) bool { return Pick(st.usable(), name) != nil }
+
 // URL returns the address of the page where the step-up of a flow goes on.
 func URL(flow string) string { return stepUpPath + "?flow=" + url.QueryEscape(flow) }
 

@@ -128,10 +128,11 @@ func (s *Service) raise(q *front.Request, g gain) error {
 		}
 		rec = open.Session
 		rec.Opened, rec.Seen = rec.OpenedAt(), now // the session ends when it would have ended
+		var used time.Time
 		if !g.setUp {
-			rec.AuthTime, rec.Unproven = now, false
+			used, rec.AuthTime, rec.Unproven = now, now, false
 		}
-		rec.Raise(g.method.Name, g.passkey, g.method.Level(u))
+		rec.Raise(g.method.Name, g.passkey, g.method.Level(u), used)
 		if g.attempt != nil {
 			if err := s.proof.Undo(tx, *g.attempt, true, now); err != nil {
 				return err

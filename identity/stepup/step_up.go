@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/front"
@@ -33,7 +34,7 @@ type stepUp struct {
 // initial returns the methods that the person could set up on the way as their first one. They are offered along with
 // the methods that administrators give.
 func (x *stepUp) initial() []*Method {
-	if len(x.standing.personal()) > 0 {
+	if len(x.standing.personal()) > 0 || x.flow.Method != "" {
 		return nil
 	}
 	return x.standing.Settable(x.flow.Demand.Level)
@@ -59,6 +60,9 @@ func (s *Service) readStepUp(q *front.Request, reads ...func(tx storage.Tx, x *s
 			return err
 		}
 		x.offered = x.standing.offers(x.flow.Demand.Level)
+		if name := x.flow.Method; name != "" {
+			x.offered = slices.DeleteFunc(x.standing.usable(), func(m *Method) bool { return m.Name != name })
+		}
 		for _, read := range reads {
 			if err := read(tx, x); err != nil {
 				return err
@@ -76,6 +80,10 @@ func (s *Service) readStepUp(q *front.Request, reads ...func(tx storage.Tx, x *s
 		return nil, session.ErrClosed
 	case q.SignIn == nil || !s.front.Meets(q.SignIn, d):
 		return nil, redirectInstead(q, front.FlowURL(x.id)) // the password comes first
+	case x.flow.Method != "":
+		if len(x.offered) == 0 || q.SignIn.Session.RaisedSince(x.flow.Method, x.flow.CreatedAt) {
+			return nil, redirectInstead(q, d.Return)
+		}
 	case q.SignIn.Session.Level >= d.Level:
 		return nil, redirectInstead(q, d.Return)
 	case !x.standing.Can(d.Level):

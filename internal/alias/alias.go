@@ -89,6 +89,11 @@ var Words = []Word{
 		"People make a link on the account pages that signs them in on another device.", "`off`",
 	},
 	{
+		"phone_sign_in",
+		[]string{"features.mobile_authentication_enabled", "login_methods.mobile_login.enabled", "login_methods.mobile_login.show_use_mobile_to_login"},
+		"People sign in by scanning a code with a phone on which they are signed in: [qr-sign-in.md](qr-sign-in.md).", "`off`",
+	},
+	{
 		"app_passwords",
 		[]string{"features.app_passwords_enabled"},
 		"People make app passwords for programs, at sites with `protect { accept app_passwords }`. Off: existing ones are not accepted.", "`on`",

@@ -125,9 +125,9 @@ func TestCheck(t *testing.T) {
 	if wrong := check(missing); len(wrong) != 1 || !strings.Contains(wrong[0], "attack 1 has neither") {
 		t.Errorf("without a test: check = %q", wrong)
 	}
-	excused := slices.Sorted(maps.Keys(reasons))[0]
+	excused := slices.Sorted(maps.Keys(peerReasons))[0]
 	both := maps.Clone(all)
-	both[claim{kindAttack, excused}] = one
+	both[claim{kindPeer, excused}] = one
 	if wrong := check(both); len(wrong) != 1 || !strings.Contains(wrong[0], "still the reason") {
 		t.Errorf("with a test and a reason: check = %q", wrong)
 	}

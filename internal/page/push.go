@@ -1,5 +1,10 @@
 package page
 
+import (
+	"html/template"
+	"net/url"
+)
+
 // Push is the data of push: the pages about prompts on a phone, both on the phone and in the other browser. Their
 // messages are push_<Key>.title, .text and .submit, filled in by Fill.
 type Push struct {
@@ -23,6 +28,24 @@ type Push struct {
 	Account, Another string
 	// Change is the page for a new password. Empty: no link
 	Change string
+	// ForClient names the application that asks for the sign-in above the text.
+	ForClient bool
+	// Message is what the operator says to the person. Empty: nothing
+	Message string
+	// Open opens an app on the same device, Stores are the places that have it, and Set is the page that sets up what is
+	// wanted. Empty: no link
+	Open   string
+	Stores []FormLink
+	Set    string
+}
+
+// OpenURL is the link that opens the app. Browsers know no such scheme, so templates would not let it pass.
+func (p Push) OpenURL() template.URL {
+	u, err := url.Parse(p.Open)
+	if err != nil || u.Scheme == "" || u.Scheme != "https" && u.Scheme != "http" && !isTarget(u.Scheme+":") {
+		return ""
+	}
+	return template.URL(p.Open) //nolint:gosec // G203: its scheme runs nothing in the page
 }
 
 // PushFact is a name and a value. Label is a message.

@@ -55,6 +55,8 @@ type SignIn struct {
 	ForgotURL, RemindURL, SignUpURL string
 	// Passkey is the form for signing in with a passkey. nil: none
 	Passkey *Passkey
+	// PhoneURL shows a code that a phone scans. Empty: not shown
+	PhoneURL string
 }
 
 // Provider is a link to an identity provider.

@@ -45,6 +45,7 @@ var consoleNav = &page.Nav{
 
 // views is every page in the shapes that matter.
 func views() map[string]page.View {
+	drawn := page.NewQR(21, func(x, y int) bool { return (x*y+x/3)%3 == 0 })
 	return map[string]page.View{
 		"sign_in":              {Template: "sign_in", Client: shop, Data: page.SignIn{Action: "/sign-in?flow=f", CSRF: "t", CanRemember: true, Cancel: "/oauth/authorize?request=r&cancel=1"}},
 		"sign_in_alone":        {Template: "sign_in", Mobile: true, Data: page.SignIn{Action: "/sign-in?flow=f", CSRF: "t", Username: "demo@example.com"}},
@@ -136,6 +137,13 @@ func views() map[string]page.View {
 		}},
 		"push_approve":        {Template: "push", Data: page.Push{Key: "approve", Fill: []any{"account", "demo@example.com"}, Action: "/push/approve?id=p", CSRF: "t", Deny: true, Fields: page.Fields(false, page.Field{Name: "number", Type: "code", Label: "push.number", MaxLength: 2, Required: true}), Facts: []page.PushFact{{Label: "push.address", Value: page.Say("push.value", "value", "203.0.113.7")}}}},
 		"push_wait":           {Template: "push", Client: shop, Data: page.Push{Key: "wait", Number: "47", Refresh: true, Others: "/step-up?flow=f&choose=1", Cancel: "/c"}},
+		"push_scan":           {Template: "push", Client: shop, Data: page.Push{Key: "scan", Number: "47", QR: &drawn, Link: "https://auth.example.com/phone?token=ghqc_x", Open: "https://shop.example.com/app?token=ghqc_x", Stores: []page.FormLink{{Label: "push_scan.app_store", URL: "https://shop.example.com/ios"}, {Label: "push_scan.play_store", URL: "https://shop.example.com/android"}}, Refresh: true, ForClient: true, Others: "/sign-in?flow=f&choose=1", Cancel: "/c"}},
+		"push_scan_again":     {Template: "push", Client: shop, Data: page.Push{Key: "scan_again", ForClient: true, Problem: "problem.scan_over", Action: "/sign-in/phone?flow=f", CSRF: "t", Others: "/sign-in?flow=f&choose=1"}},
+		"push_scan_confirm":   {Template: "push", Data: page.Push{Key: "scan_confirm", Fill: []any{"account", "demo@example.com"}, Message: "Your PIN, <please>.", Action: "/phone?id=p", CSRF: "t", Deny: true}},
+		"push_scan_approve":   {Template: "push", Status: 422, Data: page.Push{Key: "scan_approve", Fill: []any{"account", "demo@example.com"}, Problem: "problem.scan_number", Action: "/phone?id=p", CSRF: "t", Deny: true, Fields: page.Fields(true, page.Field{Name: "number", Type: "code", Label: "push.number", MaxLength: 2, Required: true, Invalid: true})}},
+		"push_scan_app":       {Template: "push", Data: page.Push{Key: "scan_app", Open: "https://shop.example.com/app?token=ghqc_x"}},
+		"push_scan_set_up":    {Template: "push", Data: page.Push{Key: "scan_set_up", Set: "/account/security"}},
+		"sign_in_phone":       {Template: "sign_in", Client: shop, Data: page.SignIn{Action: "/sign-in?flow=f", CSRF: "t", CanRemember: true, PhoneURL: "/sign-in/phone?flow=f", Cancel: "/c", Providers: twoProviders}},
 		"step_up_choose":      {Template: "step_up", Client: shop, Data: page.StepUp{Account: "demo@example.com", Choices: []page.StepUpChoice{{"authenticator", "/step-up?flow=f&method=authenticator"}, {"recovery", "/step-up?flow=f&method=recovery"}}, Cancel: "/c"}},
 		"step_up_set_up":      {Template: "step_up", Client: shop, Data: page.StepUp{Account: "demo@example.com", SetUp: true, Choices: []page.StepUpChoice{{"authenticator", "/account/security/authenticator?flow=f"}}, Cancel: "/c"}},
 		"security":            {Template: "security", Data: page.Security{Back: "/account", Sections: []page.SecuritySection{{Key: "authenticator", State: "on", Actions: []page.SecurityAction{{"security.remove", "/account/security/remove?method=authenticator"}}}, {Key: "recovery", State: "on", Count: 7, Items: []page.Row{{Icon: "key", Name: "An item", Details: []page.Text{page.Say("security.passkey.added", "time", "yesterday")}, Actions: []page.Action{{Label: "security.remove", URL: "/account/security/remove"}}}}, Actions: []page.SecurityAction{{"security.recovery.new", "/account/security/recovery"}}}}}},

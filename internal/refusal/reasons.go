@@ -37,6 +37,7 @@ const (
 	WrongCode          Reason = "wrong_code"
 	WrongAnswer        Reason = "wrong_answer"
 	PasskeyRefused     Reason = "passkey_refused"
+	PhoneRefused       Reason = "phone_refused"
 	NoSecondFactor     Reason = "no_second_factor"
 	SecondFactorNeeded Reason = "second_factor_needed"
 	ProviderRefused    Reason = "provider_refused"
@@ -139,6 +140,7 @@ var meanings = map[Reason]meaning{
 	WrongCode:          {"the code or PIN is wrong or has expired", "Ask for another code. If it comes from an app, check the clock of the device."},
 	WrongAnswer:        {"an answer to the questions is wrong", "Try again, or correct what is known of the person."},
 	PasskeyRefused:     {"the passkey was not accepted", "Use a passkey of this account and this address, or another method."},
+	PhoneRefused:       {"the phone did not approve the sign-in: a wrong number, or its own sign-in has ended", "Ask for another code and type the number that stands next to it."},
 	NoSecondFactor:     {"the account has no method that reaches the required level", "Set up a method on the page Security of the account."},
 	SecondFactorNeeded: {"the password alone is not enough", "Sign in on a page, where a second method can be asked for."},
 	ProviderRefused:    {"the identity provider refused the sign-in", "Look in the log of the provider."},

@@ -21,6 +21,7 @@ var rooms = map[string][]string{
 	"identity/stepup":      append(belowFront, "identity/passkey", "identity/front", "identity/federation"),
 	"identity/enrol":       append(belowFront, "identity/front", "identity/federation", "idp"),
 	"identity/actiontoken": append(belowFront, "identity/front", "identity/federation", "identity/stepup", "idp"),
+	"identity/qrlogin":     append(belowFront, "identity/front", "identity/federation", "identity/stepup"),
 	"identity/account": append(belowFront, "identity/passkey", "identity/front", "identity/federation", "identity/stepup", "identity/enrol",
 		"identity/actiontoken", "idp"),
 	"identity/serviceprovider": append(belowFront, "identity/front", "idp"),

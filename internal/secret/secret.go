@@ -66,6 +66,7 @@ const (
 	MailLink     Kind = "ghml_" // of a link that a person receives by mail
 	AppPassword  Kind = "ghpw_" // that a person has made for a program
 	DeviceCode   Kind = "ghdc_" // of a device that waits for a person
+	PhoneCode    Kind = "ghqc_" // of a code that a phone scans
 	Registration Kind = "ghrg_" // by which a client manages its registration
 )
 

@@ -1,0 +1,89 @@
+// Package qrlogin signs people in by their phone: a browser shows a code, and the phone on which the person is signed
+// in scans and approves it. Links that sign in the person who opens them belong to package actiontoken, prompts that
+// are sent to a phone to package stepup.
+package qrlogin
+
+import (
+	"io"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/federation"
+	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/proof"
+	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/stepup"
+	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Deps is what the service works with.
+type Deps struct {
+	Person     *person.Service
+	Session    *session.Service
+	Proof      *proof.Service
+	Front      *front.Service
+	Federation *federation.Service
+	StepUp     *stepup.Service
+
+	Store storage.Store
+	// Keyring seals what must not be readable in storage.
+	Keyring *secret.Keyring
+	Events  *event.Recorder
+	// Units returns the settings as tx sees them.
+	Units func(tx storage.Tx) (*config.Units, error)
+	Pages *page.Renderer
+	// Origin tells where a request came from.
+	Origin func(*http.Request) event.Origin
+	Jar    cookie.Jar
+	// Issuer is our own URL, without a trailing slash.
+	Issuer string
+	Log    *zap.Logger
+	Now    func() time.Time
+	Random io.Reader
+}
+
+// Service shows codes, has them approved and signs the browsers in that show them. It is safe for concurrent use, and
+// keeps nothing in memory: the phone can come to another node.
+type Service struct {
+	person     *person.Service
+	session    *session.Service
+	proof      *proof.Service
+	front      *front.Service
+	federation *federation.Service
+	stepup     *stepup.Service
+
+	store   storage.Store
+	keyring *secret.Keyring
+	events  *event.Recorder
+	units   func(tx storage.Tx) (*config.Units, error)
+	pages   *page.Renderer
+	origin  func(*http.Request) event.Origin
+	jar     cookie.Jar
+	issuer  string
+	log     *zap.Logger
+	now     func() time.Time
+	random  io.Reader
+}
+
+// New returns a service.
+func New(d Deps) *Service {
+	return &Service{
+		person: d.Person, session: d.Session, proof: d.Proof, front: d.Front, federation: d.Federation, stepup: d.StepUp,
+		store: d.Store, keyring: d.Keyring, events: d.Events, units: d.Units, pages: d.Pages, origin: d.Origin,
+		jar: d.Jar, issuer: d.Issuer, log: d.Log, now: d.Now, random: d.Random,
+	}
+}
+
+// Routes adds the page that shows a code, and the page of the phone.
+func (s *Service) Routes(mux front.Router) {
+	mux.Handle(federation.PhonePath, s.front.Pages(s.showCode, s.handleCode))
+	mux.Handle(PhonePath, s.front.Pages(s.showPhone, s.handlePhone))
+}

@@ -1,0 +1,281 @@
+package qrlogin
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+
+	"rsc.io/qr"
+
+	"github.com/gatehouse-id/gatehouse/identity/federation"
+	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/proof"
+	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	// PhonePath is where a phone comes that has scanned a code.
+	PhonePath = "/phone"
+
+	kindWaiting = "waiting" // cookie of the browser that shows a code: it alone is signed in
+	kindPhone   = "scanned" // cookie with the token on the phone
+
+	codeLife     = 2 * time.Minute
+	approvalLife = 2 * time.Minute // within which the browser that waits has to come for it
+	codesPerNet  = 30              // before the first wait
+)
+
+// waiting is a request of the page that shows a code.
+type waiting struct {
+	*front.Request
+
+	id   string // of the flow
+	flow front.FlowRecord
+	way  *way
+	self string
+	rec  *codeRecord // nil: none was made
+	own  bool        // this browser shows it
+	only bool        // there is no other way to sign in
+}
+
+func (x *waiting) form() string { return "phone-code:" + x.id }
+
+// readWaiting reads what the two handlers of the page share.
+func (s *Service) readWaiting(q *front.Request) (*waiting, error) {
+	id, f, err := s.front.FlowIn(q)
+	if err != nil {
+		return nil, err
+	}
+	method := q.URL.Query().Get("idp")
+	q.Again = front.FlowURL(id)
+	x := &waiting{Request: q, id: id, flow: f, self: federation.PhoneURL(id, method)}
+	if q.SignIn != nil && s.front.Satisfies(q.SignIn, f.Demand) { // signed in meanwhile
+		return nil, cmp.Or(s.front.Return(q, id, f), front.ErrAnswered)
+	}
+	if !q.Settings.Features.LoginEnabled {
+		return nil, session.ErrClosed
+	}
+	known, err := s.federation.Registry(q.Context(), q.Settings)
+	if err != nil {
+		return nil, err
+	}
+	ways := known.Ways(f.Demand)
+	x.only = ways.PhoneAlone() || ways.Alone()
+	offered := ways.Phone
+	if method != "" {
+		p := ways.Find(method)
+		offered = p != nil && p.Phone
+	}
+	if x.way = s.wayOf(q.Settings, method); x.way == nil || !offered {
+		return nil, &front.Answer{Status: http.StatusForbidden, Key: "error.no_idp", Again: q.Again}
+	}
+	err = s.store.View(q.Context(), func(tx storage.Tx) error {
+		rec, found, err := codes.Find(tx, id)
+		if found {
+			x.rec = &rec
+		}
+		return err
+	})
+	x.own = x.rec != nil && x.rec.Method == method && x.rec.Browser == proof.Hashed(s.jar.Get(q.Request, kindWaiting))
+	return x, err
+}
+
+// showCode serves GET /sign-in/phone?flow=…: a code and a number, until a phone has approved it. Without a flow it
+// begins one.
+func (s *Service) showCode(q *front.Request) error {
+	if q.URL.Query().Get("flow") == "" {
+		return s.start(q)
+	}
+	x, err := s.readWaiting(q)
+	if err != nil {
+		return err
+	}
+	if q.Method == http.MethodHead {
+		return s.codePage(x, http.StatusOK, page.Push{Key: "scan_again"})
+	}
+	if x.rec == nil {
+		return s.make(x)
+	}
+	if !x.own { // it stands in another window, or the browser was closed meanwhile
+		return s.codePage(x, http.StatusOK, page.Push{Key: "scan_again"})
+	}
+	switch x.rec.state(s.now()) {
+	case stateWaiting:
+		return s.waitPage(x)
+	case stateApproved:
+		return s.take(x)
+	case stateDenied:
+		return s.codePage(x, http.StatusOK, page.Push{Key: "scan_again", Problem: "problem.scan_denied"})
+	case stateWrong:
+		return s.codePage(x, http.StatusOK, page.Push{Key: "scan_again", Problem: "problem.scan_wrong"})
+	}
+	return s.codePage(x, http.StatusOK, page.Push{Key: "scan_again", Problem: "problem.scan_over"})
+}
+
+// handleCode serves POST /sign-in/phone?flow=…: another code in place of the one before.
+func (s *Service) handleCode(q *front.Request) error {
+	x, err := s.readWaiting(q)
+	if err == nil {
+		err = s.front.CheckForm(q, x.form(), x.self)
+	}
+	if err != nil {
+		return err
+	}
+	return s.make(x)
+}
+
+// start begins a sign-in that no application has asked for, and shows its code.
+func (s *Service) start(q *front.Request) error {
+	q.Again = federation.PhonePath
+	to := front.Landing(q.Settings, front.Allowed(q.Settings, q.URL.Query().Get("redirect")))
+	if q.SignIn != nil {
+		return q.LeaveTo(to)
+	}
+	if s.wayOf(q.Settings, "") == nil {
+		return front.NotFound()
+	}
+	d := login.Demand{MaxAge: -1, Return: cmp.Or(page.LocalPath(to), person.DefaultReturn), Client: login.Client{Targets: front.TargetsOf(to)}}
+	id, err := s.front.NewFlow(q.W, q.Request, d)
+	if err == nil && page.LocalPath(to) == "" {
+		err = s.front.ChangeFlow(q.Context(), id, func(f *front.FlowRecord) { f.Elsewhere = to })
+	}
+	if err != nil {
+		return err
+	}
+	return q.Redirect(federation.PhoneURL(id, ""))
+}
+
+func purpose(flow string) string { return "code for a phone " + flow }
+
+// newNumber returns two digits, the first of which is not zero.
+func (s *Service) newNumber() (string, error) {
+	first, err := secret.Text(s.random, "123456789", 1)
+	if err != nil {
+		return "", err
+	}
+	second, err := secret.Text(s.random, "0123456789", 1)
+	return first + second, err
+}
+
+// make makes a code, in place of the one before, and redirects to the page that shows it.
+func (s *Service) make(x *waiting) error {
+	token, err := secret.NewToken(s.random, secret.PhoneCode)
+	if err != nil {
+		return err
+	}
+	id, err := secret.ID(s.random, 16)
+	if err != nil {
+		return err
+	}
+	browser, err := s.front.NewID()
+	if err != nil {
+		return err
+	}
+	sealed, err := s.keyring.Seal(purpose(x.id), []byte(token))
+	if err != nil {
+		return err
+	}
+	now, from := s.now(), s.origin(x.Request.Request)
+	rec := codeRecord{
+		ID: id, Token: secret.Hash(token), Sealed: sealed, Browser: secret.Hash(browser), Method: x.way.id, Client: x.flow.Demand.Client.ID,
+		Name: x.flow.Demand.Client.Name, Address: from.ClientIP, Agent: session.KeptAgent(from.UserAgent), At: now, Expires: now.Add(codeLife),
+	}
+	if rec.Number, err = s.newNumber(); err != nil {
+		return err
+	}
+	before, network, wait := "", proof.QueueOf(from.ClientIP), time.Duration(0)
+	if x.rec != nil {
+		before = x.rec.Token
+	}
+	err = s.store.Update(x.Context(), func(tx storage.Tx) (err error) {
+		last, found, err := codes.Find(tx, x.id)
+		if err != nil {
+			return err
+		}
+		if found && last.Token != before {
+			return errWaits
+		}
+		if wait, err = s.proof.CountRequest(tx, "phone-code", network, codesPerNet, now); err != nil || wait > 0 {
+			return err
+		}
+		if found {
+			if err := codeKeys.Delete(tx, last.Token); err != nil {
+				return err
+			}
+		}
+		until := rec.Expires.Add(session.CollectAfter)
+		if err := codes.Put(tx, x.id, rec, until); err != nil {
+			return err
+		}
+		return codeKeys.Create(tx, rec.Token, x.id, until)
+	})
+	switch {
+	case errors.Is(err, errWaits): // the button was pressed twice
+	case err != nil:
+		return err
+	case wait > 0:
+		s.front.Refuse(x.Request, refusal.Refusal{Where: refusal.SignIn, Reason: refusal.Throttled, By: "phone", ClientID: rec.Client}, errTooMany)
+		return s.codePage(x, http.StatusTooManyRequests, page.Push{Key: "scan_again", Problem: "problem.wait", Wait: front.RetryAfter(x.W, wait)})
+	default:
+		s.jar.Set(x.W, kindWaiting, browser, 0)
+	}
+	return x.Redirect(x.self)
+}
+
+// waitPage writes the code that waits.
+func (s *Service) waitPage(x *waiting) error {
+	open, err := s.keyring.Open(purpose(x.id), x.rec.Sealed)
+	if err != nil { // the key that sealed it is gone
+		return s.codePage(x, http.StatusOK, page.Push{Key: "scan_again"})
+	}
+	in := page.Push{Key: "scan", Number: x.rec.Number, Refresh: true, Link: linkOf(s.issuer, string(open)), Open: x.way.open(string(open))}
+	code, err := qr.Encode(in.Link, qr.M)
+	if err != nil {
+		return err
+	}
+	drawn := page.NewQR(code.Size, code.Black)
+	in.QR = &drawn
+	if x.way.by != byBrowser {
+		in.Stores = x.way.stores()
+	}
+	return s.codePage(x, http.StatusOK, in)
+}
+
+// stores are the places that have the app.
+func (w *way) stores() (out []page.FormLink) {
+	if w.links.AppStoreLink != "" {
+		out = append(out, page.FormLink{Label: "push_scan.app_store", URL: w.links.AppStoreLink})
+	}
+	if w.links.AndroidStoreLink != "" {
+		out = append(out, page.FormLink{Label: "push_scan.play_store", URL: w.links.AndroidStoreLink})
+	}
+	return out
+}
+
+func linkOf(issuer, token string) string {
+	return issuer + PhonePath + "?" + url.Values{proof.LinkParam: {token}}.Encode()
+}
+
+// codePage writes a page of the browser that waits. Without a code it has a button for one.
+func (s *Service) codePage(x *waiting, status int, in page.Push) (err error) {
+	if in.ForClient = true; !x.only {
+		in.Others = front.FlowURL(x.id) + "&choose=1"
+	}
+	in.Cancel = page.LocalPath(x.flow.Demand.Cancel)
+	if in.QR == nil {
+		in.Action = x.self
+		if in.CSRF, err = s.front.FormToken(x.Request, x.form()); err != nil {
+			return err
+		}
+	}
+	s.pages.Render(x.W, x.Request.Request, s.front.View(x.flow.Demand, "push", status, in))
+	return nil
+}
