@@ -164,10 +164,11 @@ type App struct {
 
 	credentials secret.String // key of the credentials API; empty: it takes no passwords
 
+	behind *sites.Sites // what the configuration stands in front of
+
 	mu          sync.Mutex // guards what follows
 	sites       map[string]bool
 	mcp         mcp.Sites
-	behind      *sites.Sites // what the configuration stands in front of
 	resourcesAt []string            // places of the sites with resources
 	accepting   []personal.Site     // sites that accept app passwords
 	rules       map[string]bool     // of the sites, see RegisterRules

@@ -3,6 +3,7 @@ package caddymodule_test
 import (
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -115,6 +116,8 @@ func TestConsoleExplainsSites(t *testing.T) {
 	see(ask, "Allowed", "Remote-User", "reverse_proxy")
 	see(strings.Replace(ask, "demo", "guest", 1), "Refused", "the person is in none of the groups")
 	see(strings.Replace(ask, "demo", "nobody", 1), "Nothing is known by this value")
+	guestID := regexp.MustCompile(`/admin/persons/([0-9a-f-]{30,})`).FindStringSubmatch(see("/admin/refusals/"+ref, ref))[1]
+	see("/admin/persons/"+guestID+"/opens", w.wiki+"/", "the person is in none of the groups", w.shop+"/", "Allowed")
 	if body := see("/admin/refusals"); strings.Contains(body, "in-the-query") {
 		t.Errorf("the list of refusals has the query of a request:\n%s", body)
 	}

@@ -119,7 +119,7 @@ func TestPlantedSecrets(t *testing.T) {
 	}
 	owner := newBrowser(t)
 	for _, path := range []string{
-		"", "/persons", "/persons/" + id, "/persons/" + id + "/edit", "/groups", "/sessions", "/events", "/applications", "/applications/planted", "/applications/reports", "/applications/add",
+		"", "/persons", "/persons/" + id, "/persons/" + id + "/edit", "/persons/" + id + "/opens", "/groups", "/sessions", "/events", "/applications", "/applications/planted", "/applications/reports", "/applications/add",
 		"/sites", "/sites/explain", "/refusals",
 		"/providers", "/providers/corp", "/providers/stored", "/providers/stored/enable-provider", "/providers/add-provider",
 	} {

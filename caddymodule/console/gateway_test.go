@@ -2,6 +2,7 @@ package console
 
 import (
 	"crypto/rand"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -9,9 +10,11 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/gateway"
 	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 )
 
@@ -133,4 +136,51 @@ func TestSites(t *testing.T) {
 	if a := b.get("/admin/sites/other.example.com"); a.Code != http.StatusNotFound {
 		t.Errorf("a site that there is not: %d", a.Code)
 	}
+}
+
+// TestWhatCanThisPersonOpen: the page of a person leads to all sites and applications, with what decides at each.
+func TestWhatCanThisPersonOpen(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	id := h.personID("nobody@example.com")
+	b := h.as("owner@example.com")
+	opens := "/admin/persons/" + id + "/opens"
+	for _, want := range []string{`href="` + opens + `"`, `href="/admin/refusals?person=` + id + `"`} {
+		if a := b.get("/admin/persons/" + id); !strings.Contains(a.form(), want) {
+			t.Errorf("the page of a person lacks %s:\n%s", want, a.form())
+		}
+	}
+	want := func(what string, wants ...string) {
+		t.Helper()
+		a := b.get(opens)
+		for _, w := range wants {
+			if a.Code != http.StatusOK || !strings.Contains(a.form(), w) {
+				t.Errorf("%s: %d without %q:\n%s", what, a.Code, w, a.form())
+			}
+		}
+	}
+	add := func(c client.Client) {
+		t.Helper()
+		_, err := h.az.Clients().Add(t.Context(), c, event.Actor{})
+		h.must(err)
+	}
+	add(client.Client{ID: "robot", Grants: []string{"client_credentials"}})
+	add(client.Client{ID: "closed", Name: "Closed", RedirectURIs: []string{"https://closed.example.com/cb"}, Grants: []string{"authorization_code"}, Scopes: []string{"openid"}, Disabled: true})
+	want("everything", "https://wiki.example.com/admin", "nobody at night", "Caddyfile:22", "Refused", `href="/admin/applications/shop"`, "The shop", "Allowed", "the client is disabled", `href="/admin/sites/explain?person=`+id+`&amp;url=https%3A%2F%2Fwiki.example.com%2Fadmin"`)
+	if a := b.get(opens + "?q=robot"); strings.Contains(a.form(), "/admin/applications/robot") {
+		t.Errorf("an application without people is listed:\n%s", a.form())
+	}
+	for i := range 60 {
+		add(client.Client{ID: fmt.Sprintf("app%02d", i), RedirectURIs: []string{"https://app.example.com/cb"}, Grants: []string{"authorization_code"}, Scopes: []string{"openid"}})
+	}
+	if a := b.get(opens); !strings.Contains(a.form(), `rel="next"`) || strings.Contains(a.form(), "app59") {
+		t.Errorf("65 applications are on one page:\n%s", a.form())
+	}
+	if a := b.get(opens + "?after=t+app40"); !strings.Contains(a.form(), "app59") || strings.Contains(a.form(), "app40<") {
+		t.Errorf("the second page:\n%s", a.form())
+	}
+	if a := b.acts("/admin/persons/"+id+"/block", "reason", "left"); a.Code != http.StatusOK {
+		t.Fatalf("block: %d", a.Code)
+	}
+	want("somebody blocked", "The account is blocked or not active")
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/gateway"
 	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -109,7 +110,7 @@ func (c *Console) showPerson(v *frame.Visit) (*page.Console, error) {
 		return nil, err
 	}
 	out.Parts = []page.ConsolePart{
-		{Facts: c.profile(v), Actions: v.Buttons()}, c.methodsPart(v), c.groupsPart(v), c.sessionsPart(v), c.accessPart(v), c.consentsPart(v),
+		{Facts: c.profile(v), Actions: append(v.Buttons(), c.waysOn(p.ID)...)}, c.methodsPart(v), c.groupsPart(v), c.sessionsPart(v), c.accessPart(v), c.consentsPart(v),
 	}
 	if len(p.Linked) > 0 {
 		out.Parts = slices.Insert(out.Parts, 2, c.linkedPart(v))
@@ -126,6 +127,11 @@ func (c *Console) showPerson(v *frame.Visit) (*page.Console, error) {
 	}
 	out.Parts = append(out.Parts, last)
 	return out, nil
+}
+
+// waysOn lead from a person to what concerns them elsewhere.
+func (c *Console) waysOn(id string) []page.Action {
+	return []page.Action{{Label: "console.opens.title", URL: gateway.OpensPath(id)}, {Label: "console.refusals.title", URL: gateway.RefusalsOf(id)}}
 }
 
 // roleCell is a role as a mark.

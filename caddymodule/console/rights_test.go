@@ -38,6 +38,7 @@ var rights = map[string][4]string{
 	"/refusals":          {"+", "+", "+", "+"},
 	"/refusals/{id}":     {"+", "+", "+", "+"},
 
+	"/persons/{id}/opens":           {"+.++", "++++", "++++", "+++."},
 	"/persons/{id}/edit":            helpdesk,
 	"/persons/{id}/reset":           helpdesk,
 	"/persons/{id}/link":            {"-.--", "----", "----", "+++."},

@@ -154,7 +154,7 @@ type gateway struct {
 // Screens returns the screens, in the order of the navigation.
 func Screens(f *frame.Frame, d Deps) []*frame.Screen {
 	g := &gateway{f, d}
-	return []*frame.Screen{g.sitesScreen(), g.siteScreen(), g.explainScreen(), g.refusalsScreen(), g.refusalScreen()}
+	return []*frame.Screen{g.opensScreen(), g.sitesScreen(), g.siteScreen(), g.explainScreen(), g.refusalsScreen(), g.refusalScreen()}
 }
 
 const (
@@ -168,6 +168,11 @@ func SitePath(id string) string { return frame.Root + sitesPath + "/" + url.Path
 
 // RefusalPath is the page that explains a refusal.
 func RefusalPath(ref string) string { return frame.Root + refusalsPath + "/" + url.PathEscape(ref) }
+
+// RefusalsOf is the list of the refusals of a person.
+func RefusalsOf(personID string) string {
+	return frame.With(frame.Root+refusalsPath, "person", personID)
+}
 
 func personPath(id string) string { return frame.Root + "/persons/" + url.PathEscape(id) }
 

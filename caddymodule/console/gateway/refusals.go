@@ -159,7 +159,7 @@ func (g *gateway) showRefusal(v *frame.Visit) (*page.Console, error) {
 	out.Lead = page.Say("console.refusal.sentence", "text", f.Sentence())
 	out.Parts = []page.ConsolePart{{Facts: facts}}
 	if f.PersonID != "" {
-		out.Parts[0].Actions = append(out.Parts[0].Actions, page.Action{Label: "console.refusals.person", URL: frame.With(frame.Root+refusalsPath, "person", f.PersonID)})
+		out.Parts[0].Actions = append(out.Parts[0].Actions, page.Action{Label: "console.refusals.person", URL: RefusalsOf(f.PersonID)})
 	}
 	if f.Where != refusal.Site {
 		return out, nil
