@@ -104,6 +104,12 @@ func (s *Service) tryPassword(ctx context.Context, t passwordTry) error {
 		return err
 	}
 	why := refusal.Refusal{Where: refusal.SignIn, Reason: refusal.WrongPassword, By: "api", ClientID: t.client}
+	if at.Wait == 0 {
+		if err := s.Proof.Seek(ctx, &a, &at, proof.Unknown{Username: t.username, Password: t.password, Client: t.client, From: t.origin}); err != nil {
+			s.Proof.NotEvaluated(ctx, at)
+			return err
+		}
+	}
 	if at.Wait > 0 {
 		why.Reason = refusal.Throttled
 		s.refuseAccount(ctx, why, a, t.origin, nil)

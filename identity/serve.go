@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/account"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
+	"github.com/gatehouse-id/gatehouse/identity/handover"
 	"github.com/gatehouse-id/gatehouse/identity/locker"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
@@ -20,6 +21,7 @@ import (
 func (s *Service) tie() {
 	s.Person.OnRemove(s.Session.ForgetSessions)
 	s.Person.OnRemove(locker.Forget)
+	s.Person.OnRemove(handover.Forget)
 	s.Person.OnRemove(stepup.ForgetStepUp)
 	s.Person.OnRemove(s.ServiceProviders.Forget)
 	s.Person.Watch(s.ServiceProviders.Beside(s.Person.Watcher()))

@@ -21,6 +21,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/enrol"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/handover"
 	"github.com/gatehouse-id/gatehouse/identity/migration"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -225,6 +226,9 @@ func (s *Service) furnish(ctx context.Context, cfg Config, d Deps) (err error) {
 	}); err != nil {
 		return err
 	}
+	s.Proof.AskElsewhere(handover.New(handover.Deps{
+		Person: s.Person, Proof: s.Proof, Federation: s.Federation, Store: d.Store, Events: d.Events, Refusals: d.Refusals, Log: d.Log, Now: d.Now,
+	}).Ask)
 	if s.StepUp, err = stepup.New(!cfg.NoPasskeys, stepup.Deps{
 		Person: s.Person, Session: s.Session, Proof: s.Proof, Front: s.Front, Federation: s.Federation, Store: d.Store,
 		Keyring: d.Keyring, Hasher: d.Hasher, Events: d.Events, Units: d.Units, Notify: d.Notify, SMS: d.SMS,

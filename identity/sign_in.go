@@ -233,6 +233,9 @@ func (s *Service) handleSignIn(q *front.Request) error {
 		return s.signInPage(x, http.StatusForbidden, in)
 	case errors.Is(err, person.ErrMismatch):
 		return s.signInProblem(x, in, "problem.mismatch")
+	case errors.Is(err, proof.ErrElsewhere):
+		in.Problem = "problem.elsewhere"
+		return s.signInPage(x, http.StatusServiceUnavailable, in)
 	default:
 		return err
 	}

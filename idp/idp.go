@@ -93,6 +93,13 @@ type Credentials struct {
 	Found func(account string) error
 }
 
+// PasswordAsker is a Redirector that can be asked about a password, without the browser.
+type PasswordAsker interface {
+	// AskPassword returns the identity of the person with these credentials, as PasswordTaker.SignIn does. It does not
+	// call Found: the provider names no account before it has checked the password.
+	AskPassword(ctx context.Context, c Credentials) (*Identity, error)
+}
+
 // Request describes a sign-in at a Redirector.
 type Request struct {
 	// Flow names this sign-in. It is unguessable and valid for one answer. It is sent as RelayState or state and

@@ -26,10 +26,10 @@ func eventCommands() *cobra.Command {
 
 // eventSearch is what the flags of "events list" select.
 type eventSearch struct {
-	since, until, person, client, actor, partition string
-	types                                          []string
-	tokens, follow                                 bool
-	limit                                          int
+	since, until, person, client, actor, address, ref, partition string
+	types                                                        []string
+	tokens, follow                                               bool
+	limit                                                        int
 }
 
 func listEventsCommand() *cobra.Command {
@@ -63,6 +63,8 @@ prints what happens from now on, until it is interrupted.`,
 	f.StringVar(&s.person, "person", "", "Only events about this person: a username or id")
 	f.StringVar(&s.client, "client", "", "Only events of this client")
 	f.StringVar(&s.actor, "actor", "", "Only events that this person or API client caused: an id")
+	f.StringVar(&s.address, "address", "", "Only events from this IP address")
+	f.StringVar(&s.ref, "ref", "", "Only events with the reference of a refusal")
 	f.StringVar(&s.partition, "partition", "", "The partition (default: default)")
 	f.BoolVar(&s.tokens, "tokens", false, "The tokens of clients alone, which are kept apart")
 	f.BoolVar(&s.follow, "follow", false, "Print what happens from now on")
@@ -77,7 +79,7 @@ func (s *eventSearch) query(now time.Time) (url.Values, error) {
 		return nil, err
 	}
 	q := url.Values{"type": s.types}
-	for name, v := range map[string]string{"person": s.person, "client": s.client, "actor": s.actor, "partition": s.partition} {
+	for name, v := range map[string]string{"person": s.person, "client": s.client, "actor": s.actor, "address": s.address, "ref": s.ref, "partition": s.partition} {
 		if v != "" {
 			q.Set(name, v)
 		}

@@ -3,14 +3,18 @@ package console
 import (
 	"cmp"
 	"errors"
+	"io"
+	"net/url"
 	"strings"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/gateway"
+	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/sheet"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -24,40 +28,50 @@ func (c *Console) eventsScreen() *frame.Screen {
 	return &frame.Screen{Name: "events", Path: "/events", Icon: "clock", Role: frame.Viewer, Show: c.showEvents}
 }
 
-// actorsOf returns the actors and the subjects of events.
-func actorsOf(list []event.Event) (ids []string) {
-	for _, e := range list {
-		for _, id := range []string{e.PersonID, e.Actor} {
-			if person.IsID(id) {
-				ids = append(ids, id)
-			}
-		}
-	}
-	return ids
+// eventsFileScreen is the same as a file.
+func (c *Console) eventsFileScreen() *frame.Screen {
+	return &frame.Screen{Name: "events", Path: "/events.csv", Role: frame.Viewer, Show: c.sendEvents}
 }
 
 // eventTable lists events. names are those of persons by their ids. whom: with the subject of each event.
-func (c *Console) eventTable(list []event.Event, names map[string]string, whom bool) *page.Table {
+func (c *Console) eventTable(list []event.Numbered, names map[string]string, whom bool) *page.Table {
 	t := &page.Table{Label: page.Say("console.events.title"), Columns: []string{"console.column.event", "console.column.time", "console.column.person", "console.column.by", "console.column.from"}}
 	if !whom {
 		t.Columns = []string{"console.column.event", "console.column.time", "console.column.by", "console.column.from"}
 	}
 	for _, e := range list {
-		row := page.TableRow{Cells: []page.Cell{{Name: e.Name, Note: e.Reason}, {Text: page.Say("console.time", "time", e.Occurred)}}}
+		row := page.TableRow{URL: eventPath(&e), Cells: []page.Cell{{Name: e.Name, Note: e.Reason}, {Text: page.Say("console.time", "time", e.Occurred)}}}
 		if whom {
-			row.Cells = append(row.Cells, personCell(names, e.PersonID, e.ClientID))
+			row.Cells = append(row.Cells, subjectCell(names, &e.Event))
 		}
-		by := personCell(names, e.Actor, cmp.Or(e.AgentUser, e.Actor))
-		if e.Actor == "" {
-			by = page.Cell{Text: page.Say("console.event.self")}
-		}
-		row.Cells = append(row.Cells, by, page.Cell{Name: e.ClientIP, Note: e.Ref})
+		row.Cells = append(row.Cells, actorCell(names, &e.Event), page.Cell{Name: e.ClientIP, URL: eventsOf("address", e.ClientIP), Note: e.Ref})
 		if e.Ref != "" {
 			row.URL = gateway.RefusalPath(e.Ref)
 		}
 		t.Rows = append(t.Rows, row)
 	}
 	return t
+}
+
+// eventsOf leads to the events that have something in common. Empty: to none
+func eventsOf(param, value string) string {
+	if value == "" {
+		return ""
+	}
+	return frame.Root + "/events?" + url.Values{param: {value}}.Encode()
+}
+
+// subjectCell says to whom or what an event has happened.
+func subjectCell(names map[string]string, e *event.Event) page.Cell {
+	return personCell(names, e.PersonID, e.ClientID)
+}
+
+// actorCell says who has caused an event.
+func actorCell(names map[string]string, e *event.Event) page.Cell {
+	if e.Actor == "" {
+		return page.Cell{Text: page.Say("console.event.self")}
+	}
+	return personCell(names, e.Actor, cmp.Or(e.AgentUser, e.Actor))
 }
 
 // personCell is a link to a person, or what else is known.
@@ -71,15 +85,11 @@ func personCell(names map[string]string, id, otherwise string) page.Cell {
 // eventSearch reads what the address of the list selects. wrong is the field that it is not clear from.
 func (c *Console) eventSearch(v *frame.Visit) (s event.Search, wrong string, err error) {
 	q := v.URL.Query()
-	s.Partition = cmp.Or(q.Get("partition"), event.DefaultPartition)
-	s.Client, s.Limit = strings.TrimSpace(q.Get("client")), frame.Rows
-	if kind := strings.TrimSpace(q.Get("kind")); kind != "" {
-		s.Types = []string{kind}
-	}
-	if text := q.Get("after"); text != "" {
-		if s.Behind, err = event.ParseCursor(text); err != nil {
-			s.Behind = nil // the beginning
-		}
+	text := func(name string) string { return strings.TrimSpace(q.Get(name)) }
+	s = event.Search{Partition: cmp.Or(q.Get("partition"), event.DefaultPartition), Client: text("client"), Address: text("address"), Ref: text("ref"), Limit: frame.Rows}
+	s.Types = strings.FieldsFunc(q.Get("kind"), func(r rune) bool { return r == ',' || r == ' ' || r == '\t' })
+	if s.Behind, err = event.ParseCursor(q.Get("after")); err != nil {
+		s.Behind = nil // the beginning
 	}
 	for name, to := range map[string]*time.Time{"from": &s.Since, "to": &s.Until} {
 		text := q.Get(name)
@@ -94,7 +104,7 @@ func (c *Console) eventSearch(v *frame.Visit) (s event.Search, wrong string, err
 			*to = at.AddDate(0, 0, 1) // the day included
 		}
 	}
-	if who := strings.TrimSpace(q.Get("person")); who != "" {
+	if who := text("person"); who != "" {
 		p, err := c.personOf(v, who)
 		switch {
 		case err == nil:
@@ -111,56 +121,81 @@ func (c *Console) eventSearch(v *frame.Visit) (s event.Search, wrong string, err
 }
 
 func (c *Console) showEvents(v *frame.Visit) (*page.Console, error) {
-	q := v.URL.Query()
 	s, wrong, err := c.eventSearch(v)
 	if err != nil {
 		return nil, err
 	}
-	var list []event.Event
+	var list []event.Numbered
 	var names map[string]string
-	next := ""
+	var behind event.Cursor
 	if wrong == "" {
-		err = c.Store.View(v.Context(), func(tx storage.Tx) error {
-			found, behind, err := s.Find(tx)
-			if err != nil {
-				return err
-			}
-			list, next = nil, ""
-			for _, e := range found {
-				list = append(list, e.Event)
-			}
-			if next = ""; behind != nil {
-				next = behind.String()
-			}
-			names, err = c.Manage.Names(tx, actorsOf(list))
+		err = c.Store.View(v.Context(), func(tx storage.Tx) (err error) {
+			list, behind, names, err = c.Manage.Events(tx, s)
 			return err
 		})
 	}
 	if err != nil {
 		return nil, err
 	}
+	next := ""
+	if len(behind) > 0 {
+		next = behind.String()
+	}
 	t := c.eventTable(list, names, true)
 	t.First, t.Next = v.Pages(next)
 	out := &page.Console{Title: page.Say("console.events.title"), Filter: c.eventFilter(v, wrong), Parts: []page.ConsolePart{{Table: t}}}
-	live := q.Get("live") == "1" && q.Get("after") == ""
-	if live {
-		out.Refresh, out.Lead = liveSeconds, page.Say("console.events.live.on", "n", liveSeconds)
+	out.Actions, out.Refresh = eventActions(v, wrong == "")
+	if out.Refresh > 0 {
+		out.Lead = page.Say("console.events.live.on", "n", liveSeconds)
 	}
-	q.Del(frame.SinceParam)
-	if q.Del("after"); live {
-		q.Del("live")
-	} else {
-		q.Set("live", "1")
-	}
-	label := "console.events.live"
-	if live {
-		label = "console.events.live.stop"
-	}
-	out.Actions = []page.Action{{Label: label, URL: v.Path() + "?" + q.Encode()}}
-	if len(list) == 0 && next == "" {
+	switch {
+	case len(list) == 0 && next != "":
+		out.Parts[0].Text = page.Say("console.events.further")
+	case len(list) == 0:
 		out.Parts[0].Empty = &page.Empty{Text: page.Say("console.none"), Next: &page.Action{Label: "console.filter.clear", URL: v.Path()}}
 	}
 	return out, nil
+}
+
+// eventActions are the ways from the list to the live page and back, and to the file. refresh: this is the live page.
+func eventActions(v *frame.Visit, good bool) (list []page.Action, refresh int) {
+	q := v.URL.Query()
+	live := q.Get("live") == "1" && q.Get("after") == ""
+	for _, name := range []string{frame.SinceParam, "done", "after", "live"} {
+		q.Del(name)
+	}
+	file := page.Action{Label: "console.export", URL: v.Path() + ".csv?" + q.Encode()}
+	if !live {
+		q.Set("live", "1")
+	}
+	list = []page.Action{{Label: "console.events.live", URL: v.Path() + "?" + q.Encode()}}
+	if live {
+		list[0].Label, refresh = "console.events.live.stop", liveSeconds
+	}
+	if good {
+		list = append(list, file)
+	}
+	return list, refresh
+}
+
+// sendEvents sends what the same filter selects as a CSV file.
+func (c *Console) sendEvents(v *frame.Visit) (*page.Console, error) {
+	s, wrong, err := c.eventSearch(v)
+	if err != nil {
+		return nil, err
+	}
+	if wrong != "" {
+		if err := v.Redirect(frame.Root + "/events?" + v.URL.Query().Encode()); err != nil {
+			return nil, err
+		}
+		return nil, front.ErrAnswered
+	}
+	s.Behind = nil
+	err = sheet.Answer(v.W, "events.csv", func(w io.Writer) error { return c.Manage.ExportEvents(v.Context(), s, w) })
+	if err == nil {
+		err = front.ErrAnswered
+	}
+	return nil, err
 }
 
 func (c *Console) eventFilter(v *frame.Visit, wrong string) *page.Filter {
@@ -169,6 +204,8 @@ func (c *Console) eventFilter(v *frame.Visit, wrong string) *page.Filter {
 		{Name: "person", Type: "search", Label: "console.column.person", Hint: "console.events.person.hint"},
 		{Name: "kind", Label: "console.field.kind", Hint: "console.events.kind.hint"},
 		{Name: "client", Label: "console.column.application"},
+		{Name: "address", Label: "console.column.address"},
+		{Name: "ref", Label: "console.field.ref"},
 		{Name: "from", Type: "date", Label: "console.field.from"},
 		{Name: "to", Type: "date", Label: "console.field.to"},
 	}}

@@ -46,6 +46,10 @@ func TestListsGoOn(t *testing.T) {
 		"groups by a word":    {"/admin/groups?q=gatehouse", 4},
 		"events of one type":  {"/admin/events?kind=person.PersonCreated", 130},
 		"events of no person": {"/admin/events?person=zzz", 0},
+		"of several types":    {"/admin/events?kind=person.PersonCreated,+login.nothing", 130},
+		"from an address":     {"/admin/events?address=127.0.0.1&kind=person", 130},
+		"from nowhere":        {"/admin/events?address=192.0.2.99", 0},
+		"of no refusal":       {"/admin/events?ref=zzz", 0},
 	} {
 		rows, pages := 0, 0
 		for path := c.path; path != "" && pages < 20; pages++ {
@@ -109,6 +113,41 @@ func TestOverviewCounts(t *testing.T) {
 		}
 		if active := strings.Contains(a.form(), "active per day"); active != (period == "month") {
 			t.Errorf("the overview of %s has people per day: %t", period, active)
+		}
+	}
+}
+
+// TestEventsAsFile: the file has what the filter of the list selects, whatever the page, and no cell that a spreadsheet
+// computes.
+func TestEventsAsFile(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	b := h.as("viewer@example.com")
+	for i := range 600 {
+		_, err := h.id.Person.AddPerson(t.Context(), person.NewPerson{Username: fmt.Sprintf("p%03d@example.com", i)}, event.Actor{ID: "ops", Name: `=HYPERLINK("http://evil.example")`, Origin: event.Origin{ClientIP: "192.0.2.9"}})
+		h.must(err)
+	}
+	first := b.get("/admin/events?address=192.0.2.9")
+	if !strings.Contains(first.form(), `href="/admin/events.csv?address=192.0.2.9"`) {
+		t.Errorf("the list has no way to the file\n%s", first.form())
+	}
+	a := b.get("/admin/events.csv?address=192.0.2.9&after=5")
+	if lines := strings.Count(a.Body.String(), "\r\n"); a.Code != http.StatusOK || lines != 601 || !strings.HasPrefix(a.Header().Get("Content-Type"), "text/csv") {
+		t.Errorf("GET %s = %d, %d lines of %s, want 601 of text/csv", a.url, a.Code, lines, a.Header().Get("Content-Type"))
+	}
+	if strings.Contains(a.Body.String(), ",=HYPERLINK") || strings.Contains(a.Body.String(), `,"=HYPERLINK`) || !strings.Contains(a.Body.String(), "'=HYPERLINK") {
+		t.Error("the file has a formula")
+	}
+	if a := b.get("/admin/events.csv?from=nonsense"); a.Code != http.StatusOK || !strings.Contains(a.form(), `aria-invalid`) {
+		t.Errorf("a file of nothing clear = %d\n%s", a.Code, a.form())
+	}
+	one := b.get(newestEvent(b))
+	if !strings.Contains(one.form(), "/admin/events?address=192.0.2.9") || !strings.Contains(one.form(), "/admin/events?kind=person.PersonCreatedEvent") {
+		t.Errorf("the page of an event leads to no others\n%s", one.form())
+	}
+	for _, at := range []string{"/admin/events/999999", "/admin/events/zzz", "/admin/events/0", "/admin/events/1023:1"} {
+		if a := b.get(at); a.Code != http.StatusNotFound {
+			t.Errorf("GET %s = %d, want 404", at, a.Code)
 		}
 	}
 }

@@ -55,7 +55,7 @@ func TestStoredTextStaysText(t *testing.T) {
 			q := url.Values{"q": {payload}, "ref": {payload}, "site": {payload}, "where": {payload}, "person": {payload}, "address": {payload}, "group": {payload}, "kind": {payload}, "param": {payload}, "what": {payload}}.Encode()
 			for _, path := range append(h.setupPaths(payload, q), []string{
 				frame.Root, personPath(victim), personPath(victim) + "/edit", personPath(victim) + "/leave?" + url.Values{"group": {group}}.Encode(), groupPath(g.ID), groupPath(g.ID) + "/edit-group", applicationPath(id), applicationPath(id) + "/disable",
-				frame.Root + "/persons?" + q, frame.Root + "/groups?" + q, frame.Root + "/sessions?" + q, frame.Root + "/applications?" + q, frame.Root + "/events?" + q, frame.Root + "/events", frame.Root + "/groups", frame.Root + "/applications",
+				frame.Root + "/persons?" + q, frame.Root + "/groups?" + q, frame.Root + "/sessions?" + q, frame.Root + "/applications?" + q, frame.Root + "/events?" + q, frame.Root + "/events", frame.Root + "/events/1", newestEvent(b), frame.Root + "/groups", frame.Root + "/applications",
 				frame.Root + "/sites?" + q, frame.Root + "/sites/" + h.sites[1].ID, frame.Root + "/refusals?" + q, frame.Root + "/refusals?ref=" + url.QueryEscape(payload), frame.Root + "/refusals", frame.Root + "/refusals/" + refused, personPath(victim) + "/opens",
 				frame.Root + "/sites/explain?" + url.Values{"url": {payload}, "person": {payload}, "at": {payload}, "address": {payload}, "method": {payload}, "level": {payload}}.Encode(),
 				frame.Root + "/sites/explain?" + url.Values{"url": {"https://" + payload}, "address": {payload}}.Encode(),
@@ -100,4 +100,15 @@ func markup(body string) string {
 		}
 	}
 	return ""
+}
+
+// newestEvent is the page of the newest event.
+func newestEvent(b *browser) string {
+	b.h.t.Helper()
+	_, after, found := strings.Cut(b.get(frame.Root+"/events").form(), `<a class="row" href="`)
+	if !found {
+		b.h.t.Fatal("there is no event")
+	}
+	path, _, _ := strings.Cut(after, `"`)
+	return path
 }

@@ -24,7 +24,7 @@ func (c *Console) overviewScreen() *frame.Screen {
 func (c *Console) showOverview(v *frame.Visit) (*page.Console, error) {
 	var persons int64
 	var live int
-	var list []event.Event
+	var list []event.Numbered
 	var names map[string]string
 	err := c.Store.View(v.Context(), func(tx storage.Tx) (err error) {
 		if persons, _, err = c.Identity.Person.CountPersons(tx, event.DefaultPartition); err != nil {
@@ -33,15 +33,7 @@ func (c *Console) showOverview(v *frame.Visit) (*page.Console, error) {
 		if live, err = session.Count(tx, maxCounted); err != nil {
 			return err
 		}
-		found, _, err := event.Search{Partition: event.DefaultPartition, Limit: latest}.Find(tx)
-		if err != nil {
-			return err
-		}
-		list = nil
-		for _, e := range found {
-			list = append(list, e.Event)
-		}
-		names, err = c.Manage.Names(tx, actorsOf(list))
+		list, _, names, err = c.Manage.Events(tx, event.Search{Partition: event.DefaultPartition, Limit: latest})
 		return err
 	})
 	if err != nil {

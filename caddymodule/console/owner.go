@@ -29,15 +29,38 @@ func (e lastOwnerError) Unwrap() []error {
 
 var errLastOwner error = lastOwnerError{}
 
-// guardOwner keeps the last owner from being removed, by whom and where ever. It is a hook of the removal.
+// namedOwnerError says that the configuration names a person as an owner: anyone who took the name of the removed
+// person would be one.
+type namedOwnerError struct{}
+
+func (namedOwnerError) Error() string {
+	return "the configuration names the person as an owner of the admin console: take the username out of `admin` and reload first"
+}
+
+func (e namedOwnerError) Unwrap() []error {
+	return []error{
+		&front.Answer{Status: http.StatusConflict, Key: "error.named_owner", Again: front.DataPath},
+		&person.ValidationError{Field: "state", Problem: e.Error()},
+		&frame.Problem{Key: "console.problem.named_owner"},
+	}
+}
+
+// guardOwner keeps the last owner, and those whom the configuration names, from being removed, by whom and where ever.
+// It is a hook of the removal.
 func (c *Console) guardOwner(tx storage.Tx, id string) error {
+	_, rec, err := c.Identity.Person.Find(tx, id)
+	if err != nil {
+		return err
+	}
+	if c.Identity.Person.IsKept(&rec) {
+		return namedOwnerError{}
+	}
 	u, err := c.Units(tx)
 	if err != nil || !u.Features.AdminConsoleEnabled {
 		return err
 	}
-	_, rec, err := c.Identity.Person.Find(tx, id)
-	if err != nil || rec.State != person.Active || c.frame.RoleOf(rec.PartitionName(), rec.Groups) != frame.Owner {
-		return err
+	if rec.State != person.Active || c.frame.RoleOf(rec.PartitionName(), rec.Groups) != frame.Owner {
+		return nil
 	}
 	return c.keepsOwner(tx, id)
 }

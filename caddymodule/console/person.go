@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"errors"
 	"net/url"
 	"slices"
@@ -97,13 +98,10 @@ func (c *Console) showPerson(v *frame.Visit) (*page.Console, error) {
 	} else if v.May(v.Screen.Act("edit")) != nil && v.Role >= frame.Helpdesk {
 		out.Lead = page.Say("console.person.above")
 	}
-	var happened []event.Event
+	var happened []event.Numbered
 	var names map[string]string
 	err := c.Store.View(v.Context(), func(tx storage.Tx) (err error) {
-		if happened, _, err = event.Find(tx, event.Query{Person: p.ID, Limit: lastEvents}); err != nil {
-			return err
-		}
-		names, err = c.Manage.Names(tx, actorsOf(happened))
+		happened, _, names, err = c.Manage.Events(tx, event.Search{Partition: cmp.Or(p.Partition, event.DefaultPartition), Person: p.ID, Limit: lastEvents})
 		return err
 	})
 	if err != nil {

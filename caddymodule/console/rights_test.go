@@ -29,6 +29,8 @@ var rights = map[string][4]string{
 	"/sessions":          {"+", "+", "+", "+"},
 	"/applications":      {"+", "+", "+", "+"},
 	"/events":            {"+", "+", "+", "+"},
+	"/events.csv":        {"+", "+", "+", "+"},
+	"/events/{id}":       {"+", "+", "+", "+"},
 	"/applications/{id}": {"+", "+", "+", "+"},
 	"/persons/{id}":      {"+.++", "++++", "++++", "+++."},
 	"/groups/{id}":       {"++", "++", "++", "++"}, // a group, and one that gives a role
@@ -100,6 +102,8 @@ func (h *harness) objects(path, role string) []string {
 		return out
 	case strings.HasPrefix(path, "/groups/{id}"):
 		return []string{h.groupID("staff"), h.groupID("gatehouse-viewer")}
+	case strings.HasPrefix(path, "/events/{id}"):
+		return []string{"1"}
 	case strings.HasPrefix(path, "/applications/{id}"):
 		return []string{"wiki"}
 	case h.setupObjects(path) != nil:
@@ -351,6 +355,7 @@ func TestNobodyRaisesThemselves(t *testing.T) {
 		h.id.Person.KeepName("two.owner@example.com")
 		two := h.personID("two.owner@example.com")
 		refused("the name of an owner in the Caddyfile becomes free", owner.acts(personPath(two)+"/edit", "username", "free@example.com"))
+		h.refusesNamed(two, h.as("two.owner@example.com"))
 		if a := owner.acts(owners + "/remove-member?person=" + two); a.Code != http.StatusOK {
 			t.Fatalf("an owner takes the rights from another one: %d\n%s", a.Code, a.Body)
 		}
@@ -420,5 +425,19 @@ func TestEveryActHasItsEvent(t *testing.T) {
 		{victim + "/remove", "person.PersonRemovedEvent", nil},
 	} {
 		h.actHasEvent(owner, ownerID, c.path, c.event, c.fields...)
+	}
+}
+
+// refusesNamed: the name of an owner whom the configuration names does not become free by a removal. Anyone who took it
+// would be an owner from the next reload on.
+func (h *harness) refusesNamed(id string, own *browser) {
+	h.t.Helper()
+	a := own.submit(own.get("/account/data/delete"), "password", password)
+	if a.Code != http.StatusConflict || !strings.Contains(a.Body.String(), "names you as an owner") {
+		h.t.Errorf("an owner of the configuration deletes the own account: %d\n%s", a.Code, a.form())
+	}
+	err := h.id.Person.SetState(h.t.Context(), id, person.Removed, event.Actor{ID: "admin"})
+	if err == nil || !strings.Contains(err.Error(), "take the username out") {
+		h.t.Errorf("a command removes an owner of the configuration: %v", err)
 	}
 }

@@ -24,6 +24,8 @@ func (c *Console) all() []*frame.Screen {
 		c.applicationScreen(),
 	}, gateway.Screens(c.frame, c.Gateway), setup.Screens(c.Setup), []*frame.Screen{
 		c.eventsScreen(),
+		c.eventsFileScreen(),
+		c.eventScreen(),
 	})
 }
 

@@ -54,6 +54,9 @@ type LDAPIDP struct {
 	Groups *LDAPGroups `json:"groups,omitempty"`
 	// The largest number of connections to all servers, 1 to 200. Default: 8.
 	Pool options.Count `json:"pool,omitempty"`
+	// What moves here from the directory: password, at the first sign-in. People have accounts here then, and the
+	// directory signs nobody in on a page of its own. Default: nothing.
+	Migrate string `json:"migrate,omitempty"`
 
 	cfg ldap.Config
 }
@@ -100,6 +103,7 @@ func (LDAPIDP) CaddyModule() caddy.ModuleInfo {
 //			map   <group of the directory> <group>    # as often as needed
 //		}
 //		pool           <number>
+//		migrate        password
 //	}
 //
 // and what RemoteOptions read.
@@ -130,7 +134,8 @@ func (l *LDAPIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			l.Groups = g
 			return readGroups(d)
 		},
-		"pool": options.Value(&l.Pool, checkPool),
+		"pool":    options.Value(&l.Pool, checkPool),
+		"migrate": options.Value(&l.Migrate, checkMigrate),
 	}))
 	if err != nil {
 		return err
@@ -194,6 +199,9 @@ func (l *LDAPIDP) build(r *options.Resolver) {
 			r.Fail("groups: say which group of the directory is which group here, such as `map cn=admins,ou=groups,dc=example,dc=com admins`")
 		}
 	}
+	if r.Plain("migrate", l.Migrate, checkMigrate); l.Migrate != "" && l.Couple != "" {
+		r.Fail("couple: with migrate nobody signs in at the directory itself, so there is nothing to link: remove one of them")
+	}
 	if l.Couple != "" && !l.EmailVerified {
 		r.Fail("couple: addresses of the directory count as verified only with email_verified")
 	}
@@ -237,6 +245,8 @@ var (
 	_ caddyfile.Unmarshaler = (*LDAPIDP)(nil)
 	_ remoteIDP             = (*LDAPIDP)(nil)
 )
+
+func (l *LDAPIDP) migrates() bool { return l.Migrate != "" }
 
 // mappedGroups are the groups here that the directory gives people.
 func (l *LDAPIDP) mappedGroups() (names []string) {

@@ -61,6 +61,9 @@ type OIDCIDP struct {
 	// Whether email_verified counts as the string "true" too, as some providers write it. Default: false, only the
 	// boolean counts.
 	EmailVerifiedStrings bool `json:"email_verified_strings,omitempty"`
+	// What moves here from the provider: password, at the first sign-in, which its token endpoint is asked about once.
+	// Default: nothing.
+	Migrate string `json:"migrate,omitempty"`
 
 	cfg oidc.Config
 }
@@ -107,6 +110,7 @@ func (OIDCIDP) CaddyModule() caddy.ModuleInfo {
 //		user_info_encryption_required
 //		front_channel_logout
 //		email_verified_strings [on|off]
+//		migrate       password
 //		map, constant, level, couple, identify_by, domains, icon, timeout, name, disabled as for saml
 //	}
 func (o *OIDCIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
@@ -141,6 +145,7 @@ func (o *OIDCIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"user_info_encryption_required": options.Flag(&o.UserInfoEncryptionRequired),
 		"front_channel_logout":          options.Flag(&o.FrontChannelLogout),
 		"email_verified_strings":        readSwitch(&o.EmailVerifiedStrings),
+		"migrate":                       options.Value(&o.Migrate, checkMigrate),
 	}))
 	if err != nil {
 		return err
@@ -178,6 +183,7 @@ func (o *OIDCIDP) Provision(caddy.Context) error {
 func (o *OIDCIDP) build(r *options.Resolver) {
 	before := r.ProblemCount()
 	o.remote = o.resolve(r)
+	r.Plain("migrate", o.Migrate, checkMigrate)
 	o.cfg = oidc.Config{
 		Issuer: r.Plain("issuer", o.Issuer, nil), ClientID: r.Plain("client_id", o.ClientID, nil),
 		AuthMethod: providerAuth[r.Plain("auth_method", o.AuthMethod, checkProviderAuth)], Key: r.Plain("key", o.Key, nil), KeyID: r.Plain("key_id", o.KeyID, nil),
@@ -225,6 +231,8 @@ func (o *OIDCIDP) unknown() bool {
 }
 
 func (o *OIDCIDP) open(env idp.Env) (idp.Provider, error) { return oidc.New(o.cfg, env) }
+
+func (o *OIDCIDP) migrates() bool { return o.Migrate != "" }
 
 func (*OIDCIDP) path() string { return "oidc" }
 

@@ -220,6 +220,8 @@ func resolveFile(r *options.Resolver, option, v string) string {
 
 var checkCouple = options.OneOf("email")
 
+var checkMigrate = options.OneOf("password")
+
 func checkProviderTimeout(s string) error {
 	d, err := caddy.ParseDuration(s)
 	if err != nil || d < 100*time.Millisecond || d > maxProviderTimeout {

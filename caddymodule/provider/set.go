@@ -96,6 +96,9 @@ func (s *Set) Add(id string, p IDP) (registry.Provider, federation.Provider) {
 	}
 	r := far.common()
 	provider.Path, provider.CoupleEmail, provider.Domains, provider.Timeout = far.path(), r.Couple == "email", r.remote.domains, r.remote.timeout
+	if old, ok := p.(interface{ migrates() bool }); ok {
+		provider.Migrates = old.migrates()
+	}
 	s.remotes[id] = far
 	if len(r.remote.icon) > 0 {
 		s.icons[id] = r.remote.icon

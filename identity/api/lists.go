@@ -65,7 +65,7 @@ func (a *API) handlePersons(w http.ResponseWriter, r *http.Request, client strin
 		return err
 	})
 	if err == nil && table {
-		err = export(w, "persons.csv", func(w io.Writer) error { return lookup.Export(r.Context(), a.deps.Store, persons, q, w) })
+		err = sheet.Answer(w, "persons.csv", func(w io.Writer) error { return lookup.Export(r.Context(), a.deps.Store, persons, q, w) })
 	}
 	switch {
 	case errors.Is(err, person.ErrNoGroup):
@@ -81,38 +81,6 @@ func (a *API) handlePersons(w http.ResponseWriter, r *http.Request, client strin
 	}
 	rest.JSON(w, http.StatusOK, out)
 	return nil
-}
-
-// export answers with a file that is written while it is sent. An error in the middle breaks the connection off, so
-// that nobody takes a part for the whole.
-func export(w http.ResponseWriter, name string, write func(io.Writer) error) error {
-	out := &begun{Writer: w}
-	h := w.Header()
-	h.Set("Content-Type", sheet.Type)
-	h.Set("Content-Disposition", `attachment; filename="`+name+`"`)
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	err := write(out)
-	if err != nil && out.yes {
-		panic(http.ErrAbortHandler)
-	}
-	if err != nil {
-		h.Del("Content-Disposition")
-	}
-	return err
-}
-
-// begun knows whether anything was written.
-type begun struct {
-	io.Writer
-
-	yes bool
-}
-
-// Write implements io.Writer.
-func (b *begun) Write(p []byte) (int, error) {
-	b.yes = true
-	return b.Writer.Write(p)
 }
 
 // readPersonsQuery reads the parameters, each at most once.

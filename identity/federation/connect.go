@@ -159,6 +159,9 @@ func (s *Service) connected(q *front.Request, x *connecting, in page.Connect, er
 		s.refuseAnswer(q, x.Answer, refusal.IdentityRefused, err)
 		s.RecordFailure(q.Request, x.Flow.Demand.Client.ID, x.Provider.ID, "", x.Provider.Name+": coupled already")
 		return s.refuseConnect(q, x, in, "problem.coupled")
+	case errors.Is(err, proof.ErrElsewhere):
+		in.Problem = "problem.elsewhere"
+		return s.connectPage(q, x, http.StatusServiceUnavailable, in)
 	case errors.Is(err, ErrUsed):
 		return expired()
 	default:

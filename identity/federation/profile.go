@@ -63,7 +63,7 @@ func (s *Service) PrepareNewcomer(a *Answer) (*Newcomer, error) {
 
 // Says returns the person of an answer with the username that they would get.
 func (a *Answer) Says() person.NewPerson {
-	n := personFrom(a.Identity)
+	n := PersonFrom(a.Identity)
 	if n.Username = a.Provider.names(a.Identity); n.Username == "" {
 		n.Username = a.madeUpName()
 	}
@@ -95,8 +95,8 @@ func (p *Provider) names(id *idp.Identity) string {
 	return id.Username
 }
 
-// personFrom makes a person of an identity and its details, without a username.
-func personFrom(id *idp.Identity) person.NewPerson {
+// PersonFrom makes a person of an identity and its details, without a username.
+func PersonFrom(id *idp.Identity) person.NewPerson {
 	email, verified := person.VerifiedEmail(id)
 	first := func(part string) string { return person.FirstValue(id.Details, SynchronisedDetails[part]...) }
 	n := person.NewPerson{
@@ -120,7 +120,7 @@ func personFrom(id *idp.Identity) person.NewPerson {
 // keep the name from being stored.
 func (s *Service) synchronise(tx storage.Tx, m *Match, p *Member, id *idp.Identity, up *person.Update) error {
 	up.By.ID, up.By.Name = m.ID, m.Person.Username
-	n := personFrom(id)
+	n := PersonFrom(id)
 	if n.Email == "" || !*n.EmailVerified {
 		n.Email, n.EmailVerified = "", nil // an unverified address replaces no other
 	}

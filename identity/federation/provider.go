@@ -43,6 +43,9 @@ type Provider struct {
 	Synchronise bool
 	// Editable are the details that the person may change all the same: the profile keeps what it has of them.
 	Editable []string
+	// Migrates says that people move here from the provider: it is asked about the password of somebody who is unknown
+	// here. A directory then signs nobody in on a page of its own.
+	Migrates bool
 }
 
 // Member is a provider of a Registry, ready for use. One of Reader, redirector and taker is not nil.
@@ -52,6 +55,7 @@ type Member struct {
 	Reader     idp.RequestReader
 	redirector idp.Redirector
 	taker      idp.PasswordTaker
+	asker      idp.PasswordAsker // nil: it cannot be asked about passwords
 	parameters []string
 	// Phone says that the person's phone signs in, which is somewhere else than at a provider. (package qrlogin)
 	Phone bool
@@ -61,7 +65,7 @@ type Member struct {
 func (m *Member) asks() bool { return m.links() || m.Phone }
 
 // links tells whether people can have an account at the provider, and link it.
-func (m *Member) links() bool { return m.redirector != nil || m.taker != nil }
+func (m *Member) links() bool { return m.redirector != nil || m.taker != nil && !m.Migrates }
 
 // Phone is the Source of a login method by which a phone signs people in that they have signed in on before. There is
 // no provider: the method has a place among them, so that clients name it like the others.
@@ -97,8 +101,12 @@ func newMember(p Provider) (*Member, error) {
 	m.Reader, _ = p.Source.(idp.RequestReader)
 	m.redirector, _ = p.Source.(idp.Redirector)
 	m.taker, _ = p.Source.(idp.PasswordTaker)
+	m.asker, _ = p.Source.(idp.PasswordAsker)
+	if m.Migrates && !m.canMigrate() {
+		return nil, fmt.Errorf("identity: the provider %q cannot be asked about passwords", p.ID)
+	}
 	_, m.Phone = p.Source.(Phone)
-	if m.Reader == nil && !m.asks() {
+	if m.Reader == nil && !m.asks() && !m.Migrates {
 		return nil, fmt.Errorf("identity: the provider %q can do nothing that a sign-in needs", p.ID)
 	}
 	return m, nil

@@ -40,6 +40,24 @@ func (s *Service) LookUp(ctx context.Context, username string) (a Holder, err er
 	return a, err
 }
 
+// HolderOf is LookUp by the id of a person. A person who was removed is nobody.
+func (s *Service) HolderOf(ctx context.Context, id string) (a Holder, err error) {
+	err = s.store.View(ctx, func(tx storage.Tx) error {
+		a = Holder{}
+		rec, found, err := Records.Find(tx, id)
+		if err != nil || !found || rec.State == Removed {
+			return err
+		}
+		pw, _, err := Passwords.Find(tx, id)
+		a.ID, a.Person, a.PHC = id, rec, pw.PHC
+		return err
+	})
+	if a.PHC == "" {
+		a.decoy = s.decoys.of(a.Person.Username)
+	}
+	return a, err
+}
+
 // Verify returns nil if the password is right and the person can sign in, otherwise ErrMismatch. It computes exactly
 // one slow hash in both cases, unless no password can have the form. fresh is a new hash if the stored one has another
 // cost.

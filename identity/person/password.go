@@ -103,6 +103,21 @@ func (s *Service) HashNew(ctx context.Context, password string) (string, error) 
 	return s.made.Hash(ctx, normal)
 }
 
+// HashKnown hashes a password that the person has already, whatever the policy demands of new ones.
+func (s *Service) HashKnown(ctx context.Context, password string) (string, error) {
+	normal, ok := normalPassword(password)
+	if !ok {
+		return "", ErrMismatch
+	}
+	return s.made.Hash(ctx, normal)
+}
+
+// CanBePassword tells whether a password can have this form.
+func CanBePassword(password string) bool {
+	_, ok := normalPassword(password)
+	return ok
+}
+
 // normalPassword returns the form of a password that is hashed: NFC, so it does not matter how a keyboard composes é
 // (RFC 8265 4.2). ok is false if no password can have the form: it is empty, too long, not UTF-8, or has a NUL.
 func normalPassword(password string) (normal string, ok bool) {

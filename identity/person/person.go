@@ -71,6 +71,9 @@ type NewPerson struct {
 	Directory *Directory `json:"-"`
 	// ID is the id of the person, a UUID in lower case. Default: a new one.
 	ID string `json:"-"`
+	// Beside writes what comes with the person, in the same transaction and before the person. An error undoes all of it.
+	// Default: nothing.
+	Beside func(tx storage.Tx, rec *Record, id string) error `json:"-"`
 }
 
 // Bounds of names.
@@ -131,6 +134,11 @@ func (s *Service) CreateAs(ctx context.Context, n NewPerson, by event.Actor, how
 		}
 		if err := s.MakeAwait(tx, &rec, how); err != nil {
 			return err
+		}
+		if n.Beside != nil {
+			if err := n.Beside(tx, &rec, id); err != nil {
+				return err
+			}
 		}
 		if err := CreatePerson(tx, id, rec, &prof, folded); err != nil {
 			return err

@@ -253,6 +253,12 @@ func (s *Service) KeepName(username string) {
 	}
 }
 
+// IsKept tells whether the configuration names a person by the username.
+func (s *Service) IsKept(rec *Record) bool {
+	folded, err := Fold(rec.Username)
+	return err == nil && rec.PartitionName() == event.DefaultPartition && slices.Contains(s.kept, folded)
+}
+
 // rename moves the key of a changed username. Another spelling of the same name has the same key.
 func (u *updateTx) rename(was, rec *Record) error {
 	if was.Username == rec.Username {
@@ -266,7 +272,7 @@ func (u *updateTx) rename(was, rec *Record) error {
 	if err != nil || from == to {
 		return err
 	}
-	if rec.PartitionName() == event.DefaultPartition && slices.Contains(u.s.kept, from) {
+	if u.s.IsKept(was) {
 		return ErrNameKept
 	}
 	if err := u.s.checkChosen(rec.Username); err != nil {

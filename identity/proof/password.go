@@ -38,6 +38,12 @@ func (s *Service) ProvePassword(r *http.Request, c TypedPassword) (p RightPasswo
 	if err != nil {
 		return p, 0, err
 	}
+	if at.Wait == 0 {
+		if err := s.Seek(ctx, &a, &at, Unknown{c.Username, c.Password, c.Client, from, device}); err != nil {
+			s.NotEvaluated(ctx, at)
+			return p, 0, err
+		}
+	}
 	if at.Wait > 0 {
 		why.Reason = refusal.Throttled
 		s.refuse(ctx, why, a, from, nil)

@@ -64,6 +64,7 @@ type Service struct {
 	cfg        Config
 	deliveries map[DeliveredPurpose]deliveredTermsFunc
 	linkPaths  map[LinkKind]string
+	elsewhere  Elsewhere // nil: nobody
 }
 
 // New returns a service. It fails if the limits of cfg are too low.

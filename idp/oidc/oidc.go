@@ -18,8 +18,8 @@ import (
 // skew is the accepted difference between clocks.
 const skew = time.Minute
 
-// Provider signs people in at one OpenID provider. It implements idp.Redirector, Refresher, Ender, Handler, Checker,
-// KeyChecker and Closer.
+// Provider signs people in at one OpenID provider. It implements idp.Redirector, PasswordAsker, Refresher, Ender,
+// Handler, Checker, KeyChecker and Closer.
 type Provider struct {
 	cfg        Config
 	env        idp.Env
@@ -36,13 +36,14 @@ type Provider struct {
 }
 
 var (
-	_ idp.Redirector = (*Provider)(nil)
-	_ idp.Refresher  = (*Provider)(nil)
-	_ idp.Ender      = (*Provider)(nil)
-	_ idp.Handler    = (*Provider)(nil)
-	_ idp.Checker    = (*Provider)(nil)
-	_ idp.Closer     = (*Provider)(nil)
-	_ idp.KeyChecker = (*Provider)(nil)
+	_ idp.Redirector    = (*Provider)(nil)
+	_ idp.PasswordAsker = (*Provider)(nil)
+	_ idp.Refresher     = (*Provider)(nil)
+	_ idp.Ender         = (*Provider)(nil)
+	_ idp.Handler       = (*Provider)(nil)
+	_ idp.Checker       = (*Provider)(nil)
+	_ idp.Closer        = (*Provider)(nil)
+	_ idp.KeyChecker    = (*Provider)(nil)
 )
 
 // New returns a provider, or an error that lists everything wrong with the configuration. It makes no connections.

@@ -16,7 +16,8 @@ import (
 
 const mediaJWT = "application/jwt"
 
-// userInfo returns the claims of the UserInfo endpoint; nil if there is no such endpoint. (OpenID Connect Core 5.3)
+// userInfo returns the claims of the UserInfo endpoint; nil if there is no such endpoint. An empty subject is not known
+// yet. (OpenID Connect Core 5.3)
 func (p *Provider) userInfo(ctx context.Context, m *metadata, access, subject string) (object, error) {
 	if m.UserInfoURL == "" {
 		if p.cfg.UserInfoEncryptionRequired {
@@ -50,7 +51,7 @@ func (p *Provider) userInfo(ctx context.Context, m *metadata, access, subject st
 		return nil, err
 	}
 	// OpenID Connect Core 5.3.2: another sub means the data of another person
-	if sub, err := info.Text("sub"); err != nil || sub != subject {
+	if sub, err := info.Text("sub"); err != nil || subject != "" && sub != subject {
 		return nil, &idp.Invalid{Reason: "userinfo is of another person (sub)"}
 	}
 	return info, nil

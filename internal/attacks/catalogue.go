@@ -410,4 +410,12 @@ var catalogue = []section{
 	{"Setting up in the console", []attackCase{
 		{601, "the address of metadata, entered in the console, on this machine or in a network that the operator has not opened", "refused before anything is saved"},
 	}},
+	{"Moving in", []attackCase{
+		{701, "passwords are sprayed on an old server through the sign-in page, by many spellings of a name, for names that nobody has", "five tries, counted before the old server is asked"},
+		{702, "the name of an account here with the password that the old server knows, an empty password", "the old server is not asked"},
+		{703, "a blocked or removed person signs in with the password that the old server still knows, by another spelling, by another name with the same address", "refused, not asked again"},
+		{704, "an old server that names somebody by the verified address of another account, by a reserved name, by an address that it has not verified", "no account"},
+		{705, "an old server that is down, slow, or answers garbage", "503 within 5 s, not counted as a guess; others sign in"},
+		{706, "two first sign-ins at once, by two names", "one account"},
+	}},
 }

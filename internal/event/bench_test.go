@@ -59,6 +59,15 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
+// BenchmarkSealKept is BenchmarkSeal for events that are listed by type, client and address.
+func BenchmarkSealKept(b *testing.B) {
+	h := onDisk(b)
+	h.fill(b.N, created, "p", "shop")
+	b.ReportAllocs()
+	b.ResetTimer()
+	h.must(h.keep.Seal(b.Context()))
+}
+
 // BenchmarkSeal is the cost of sealing one event, which happens in the background.
 func BenchmarkSeal(b *testing.B) {
 	h := onDisk(b)

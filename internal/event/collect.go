@@ -94,6 +94,9 @@ func (k *Keeper) collectBlock(ctx context.Context, c Chain) (removed int, more b
 				return err
 			}
 		}
+		if err := unlist(tx, c, head.CutBlock+1, gone); err != nil {
+			return err
+		}
 		is.CutBlock++
 		is.CutEvent, is.CutHash, is.CutAt = block.Last, block.Hash, now
 		if err := blocks.Delete(tx, c.at(is.CutBlock)); err != nil {

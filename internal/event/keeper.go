@@ -25,6 +25,7 @@ const (
 	collectPause = 10 * time.Millisecond // between two blocks, so that writers do not wait long
 	maxInBlock   = 512                   // events; one transaction can remove a block with its events
 	maxBlocks    = 8                     // made of one chain in one step
+	maxListed    = 2048                  // list entries of blocks, after which a step ends earlier
 )
 
 // Retention says how long events are kept after they occurred. 0: forever.
@@ -143,12 +144,15 @@ const notKept = "events not sealed or collected; retrying"
 
 // Run seals and collects until ctx ends, and then seals once more.
 func (k *Keeper) Run(ctx context.Context) {
-	var collector sync.WaitGroup
+	var collector sync.WaitGroup // and what lists older events
 	collector.Go(func() {
 		again.Every(ctx, collectEvery, k.log, notKept, func() error {
 			_, err := k.collect(ctx, collectPause)
 			return err
 		})
+	})
+	collector.Go(func() {
+		again.Every(ctx, collectEvery, k.log, notKept, func() error { return k.listAll(ctx, collectPause) })
 	})
 	again.Every(ctx, sealEvery, k.log, notKept, func() error { return k.Seal(ctx) })
 	collector.Wait()
@@ -224,12 +228,17 @@ func chainAt(tx storage.Tx, key string) (chainRecord, error) {
 // stored. The first block names the chains beside this one.
 func (k *Keeper) sealSome(ctx context.Context, c Chain, tell bool) (more bool, told []Event, err error) {
 	var head chainRecord
-	var made []blockRecord
+	var made []sealedBlock
 	var sealed map[string]Growth
 	now := k.now().Truncate(time.Microsecond)
 	err = k.store.View(ctx, func(tx storage.Tx) (err error) {
 		made, told, sealed = nil, nil, map[string]Growth{}
+		more = false
 		b := newBuilder()
+		if !c.Brief {
+			b.lists = lists{}
+		}
+		listed := 0
 		if head, b.rec.Heads, err = k.beside(tx, c); err != nil {
 			return err
 		}
@@ -251,8 +260,12 @@ func (k *Keeper) sealSome(ctx context.Context, c Chain, tell bool) (more bool, t
 				told = append(told, rec.Event)
 			}
 			if b.rec.Count == maxInBlock {
+				listed += len(b.lists)
 				made = append(made, b.block(c, head.Block+uint64(len(made))+1, previous, now))
 				previous = made[len(made)-1].Hash
+				if more = len(made) == maxBlocks || listed > maxListed; more {
+					return nil
+				}
 			}
 		}
 		if b.rec.Count > 0 {
@@ -274,11 +287,11 @@ func (k *Keeper) sealSome(ctx context.Context, c Chain, tell bool) (more bool, t
 		k.sealed.Add(int64(b.Count)) //nolint:gosec // at most maxInBlock
 	}
 	k.grow(sealed)
-	return len(made) == maxBlocks, told, nil
+	return more, told, nil
 }
 
 // add stores blocks behind the last one. raced: another keeper of the store was faster, and nothing was stored.
-func (k *Keeper) add(ctx context.Context, c Chain, last uint64, made []blockRecord) (raced bool, err error) {
+func (k *Keeper) add(ctx context.Context, c Chain, last uint64, made []sealedBlock) (raced bool, err error) {
 	err = k.store.Update(ctx, func(tx storage.Tx) error {
 		is, err := chainAt(tx, c.key())
 		if err != nil {
@@ -289,20 +302,31 @@ func (k *Keeper) add(ctx context.Context, c Chain, last uint64, made []blockReco
 		}
 		for i, b := range made {
 			is.Block = last + uint64(i) + 1
-			if err := blocks.Create(tx, c.at(is.Block), b, never); err != nil { // never replaces an existing block
+			if err := blocks.Create(tx, c.at(is.Block), b.blockRecord, never); err != nil { // never replaces an existing block
 				return fmt.Errorf("block %d: %w", is.Block, err)
 			}
 			is.Event, is.Hash = b.Last, b.Hash
-			is.name(&b)
+			is.name(&b.blockRecord)
+		}
+		if err := extend(tx, c, last, made); err != nil {
+			return err
 		}
 		return chains.Put(tx, c.key(), is, never)
 	})
 	return raced, err
 }
 
+// sealedBlock is a block with what it adds to the lists.
+type sealedBlock struct {
+	blockRecord
+
+	lists lists
+}
+
 // builder gathers the events of a block.
 type builder struct {
 	rec    blockRecord
+	lists  lists // nil: its events are in none
 	digest interface {
 		Write(p []byte) (int, error)
 		Sum(b []byte) []byte
@@ -328,6 +352,9 @@ func (b *builder) add(raw storage.Record) (kind string, err error) {
 	if at := rec.Occurred.Round(time.Microsecond); at.After(b.rec.Newest) {
 		b.rec.Newest = at
 	}
+	if b.lists != nil {
+		rec.eachList(func(list string) { b.lists.add(list, n) })
+	}
 	var head [16]byte
 	binary.BigEndian.PutUint64(head[:8], n)
 	binary.BigEndian.PutUint64(head[8:], uint64(len(raw.Value)))
@@ -337,11 +364,13 @@ func (b *builder) add(raw storage.Record) (kind string, err error) {
 }
 
 // block ends the block and begins the next one.
-func (b *builder) block(c Chain, number uint64, previous []byte, now time.Time) blockRecord {
-	out := b.rec
+func (b *builder) block(c Chain, number uint64, previous []byte, now time.Time) sealedBlock {
+	out := sealedBlock{b.rec, b.lists}
 	out.Previous, out.SealedAt, out.Digest = previous, now, b.digest.Sum(nil)
 	out.Hash = out.sum(c, number)
-	b.rec = blockRecord{}
+	if b.rec = (blockRecord{}); b.lists != nil {
+		b.lists = lists{}
+	}
 	b.digest.Reset()
 	return out
 }

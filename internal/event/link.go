@@ -129,7 +129,7 @@ func overdue(heads map[string]chainRecord, now time.Time) (due []Chain) {
 
 // nameIn adds a block without events to a chain.
 func (k *Keeper) nameIn(ctx context.Context, c Chain) error {
-	var made []blockRecord
+	var made []sealedBlock
 	var last uint64
 	now := k.now().Truncate(time.Microsecond)
 	err := k.store.View(ctx, func(tx storage.Tx) error {
@@ -140,7 +140,7 @@ func (k *Keeper) nameIn(ctx context.Context, c Chain) error {
 		}
 		b := newBuilder()
 		b.rec = blockRecord{First: head.Event + 1, Last: head.Event, Newest: now, Heads: others}
-		last, made = head.Block, []blockRecord{b.block(c, head.Block+1, head.Hash, now)}
+		last, made = head.Block, []sealedBlock{b.block(c, head.Block+1, head.Hash, now)}
 		return nil
 	})
 	if err != nil || len(made) == 0 {

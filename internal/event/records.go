@@ -18,7 +18,10 @@ var (
 	counts = storage.NewTable[countRecord]("event_count") // by, who -> number of entries
 	chains = storage.NewTable[chainRecord]("event_chain") // chain -> how far it is sealed, and where it begins
 	blocks = storage.NewTable[blockRecord]("event_block") // chain, number -> block
-	never  = time.Time{}                                  // the Keeper collects here, block by block
+	// The lists by type, client, address and reference. See posting.go.
+	postings = storage.NewTable[postingRecord]("event_posting") // by, value, chain, block -> which events of the block
+	listings = storage.NewTable[listingRecord]("event_listing") // chain -> which blocks are listed
+	never    = time.Time{}                                      // the Keeper collects here, block by block
 )
 
 // Chain is a sequence of events with seals of its own: the events of a partition that one node writes, or its brief
@@ -101,11 +104,29 @@ type record struct {
 	AsBoth   uint64 `cbor:"xb,omitempty"`
 }
 
-// stamp is the part of an event that its block needs.
+// stamp is the part of an event that its block and the lists need.
 type stamp struct {
 	ID       string    `cbor:"i"`
 	Type     string    `cbor:"t"`
 	Occurred time.Time `cbor:"o"`
+	ClientID string    `cbor:"c"`
+	ClientIP string    `cbor:"ip"`
+	Ref      string    `cbor:"f"`
+}
+
+// postingRecord is the numbers of the events of a block that a list has: the first, and the steps between them as
+// varints.
+type postingRecord struct {
+	_ struct{} `cbor:",toarray"`
+
+	First uint64
+	Steps []byte
+}
+
+// listingRecord says that the events of the blocks From to Through are in the lists. There are none if From is higher.
+type listingRecord struct {
+	From    uint64 `cbor:"f"`
+	Through uint64 `cbor:"t"`
 }
 
 // Ref refers to an event that is not brief: from an index, or from a queue of events to pass on.

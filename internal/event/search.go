@@ -10,8 +10,11 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// maxSearched bounds the events that one search reads.
-const maxSearched = 20_000
+// What one search reads at most: events one after the other, or one by one from an index or a list.
+const (
+	maxSearched = 20_000
+	maxPicked   = 3_000
+)
 
 // Search selects events of one partition, those that are brief or all others. Zero members select everything.
 type Search struct {
@@ -22,6 +25,8 @@ type Search struct {
 	// Types are event types or the beginnings of some, such as login or person.PersonCreatedEvent, in any case.
 	Types                 []string
 	Person, Actor, Client string // ids
+	Address               string // the client's IP address
+	Ref                   string // of a refusal
 	// Behind continues a search. Following searches go forward in time, others back.
 	Behind    Cursor
 	Following bool
@@ -37,29 +42,53 @@ type Numbered struct {
 	lane int
 }
 
+// Place says where the event is within its partition, as a text that EventAt takes.
+func (n *Numbered) Place() string {
+	var c Cursor
+	c.set(n.lane, n.Number)
+	return c.String()
+}
+
+// EventAt returns the event at a place, or storage.ErrNotFound. Brief events have no place.
+func EventAt(tx storage.Tx, partition, place string) (Event, error) {
+	c, err := ParseCursor(place)
+	if err != nil || len(c) == 0 {
+		return Event{}, storage.ErrNotFound
+	}
+	return Get(tx, Ref{Partition: partition, Number: c[len(c)-1], Lane: len(c) - 1})
+}
+
 func (s *Search) chain(lane int) Chain {
 	return Chain{Partition: s.Partition, Brief: s.Brief, Lane: lane}
 }
 
 // Find returns the events that a search selects, newest first, or oldest first when it is Following. Those of several
 // nodes are in the order of their times. next continues the search as Behind: it says for each node how far it was
-// read, so what a node stores late is not missed. Empty: there is nothing more now.
+// read, so what a node stores late is not missed. Empty: there is nothing more now. found can be empty or short
+// although there is more: a search reads a bounded number of events.
 func (s Search) Find(tx storage.Tx) (found []Numbered, next Cursor, err error) {
 	begun := len(s.Behind) > 0
 	if next, err = s.begin(tx); err != nil {
 		return nil, nil, err
 	}
 	s.Behind = slices.Clone(next)
-	candidates := s.inChains(tx)
-	if s.Person != "" && !s.Brief { // brief events are in no index
-		candidates = s.inIndex(tx, begun)
+	if !s.Brief && (s.Person != "" || s.Actor != "") { // brief events are in no index
+		return s.collect(s.inIndex(tx, begun), next, maxPicked)
 	}
+	if !s.Following && !s.Brief && (len(s.Types) > 0 || s.Client != "" || s.Address != "" || s.Ref != "") {
+		return s.inLists(tx)
+	}
+	return s.collect(s.inChains(tx), next, maxSearched)
+}
+
+// collect returns those of some events that the search selects, after at most so many.
+func (s Search) collect(candidates iter.Seq2[Numbered, error], next Cursor, most int) (found []Numbered, _ Cursor, err error) {
 	read := 0
 	for e, err := range candidates {
 		if err != nil {
 			return nil, nil, err
 		}
-		if read == maxSearched {
+		if read == most {
 			return found, next, nil
 		}
 		read++
@@ -95,7 +124,11 @@ func (s *Search) begin(tx storage.Tx) (Cursor, error) {
 		case s.Following:
 			from.set(c.Lane, from.at(c.Lane))
 		default:
-			from.set(c.Lane, e.Value)
+			n, err := s.numberAt(tx, c, e.Value)
+			if err != nil {
+				return nil, err
+			}
+			from.set(c.Lane, n)
 		}
 	}
 	return from, nil
@@ -147,10 +180,7 @@ func (s Search) inChains(tx storage.Tx) iter.Seq2[Numbered, error] {
 					yield(Numbered{}, err)
 					return
 				}
-				if len(r.some) == 0 {
-					continue
-				}
-				if first == nil || s.Following && r.some[0].Occurred.Before(first.some[0].Occurred) || !s.Following && r.some[0].Occurred.After(first.some[0].Occurred) {
+				if len(r.some) > 0 && (first == nil || s.before(r.some[0], first.some[0])) {
 					first = r
 				}
 			}
@@ -162,7 +192,12 @@ func (s Search) inChains(tx storage.Tx) iter.Seq2[Numbered, error] {
 	}
 }
 
-// inIndex is inChains for the events of the person, or of person and actor together. They are in the order in which
+// before tells whether one event stands in front of another one in what is found.
+func (s *Search) before(a, b Numbered) bool {
+	return s.Following && a.Occurred.Before(b.Occurred) || !s.Following && a.Occurred.After(b.Occurred)
+}
+
+// inIndex is inChains for the events of the person, of the actor, or of both together. They are in the order in which
 // they were stored, whatever node has stored them.
 func (s Search) inIndex(tx storage.Tx, begun bool) iter.Seq2[Numbered, error] {
 	return func(yield func(Numbered, error) bool) {
@@ -170,6 +205,17 @@ func (s Search) inIndex(tx storage.Tx, begun bool) iter.Seq2[Numbered, error] {
 		r := storage.Range{Prefix: []byte(key), Descending: !s.Following}
 		if begun {
 			place, err := s.place(tx, key)
+			if err != nil {
+				yield(Numbered{}, err)
+				return
+			}
+			r.After = []byte(numbered(key, place))
+		} else if !s.Following && !s.Until.IsZero() {
+			c, found, err := counts.Find(tx, key)
+			place := uint64(0)
+			if err == nil && found {
+				place, err = c.firstAfter(tx, key, s.Until.Add(maxSkew))
+			}
 			if err != nil {
 				yield(Numbered{}, err)
 				return
@@ -210,6 +256,8 @@ func (s Search) place(tx storage.Tx, key string) (uint64, error) {
 			at = rec.AsPerson
 		case found && rec.AsBoth > 0 && byBoth(rec.PersonID, rec.Actor) == key:
 			at = rec.AsBoth
+		case found && rec.AsActor > 0 && byActor(rec.Actor) == key:
+			at = rec.AsActor
 		}
 		if at > 0 && (place == 0 || at < place) {
 			place = at
@@ -239,9 +287,14 @@ func (s Search) place(tx storage.Tx, key string) (uint64, error) {
 func (s Search) selects(e *Event) bool {
 	return e.within(s.Since, s.Until) &&
 		(s.Person == "" || s.Person == e.PersonID) && (s.Actor == "" || s.Actor == e.Actor) && (s.Client == "" || s.Client == e.ClientID) &&
-		(len(s.Types) == 0 || slices.ContainsFunc(s.Types, func(t string) bool {
-			return strings.HasPrefix(strings.ToLower(e.Type), strings.ToLower(t))
-		}))
+		(s.Address == "" || s.Address == e.ClientIP) && (s.Ref == "" || s.Ref == e.Ref) && (len(s.Types) == 0 || s.hasType(e.Type))
+}
+
+// hasType tells whether a type is one of those of the search.
+func (s *Search) hasType(kind string) bool {
+	return slices.ContainsFunc(s.Types, func(t string) bool {
+		return strings.HasPrefix(strings.ToLower(kind), strings.ToLower(t))
+	})
 }
 
 // Last returns where a search that follows begins, to find what is stored from now on.

@@ -24,6 +24,7 @@ var rooms = map[string][]string{
 	"identity/qrlogin":     append(belowFront, "identity/front", "identity/federation", "identity/stepup"),
 	"identity/account": append(belowFront, "identity/passkey", "identity/front", "identity/federation", "identity/stepup", "identity/enrol",
 		"identity/actiontoken", "idp"),
+	"identity/handover":        append(belowFront, "identity/federation", "idp"),
 	"identity/serviceprovider": append(belowFront, "identity/front", "idp"),
 	"identity/access":          {"storage", "internal"},
 

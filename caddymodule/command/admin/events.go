@@ -77,8 +77,8 @@ type EventsPage struct {
 }
 
 // adminListEvents answers the events that the parameters select: since and until (RFC 3339), type (repeated), person,
-// actor, client, partition, tokens=true (the brief events of clients alone), behind and limit; follow=true goes forward
-// in time.
+// actor, client, address, ref, partition, tokens=true (the brief events of clients alone), behind and limit;
+// follow=true goes forward in time.
 func adminListEvents(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
 	s, err := i.readSearch(r)
 	if err != nil {
@@ -135,6 +135,7 @@ func (i *Instance) readSearch(r *http.Request) (s event.Search, err error) {
 		}
 	}
 	s.Following, s.Types, s.Client, s.Actor = q.Get("follow") == "true", q["type"], q.Get("client"), q.Get("actor")
+	s.Address, s.Ref = q.Get("address"), q.Get("ref")
 	if name := q.Get("person"); name != "" {
 		p, err := i.Identity.Person.Person(r.Context(), name)
 		if errors.Is(err, person.ErrNoPerson) && uuid.Validate(name) == nil {

@@ -40,6 +40,10 @@ var LDAP = Block{
 			Text: "The addresses in the directory belong to its people, who cannot change them there. Without it they are not verified, and `couple email` is refused.",
 		},
 		{Word: "groups", Text: "Groups of the directory that are groups here.", Blocks: []*Block{&LDAPGroups}},
+		{
+			Word: "migrate", Arguments: "password", Default: "the directory signs people in itself", Example: "migrate password",
+			Text: "People move here: who is unknown here and types a password that the directory knows gets an account here with that password, and the directory is not asked about them again. It has no page of its own then, and no `couple`. [moving-in.md](moving-in.md#first-sign-in) explains it.",
+		},
 		{Word: "pool", Arguments: "<1 to 200>", Default: "`8`", Text: "The largest number of connections to all servers together.", Example: "pool 20"},
 		{
 			Word: "identify_by", Arguments: "<attribute>", Default: "`entryUUID`, `objectGUID`, `nsUniqueId`, `ipaUniqueID` or `GUID`, the first that the entry has", Example: "identify_by employeeNumber",

@@ -126,6 +126,10 @@ var OIDC = Block{
 			Word: "email_verified_strings", Arguments: "[on|off]", Default: "`off`: only the boolean counts", Example: "email_verified_strings",
 			Text: "`email_verified` counts as the string `\"true\"`, too. At some providers people choose the text of claims, so this is for those that write no boolean.",
 		},
+		{
+			Word: "migrate", Arguments: "password", Default: "passwords are never sent there", Example: "migrate password",
+			Text: "People move here: who is unknown here and types a password that the provider's token endpoint accepts (password grant, RFC 6749 4.3) gets an account here with that password, and the provider is not asked about their password again. [moving-in.md](moving-in.md#first-sign-in) explains it.",
+		},
 	}, remoteOptions),
 }
 

@@ -47,6 +47,8 @@ type Script struct {
 	Handlers map[string]http.HandlerFunc
 	// ClientKeys verify private_key_jwt.
 	ClientKeys *jose.JSONWebKeySet
+	// Passwords are those of people, by username, for the password grant. nil: there is no such grant.
+	Passwords map[string]string
 }
 
 // OP is a provider. Its endpoints are /authorize, /token, /userinfo, /jwks, /end and discovery.
@@ -286,6 +288,15 @@ func (o *OP) token(w http.ResponseWriter, r *http.Request) {
 		sum := sha256.Sum256([]byte(r.PostForm.Get("code_verifier")))
 		if asked.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(sum[:]) || asked.Get("redirect_uri") != r.PostForm.Get("redirect_uri") {
 			asked = nil
+		}
+	case "password":
+		want, known := o.script.Passwords[r.PostForm.Get("username")]
+		switch {
+		case o.script.Passwords == nil:
+			JSON(w, http.StatusBadRequest, map[string]string{"error": "unsupported_grant_type"})
+			return
+		case known && want == r.PostForm.Get("password"):
+			asked = url.Values{}
 		}
 	case "refresh_token":
 		asked = o.refresh[r.PostForm.Get("refresh_token")]

@@ -1,0 +1,54 @@
+package manage
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/sheet"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// exportedEvents is how many events one transaction of an export reads.
+const exportedEvents = 500
+
+// Events returns what a search finds, and the usernames of the persons in it by their ids.
+func (s *Service) Events(tx storage.Tx, q event.Search) (found []event.Numbered, next event.Cursor, names map[string]string, err error) {
+	if found, next, err = q.Find(tx); err != nil {
+		return nil, nil, nil, err
+	}
+	var ids []string
+	for _, e := range found {
+		ids = append(ids, e.PersonID, e.Actor)
+	}
+	names, err = s.Names(tx, ids)
+	return found, next, names, err
+}
+
+// ExportEvents writes the events that a search finds as a CSV file, newest first, part by part, whatever their number.
+func (s *Service) ExportEvents(ctx context.Context, q event.Search, w io.Writer) error {
+	q.Limit = exportedEvents
+	out := sheet.New(w, "time", "type", "name", "person_id", "username", "actor", "actor_name", "client_id", "ip_address", "user_agent", "reason", "reference", "id")
+	for {
+		var found []event.Numbered
+		var next event.Cursor
+		var names map[string]string
+		err := s.Store.View(ctx, func(tx storage.Tx) (err error) {
+			found, next, names, err = s.Events(tx, q)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, e := range found {
+			out.Row(e.Occurred.UTC().Format(time.RFC3339Nano), e.Type, e.Name, e.PersonID, names[e.PersonID], e.Actor, e.AgentUser, e.ClientID, e.ClientIP, e.UserAgent, e.Reason, e.Ref, e.ID)
+		}
+		if err := out.Flush(); err != nil {
+			return err
+		}
+		if q.Behind = next; len(next) == 0 {
+			return nil
+		}
+	}
+}

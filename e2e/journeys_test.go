@@ -1,0 +1,262 @@
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+var newJourneys = flag.Bool("journeys", false, "rewrite the table of tasks in docs/console.md")
+
+const (
+	journeysFile  = "../docs/console.md"
+	journeysBegin = "<!-- tasks: written by e2e TestConsoleJourneys -->\n"
+	journeysEnd   = "<!-- end of tasks -->\n"
+	mostClicks    = 5 // of each of the first ten tasks
+)
+
+// journey is a task of an operator's week.
+type journey struct {
+	task string
+	do   func(w *walk)
+}
+
+// walk is one journey. It begins on the first page of the console.
+type walk struct {
+	*tab
+
+	j      *journeys
+	clicks int // on links and buttons, and forms that Enter sends; not typing, and not choosing from a list
+}
+
+// journeys is the server of all journeys.
+type journeys struct {
+	*server
+
+	mail *mailServer
+}
+
+const (
+	colleague = "second@example.com" // has a phone with an authenticator app, and sessions
+	visited   = "third@example.com"
+)
+
+// TestConsoleJourneys does the tasks of an operator's week in the admin console, in a real browser. Each of the first
+// ten takes at most five clicks. The table in the documentation has the numbers.
+func TestConsoleJourneys(t *testing.T) {
+	t.Parallel()
+	j := openJourneys(t)
+	b := j.browse(t)
+	b.open(j.Issuer + "/admin")
+	b.signIn(person, j.Password)
+	var table strings.Builder
+	table.WriteString("| task | clicks |\n|---|---|\n")
+	for i, o := range allJourneys {
+		t.Run(o.task, func(t *testing.T) {
+			w := &walk{tab: b.in(t), j: j}
+			w.open(j.Issuer + "/admin")
+			o.do(w)
+			if i < 10 && w.clicks > mostClicks {
+				t.Errorf("%d clicks, want at most %d", w.clicks, mostClicks)
+			}
+			fmt.Fprintf(&table, "| %s | %d |\n", o.task, w.clicks)
+		})
+	}
+	t.Logf("\n%s", table.String())
+	text := read(t, journeysFile)
+	before, rest, found := strings.Cut(text, journeysBegin)
+	kept, after, ended := strings.Cut(rest, journeysEnd)
+	if !found || !ended {
+		t.Fatalf("%s has no place for the table of tasks: %q to %q", journeysFile, journeysBegin, journeysEnd)
+	}
+	if *newJourneys && !t.Failed() {
+		if err := os.WriteFile(journeysFile, []byte(before+journeysBegin+table.String()+journeysEnd+after), 0o644); err != nil { //nolint:gosec // a document
+			t.Fatal(err)
+		}
+	} else if kept != table.String() {
+		t.Errorf("%s has another table of tasks: go test -run TestConsoleJourneys -journeys\n%s", journeysFile, table.String())
+	}
+}
+
+// openJourneys starts a server with an owner, people, groups, applications, and some life.
+func openJourneys(t *testing.T) *journeys {
+	t.Helper()
+	j := &journeys{mail: newMailServer(t)}
+	j.server = startEdited(t, "", func(caddyfile string) string {
+		caddyfile = mailed(j.mail, caddyfile)
+		people := "\n\t\tidentity {\n\t\t\tadmin " + person + " {\n\t\t\t\tlevel 1\n\t\t\t}\n"
+		for _, name := range []string{colleague, visited} {
+			people += "\t\t\tperson " + name + " {\n\t\t\t\tpassword {env.TEST_PASSWORD}\n\t\t\t\tgroups cleaners\n\t\t\t}\n"
+		}
+		caddyfile = strings.Replace(caddyfile, "\n\t\tidentity {\n", people, 1)
+		return strings.Replace(caddyfile, "protect {\n\t\tlogin\n", "protect {\n\t\tlogin\n\t\tneed groups staff\n", 1)
+	}, "TEST_SMTP_PASSWORD="+j.mail.password, "SSL_CERT_FILE="+j.mail.certificate)
+	j.secret("password of the mail server", j.mail.password)
+	if status, answer := j.configure(http.MethodPost, "/api/v2/config", `{"features":{"accepting_invitation_enabled":true,"google_authenticator_step_up_authentication_enabled":true},`+
+		`"step_up":{"actions":{"allow_set_initial_step_up_method_enabled":true}}}`); status != http.StatusNoContent {
+		t.Fatalf("configure: %d %s", status, answer)
+	}
+	if out, err := j.gatehouse("", "gatehouse", "client", "add", "blog", "--address", j.Admin, "--redirect-uris", "https://blog.example.com/callback", "--grants", "authorization_code", "--scopes", "openid"); err != nil {
+		t.Fatalf("client add: %v\n%s", err, out)
+	}
+	b := j.browse(t)
+	b.open(j.Issuer + "/account/security/authenticator")
+	b.signIn(colleague, j.Password)
+	secret := b.text("p.secret code")
+	j.secret("secret of the app", strings.ReplaceAll(secret, " ", ""))
+	b.fill("#code", appCode(t, secret, 0))
+	b.click("main form button:not([type])")
+	return j
+}
+
+// press clicks the first link or button that shows a text, and waits for the page that it leads to.
+func (w *walk) press(label string) { w.t.Helper(); w.pressIn("body", label) }
+
+// pressIn is press for a part of the page: of several that a selector and a text name, the first.
+func (w *walk) pressIn(part, label string) {
+	w.t.Helper()
+	found := eval[bool](w.tab, fmt.Sprintf(`(() => {
+		document.querySelectorAll('[data-pressed]').forEach(e => e.removeAttribute('data-pressed'));
+		const e = [...document.querySelectorAll(%s)].flatMap(p => [...p.querySelectorAll('a[href],button,summary')]).find(e =>
+			e.getClientRects().length > 0 && e.innerText.trim() === %s);
+		e?.setAttribute('data-pressed', '');
+		return !!e;
+	})()`, quote(part), quote(label)))
+	if !found {
+		w.t.Fatalf("nothing to click shows %q on %s: %s", label, w.location(), w.text("body"))
+	}
+	w.clicks++
+	w.click("[data-pressed]")
+}
+
+// row clicks the link of the first row of a table that shows a text.
+func (w *walk) row(text string) {
+	w.t.Helper()
+	w.mark(text)
+	w.clicks++
+	w.click("[data-row] a[href]")
+}
+
+// inRow clicks what shows a label in the first row that shows a text.
+func (w *walk) inRow(text, label string) {
+	w.t.Helper()
+	w.mark(text)
+	w.pressIn("[data-row]", label)
+}
+
+func (w *walk) mark(text string) {
+	w.t.Helper()
+	if !eval[bool](w.tab, fmt.Sprintf(`(() => {
+		document.querySelectorAll('[data-row]').forEach(e => e.removeAttribute('data-row'));
+		const e = [...document.querySelectorAll('tbody tr')].find(e => e.innerText.includes(%s));
+		e?.setAttribute('data-row', '');
+		return !!e;
+	})()`, quote(text))) {
+		w.t.Fatalf("no row shows %q on %s: %s", text, w.location(), w.text("main"))
+	}
+}
+
+// search types into the search field of a list and sends it with Enter.
+func (w *walk) search(text string) {
+	w.t.Helper()
+	w.fill("main input[type=search]", text)
+	w.clicks++
+	w.lands(chromedp.SendKeys(chromedp.CSS("main input[type=search]"), "\r"))
+}
+
+// write types into an empty field of several lines.
+func (w *walk) write(selector, text string) {
+	w.t.Helper()
+	w.do(chromedp.SendKeys(chromedp.CSS(selector), text))
+}
+
+// shows fails the journey unless the page shows a text.
+func (w *walk) shows(text string) {
+	w.t.Helper()
+	if got := w.text("main"); !strings.Contains(got, text) {
+		w.t.Errorf("%s does not show %q: %s", w.location(), text, got)
+	}
+}
+
+// allJourneys are the tasks. The first ten are those that come most often.
+var allJourneys = []journey{
+	{"Invite ten people", func(w *walk) {
+		w.press("People")
+		w.press("Invite people")
+		var addresses []string
+		for i := range 10 {
+			addresses = append(addresses, fmt.Sprintf("new%d@example.com", i))
+		}
+		w.write("[name=addresses]", strings.Join(addresses, ", "))
+		w.pressIn("main form", "Invite people")
+		w.shows("new9@example.com")
+	}},
+	{"Reset a lost phone", func(w *walk) {
+		w.press("People")
+		w.search(colleague)
+		w.row(colleague)
+		w.inRow("Authenticator app", "Remove")
+		w.pressIn("main form", "Remove")
+		w.shows("The method has been removed.")
+	}},
+	{"Rotate the secret of an application without downtime", func(w *walk) {
+		w.press("Applications")
+		w.row("blog")
+		w.press("New secret")
+		w.pressIn("main form", "New secret")
+		w.shows("Copy this secret now.")
+	}},
+	{"Block an account everywhere", func(w *walk) {
+		w.press("People")
+		w.search(visited)
+		w.row(visited)
+		w.press("Block")
+		w.fill("[name=reason]", "left the company")
+		w.pressIn("main form", "Block")
+		w.shows("The person is blocked.")
+	}},
+	{"Add a person to a group", func(w *walk) {
+		w.press("Groups")
+		w.row("cleaners")
+		w.press("Add a member")
+		w.fill("[name=username]", visited)
+		w.pressIn("main form", "Add a member")
+		w.shows("The person is in the group.")
+	}},
+	{"End all sessions of a person", func(w *walk) {
+		w.press("People")
+		w.search(colleague)
+		w.row(colleague)
+		w.press("End all sessions")
+		w.pressIn("main form", "End all sessions")
+		w.shows("All sessions have ended.")
+	}},
+	{"Add an application", func(w *walk) {
+		w.press("Applications")
+		w.press("Add an application")
+		w.fill("[name=client_id]", "forum")
+		w.write("[name=redirect_uris]", "https://forum.example.com/callback")
+		w.pressIn("main form", "Add an application")
+		w.shows("Copy this secret now.")
+	}},
+	{"Disable an application", func(w *walk) {
+		w.press("Applications")
+		w.row("forum")
+		w.press("Switch off")
+		w.pressIn("main form", "Switch off")
+	}},
+	{"Give a colleague the role helpdesk", func(w *walk) {
+		w.press("People")
+		w.search(colleague)
+		w.row(colleague)
+		w.press("Add to a group")
+		w.fill("[name=group]", "gatehouse-helpdesk")
+		w.pressIn("main form", "Add to a group")
+		w.shows("Helpdesk")
+	}},
+}

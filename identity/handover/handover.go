@@ -1,0 +1,390 @@
+// Package handover takes people over from an old directory when they sign in for the first time: the directory is asked
+// about the password once, the account is made here with a hash of our own, and the directory is not asked again. How
+// directories are asked is for package idp, and files of people are for package migration.
+// (docs/decisions.md#first-sign-in-by-an-old-directory)
+package handover
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/identity/federation"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/proof"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/username"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// patience is how long a person waits for all old directories together.
+const patience = 4500 * time.Millisecond
+
+// Deps is what the service works with.
+type Deps struct {
+	Person     *person.Service
+	Proof      *proof.Service
+	Federation *federation.Service
+	Store      storage.Store
+	Events     *event.Recorder
+	Refusals   *refusal.Recorder
+	Log        *zap.Logger
+	Now        func() time.Time
+}
+
+// Service takes people over. It is safe for concurrent use.
+type Service struct{ Deps }
+
+// New returns a service.
+func New(d Deps) *Service { return &Service{d} }
+
+// newcomer is an unknown username with its password.
+type newcomer struct {
+	proof.Unknown
+
+	partition, name string // as it was typed, without the partition
+	folded          string
+	more            proof.Attempt // at the account that a directory has found
+}
+
+var (
+	// errKnown says that the account of the directory has come here already.
+	errKnown = errors.New("handover: the account is here already")
+	// errTaken says that the account would be that of somebody else here.
+	errTaken = errors.New("handover: the name or the address is somebody else's here")
+	errWait  = errors.New("handover: too many tries")
+)
+
+// Ask implements proof.Elsewhere: it returns who an unknown username and its password belong to. An empty Holder means
+// nobody. proof.ErrElsewhere: an old directory does not answer.
+func (s *Service) Ask(ctx context.Context, who proof.Unknown) (a person.Holder, more proof.Attempt, err error) {
+	known, err := s.Federation.Current(ctx)
+	if err != nil {
+		return a, more, err
+	}
+	old := known.OldDirectories()
+	if len(old) == 0 || known.NoPassword || !person.CanBePassword(who.Password) || person.IsID(who.Username) {
+		return a, more, nil
+	}
+	n := &newcomer{Unknown: who}
+	var ok bool
+	if n.partition, n.name, ok = s.Person.SplitName(strings.TrimSpace(who.Username)); !ok || n.partition != event.DefaultPartition {
+		return a, more, nil // providers bring nobody into another partition
+	}
+	if n.folded, err = person.Fold(n.name); err != nil {
+		return a, more, nil //nolint:nilerr // nobody can have the name
+	}
+	came, here, err := s.recall(ctx, n.partition, n.folded)
+	switch {
+	case err != nil || here:
+		return a, more, err
+	case came != "":
+		a, err = s.holder(ctx, n, came)
+		return a, n.more, err
+	}
+	a, err = s.askAll(ctx, n, old)
+	return a, n.more, err
+}
+
+// askAll asks the directories in their order.
+func (s *Service) askAll(ctx context.Context, n *newcomer, old []*federation.Member) (a person.Holder, err error) {
+	asking, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	addr, _ := netip.ParseAddr(n.From.ClientIP)
+	var down error
+	for _, m := range old {
+		if !m.Serves(addr) {
+			continue
+		}
+		id, err := s.askOne(asking, n, m)
+		rejection := new(idp.Rejection)
+		switch {
+		case err == nil:
+			return s.take(ctx, n, m, id)
+		case errors.Is(err, errKnown):
+			return s.holderOf(ctx, n, m, id)
+		case errors.Is(err, errWait):
+			return a, nil
+		case errors.Is(err, idp.ErrCredentials):
+		case errors.As(err, &rejection):
+			s.refuse(ctx, n, m, refusal.ProviderRefused, err)
+		case isOurs(err):
+			return a, err
+		default:
+			s.refuse(ctx, n, m, refusal.ProviderFailed, err)
+			down = proof.ErrElsewhere
+		}
+	}
+	return a, down
+}
+
+// isOurs tells whether an error is a failure of our storage rather than of a directory.
+func isOurs(err error) bool {
+	for _, ours := range []error{storage.ErrUnavailable, storage.ErrFull, storage.ErrCorrupt, storage.ErrReadOnly} {
+		if errors.Is(err, ours) {
+			return true
+		}
+	}
+	return false
+}
+
+// askOne asks one directory. errKnown: the account has come here before, and its password is tried here alone.
+// (docs/attacks.md: other spellings of a name have no tries of their own)
+func (s *Service) askOne(ctx context.Context, n *newcomer, m *federation.Member) (*idp.Identity, error) {
+	var found *idp.Identity
+	var failed error // ours, not the directory's
+	id, err := s.Federation.AskOld(ctx, m, idp.Credentials{Username: n.name, Password: n.Password, Found: func(account string) error {
+		if account == "" {
+			return nil
+		}
+		found = &idp.Identity{Subject: account}
+		var came string
+		if came, failed = s.cameAs(ctx, m, found); failed == nil && came != "" {
+			failed = errKnown
+		}
+		if failed == nil {
+			failed = s.count(ctx, n, person.Holder{}, m.ID+"\x00"+account)
+		}
+		return failed
+	}})
+	switch {
+	case errors.Is(failed, errKnown):
+		return found, errKnown
+	case failed != nil:
+		return nil, failed
+	case err != nil:
+		return nil, err
+	}
+	came, err := s.cameAs(ctx, m, id)
+	if err == nil && came != "" {
+		err = errKnown
+	}
+	return id, err
+}
+
+// count counts the attempt for an account in addition to the typed name.
+func (s *Service) count(ctx context.Context, n *newcomer, a person.Holder, name string) error {
+	at, err := s.Proof.BeginAttempt(ctx, a, name, proof.Source{Address: n.From.ClientIP, Device: proof.Hashed(n.Device), Many: true})
+	if err != nil {
+		return err
+	}
+	if n.more = at; at.Wait > 0 {
+		return errWait
+	}
+	return nil
+}
+
+// recall returns the person who came here by a name, and whether the name belongs to nobody any more.
+func (s *Service) recall(ctx context.Context, partition, folded string) (came string, removed bool, err error) {
+	err = s.Store.View(ctx, func(tx storage.Tx) error {
+		rec, found, err := handovers.Find(tx, nameKey(byName, partition, folded))
+		if err != nil {
+			return err
+		}
+		came = rec.PersonID
+		if !found {
+			removed, err = handovers.Has(tx, nameKey(gone, partition, folded))
+		}
+		return err
+	})
+	return came, removed, err
+}
+
+// cameAs returns the person whose account an identity is, or "".
+func (s *Service) cameAs(ctx context.Context, m *federation.Member, id *idp.Identity) (came string, err error) {
+	err = s.Store.View(ctx, func(tx storage.Tx) error {
+		came, err = cameAs(tx, m, id)
+		return err
+	})
+	return came, err
+}
+
+func cameAs(tx storage.Tx, m *federation.Member, id *idp.Identity) (string, error) {
+	rec, found, err := handovers.Find(tx, subjectKey(m, id))
+	if err != nil || found {
+		return rec.PersonID, err
+	}
+	for _, key := range []string{person.IdentityKey(m.ID, id), person.AnyIssuerKey(m.ID, id.Subject)} {
+		linked, found, err := person.Identities.Find(tx, key)
+		if err != nil || found {
+			return linked.PersonID, err
+		}
+	}
+	return "", nil
+}
+
+// holderOf returns the person whose account an identity is.
+func (s *Service) holderOf(ctx context.Context, n *newcomer, m *federation.Member, id *idp.Identity) (person.Holder, error) {
+	came, err := s.cameAs(ctx, m, id)
+	if err != nil || came == "" {
+		return person.Holder{}, err
+	}
+	return s.holder(ctx, n, came)
+}
+
+// holder returns a person who has come here, for another spelling of the name: the password is tried here, and the
+// attempt counts for the person. A person who was removed is nobody.
+func (s *Service) holder(ctx context.Context, n *newcomer, id string) (person.Holder, error) {
+	a, err := s.Person.HolderOf(ctx, id)
+	if err != nil || a.ID == "" {
+		return a, err
+	}
+	if err := s.count(ctx, n, a, ""); err != nil && !errors.Is(err, errWait) {
+		return person.Holder{}, err
+	}
+	return a, nil
+}
+
+// take makes the account of a person whose password an old directory knows.
+func (s *Service) take(ctx context.Context, n *newcomer, m *federation.Member, id *idp.Identity) (a person.Holder, err error) {
+	p := federation.PersonFrom(id)
+	if p.Username = m.Names(id); p.Username == "" {
+		p.Username = n.name
+		if email, verified := person.VerifiedEmail(id); username.Reserved(n.folded) || strings.Contains(n.folded, "@") && (!verified || person.FoldEmail(email) != person.FoldEmail(n.name)) {
+			s.refuse(ctx, n, m, refusal.IdentityRefused, errName)
+			return a, nil
+		}
+	}
+	p.Partition, p.Groups = n.partition, m.OwnGroups(id)
+	// The policy is for new passwords: this one is the person's already.
+	if p.PasswordHash, err = s.Person.HashKnown(ctx, n.Password); err != nil {
+		return a, err
+	}
+	ev, err := s.Person.NewEvents(n.From, moved)
+	if err != nil {
+		return a, err
+	}
+	now := s.Now()
+	p.Beside = func(tx storage.Tx, d *person.Record, personID string) error {
+		if err := s.checkFree(tx, n, m, id, d); err != nil {
+			return err
+		}
+		rec := handoverRecord{PersonID: personID, At: now}
+		if err := handovers.Put(tx, nameKey(byName, n.partition, n.folded), rec, time.Time{}); err != nil {
+			return err
+		}
+		if err := handovers.Create(tx, subjectKey(m, id), rec, time.Time{}); err != nil {
+			return err
+		}
+		if m.Redirects() { // who signs in there meets this account
+			if err := s.Person.CoupleIdentity(tx, m.ID, id, personID, now); err != nil {
+				return err
+			}
+		}
+		e := ev[0]
+		e.PersonID, e.Actor, e.AgentUser, e.Provider, e.ClientID = personID, personID, d.Username, m.ID, n.Client
+		e.Partition = d.PartitionName()
+		return s.Events.Append(tx, e)
+	}
+	made, err := s.create(ctx, p, event.Actor{Origin: n.From, Name: m.Name})
+	switch {
+	case err == nil:
+		return s.Person.HolderOf(ctx, made.ID)
+	case errors.Is(err, errKnown): // another sign-in was faster
+		return s.holderOf(ctx, n, m, id)
+	case errors.Is(err, person.ErrUsernameTaken):
+		if came, err := s.cameAs(ctx, m, id); err != nil || came != "" {
+			return s.holderOf(ctx, n, m, id)
+		}
+	case !errors.Is(err, errTaken) && !errors.As(err, new(*person.ValidationError)):
+		return a, err
+	}
+	s.refuse(ctx, n, m, refusal.IdentityRefused, err)
+	return a, nil
+}
+
+// errName says that the operator has to say what the person is called here.
+var errName = errors.New("the name that was typed can be no username here: map one, or say that the addresses of the directory are verified")
+
+// create creates the person. Details that do not fit into a profile are left out.
+func (s *Service) create(ctx context.Context, p person.NewPerson, by event.Actor) (person.Details, error) {
+	d, err := s.Person.CreateAs(ctx, p, by, person.ReasonMigration)
+	if invalid := new(person.ValidationError); errors.As(err, &invalid) && invalid.Field != "username" {
+		bare := person.NewPerson{Username: p.Username, PasswordHash: p.PasswordHash, Partition: p.Partition, Groups: p.Groups, Beside: p.Beside}
+		d, err = s.Person.CreateAs(ctx, bare, by, person.ReasonMigration)
+	}
+	return d, err
+}
+
+// checkFree refuses an account that has come already, of somebody who was removed, or with the address of another
+// person.
+func (s *Service) checkFree(tx storage.Tx, n *newcomer, m *federation.Member, id *idp.Identity, d *person.Record) error {
+	came, err := cameAs(tx, m, id)
+	if err != nil {
+		return err
+	}
+	if came != "" {
+		return errKnown
+	}
+	email, verified := person.VerifiedEmail(id)
+	names := []string{n.folded, person.FoldEmail(email)}
+	if folded, err := person.Fold(d.Username); err == nil {
+		names = append(names, folded)
+	}
+	for _, name := range names {
+		if removed, err := handovers.Has(tx, nameKey(gone, n.partition, name)); err != nil || name != "" && removed {
+			return orTaken(err)
+		}
+	}
+	if !verified {
+		return nil
+	}
+	same, err := person.ByVerifiedEmail(tx, email)
+	if err != nil || len(same) > 0 { // the new person is not stored yet
+		return orTaken(err)
+	}
+	return nil
+}
+
+func orTaken(err error) error {
+	if err == nil {
+		return errTaken
+	}
+	return err
+}
+
+// Forget remembers the names of a person who is removed: an old directory must not bring them back.
+func Forget(tx storage.Tx, personID string) error {
+	rec, found, err := person.Records.Find(tx, personID)
+	if err != nil || !found {
+		return err
+	}
+	names := []string{}
+	if folded, err := person.Fold(rec.Username); err == nil {
+		names = append(names, folded)
+	}
+	prof, err := person.ReadProfile(tx, personID, &rec)
+	if err != nil {
+		return err
+	}
+	for _, e := range prof.Profile.EmailAddresses {
+		names = append(names, person.FoldEmail(e.Value))
+	}
+	for _, name := range names {
+		if err := handovers.Put(tx, nameKey(gone, rec.PartitionName(), name), handoverRecord{PersonID: personID, At: rec.UpdatedAt}, time.Time{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func nameKey(kind, partition, folded string) string {
+	return storage.Key(kind, partition, secret.Hash(folded))
+}
+
+func subjectKey(m *federation.Member, id *idp.Identity) string {
+	return storage.Key(bySubject, m.ID, secret.Hash(person.IdentityKey(m.ID, id)))
+}
+
+// refuse records why an old directory lets nobody in. Names and passwords are left out.
+func (s *Service) refuse(ctx context.Context, n *newcomer, m *federation.Member, reason refusal.Reason, err error) {
+	why := refusal.Refusal{Where: refusal.SignIn, Reason: reason, By: "provider", Provider: m.ID, ClientID: n.Client}
+	s.Refusals.Refuse(ctx, s.Log, why, err, zap.String("client_ip", n.From.ClientIP))
+}
