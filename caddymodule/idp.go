@@ -41,10 +41,10 @@ func (a *App) readIDP(d *caddyfile.Dispenser) error {
 	d.NextArg()
 	kind := d.Val()
 	if slices.Contains(laterIDPs, kind) {
-		return d.Errf("idp %s: %s %w: use saml, oidc, oauth2, github, discord, facebook, linkedin, twitter, ldap or header", id, kind, options.ErrNotSupported)
+		return d.Errf("idp %s: %s %w: use saml, oidc, google, microsoft, oauth2, github, discord, facebook, linkedin, twitter, ldap or header", id, kind, options.ErrNotSupported)
 	}
 	if _, err := caddy.GetModule(provider.Namespace + "." + kind); err != nil {
-		return d.Errf("idp %s: module %s.%s is not built in: use saml, oidc, oauth2, github, discord, facebook, linkedin, twitter, ldap or header", id, provider.Namespace, kind)
+		return d.Errf("idp %s: module %s.%s is not built in: use saml, oidc, google, microsoft, oauth2, github, discord, facebook, linkedin, twitter, ldap or header", id, provider.Namespace, kind)
 	}
 	mod, err := caddyfile.UnmarshalModule(d, provider.Namespace+"."+kind)
 	if err != nil {

@@ -292,6 +292,23 @@ func TestAutoEmailVerification(t *testing.T) {
 	}
 }
 
+// TestClaimedAddress: nobody can vouch for addresses that administrators elsewhere choose.
+func TestClaimedAddress(t *testing.T) {
+	t.Parallel()
+	t.Run("attack 582: an address that a tenant claims, where the operator takes those of the provider for verified", func(t *testing.T) {
+		t.Parallel()
+		e := newElsewhere(t, provider("partner", func(p *federation.Provider) { p.VerifiesEmail, p.CoupleEmail = true, true }))
+		e.at("partner")
+		known := e.mustEnter(e.browser(), ann())
+		id := ann()
+		id.Subject, id.EmailVerified, id.EmailClaimed = "of a hostile tenant", false, true
+		si := e.mustEnter(e.browser(), id)
+		if p, err := e.Person.Person(t.Context(), si.Subject); err != nil || si.Subject == known.Subject || p.EmailVerified {
+			t.Errorf("%+v, %v, want another person than %s, without a verified address", p, err, known.Subject)
+		}
+	})
+}
+
 func TestCouple(t *testing.T) {
 	t.Parallel()
 	e := newElsewhere(t, func(c *identity.Config) {

@@ -30,6 +30,9 @@ type Identity struct {
 	// verified addresses only.
 	Email         string
 	EmailVerified bool
+	// EmailClaimed says that people, or administrators elsewhere, choose the address, so that the operator cannot vouch
+	// for all addresses of the provider.
+	EmailClaimed bool
 	// Level is the authentication level that the provider has reached, 1 to 4.
 	Level int
 	// AuthTime is when the person signed in at the provider. Zero: now.

@@ -312,15 +312,16 @@ func (p *Manager) make(m *config.LoginMethod) (idp.Provider, error) {
 	switch {
 	case m.Type == config.TypeSAML && m.SAML != nil:
 		return saml.New(samlMethod(m), p.env(m.ID, false))
-	case m.Type == config.TypeOIDC && m.OIDC != nil:
-		return oidc.New(oidcMethod(m), p.env(m.ID, false))
 	case m.Type == config.TypeQRCode:
 		return federation.Phone{}, nil
 	case m.Type == config.TypeLDAP && m.LDAP != nil:
 		return ldap.New(ldapMethod(m), p.env(m.ID, false))
 	}
-	if preset, of := social(m); of != nil {
-		return oauth2.New(socialMethod(m, preset, of), p.env(m.ID, false))
+	if cfg, ok := openID(m); ok {
+		return oidc.New(cfg, p.env(m.ID, false))
+	}
+	if social(m) != nil {
+		return oauth2.New(socialMethod(m), p.env(m.ID, false))
 	}
 	return nil, errors.New("no provider of this type")
 }

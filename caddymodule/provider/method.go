@@ -22,7 +22,7 @@ func methodKey(m *config.LoginMethod) ([]byte, error) {
 	if m.OIDC != nil {
 		plain = append(plain, m.OIDC.ClientSecret.Reveal()...)
 	}
-	if _, of := social(m); of != nil {
+	if of := social(m); of != nil {
 		plain = append(plain, of.ClientSecret.Reveal()...)
 	}
 	if m.LDAP != nil {
@@ -116,22 +116,37 @@ func ldapMethod(m *config.LoginMethod) ldap.Config {
 	return cfg
 }
 
-// social returns the attributes of a method at a provider that a preset knows, and the name of the preset.
-func social(m *config.LoginMethod) (preset string, of *config.SocialAttributes) {
-	switch m.Type {
-	case config.TypeFacebook:
-		return oauth2.Facebook, m.Facebook
-	case config.TypeLinkedIn:
-		return oauth2.LinkedIn, m.LinkedIn
-	case config.TypeTwitter:
-		return oauth2.Twitter, m.Twitter
-	}
-	return "", nil
+// socialPresets are the presets of the types with the attributes of a social network.
+var socialPresets = map[string]string{
+	config.TypeFacebook: oauth2.Facebook, config.TypeLinkedIn: oauth2.LinkedIn, config.TypeTwitter: oauth2.Twitter,
+	config.TypeGoogle: oidc.Google, config.TypeMicrosoft: oidc.Microsoft,
 }
 
-func socialMethod(m *config.LoginMethod, preset string, of *config.SocialAttributes) oauth2.Config {
+// social returns the attributes of a method at a social network, or nil.
+func social(m *config.LoginMethod) *config.SocialAttributes {
+	return map[string]*config.SocialAttributes{
+		config.TypeFacebook: m.Facebook, config.TypeLinkedIn: m.LinkedIn, config.TypeTwitter: m.Twitter, config.TypeGoogle: m.Google, config.TypeMicrosoft: m.Microsoft,
+	}[m.Type]
+}
+
+// openID returns the configuration of a method that speaks OpenID Connect.
+func openID(m *config.LoginMethod) (cfg oidc.Config, ok bool) {
+	switch {
+	case m.Type == config.TypeOIDC && m.OIDC != nil:
+		return oidcMethod(m), true
+	case (m.Type == config.TypeGoogle || m.Type == config.TypeMicrosoft) && social(m) != nil:
+		of := social(m)
+		return oidc.Config{
+			Preset: socialPresets[m.Type], ClientID: of.ClientID, ClientSecret: secret.New(of.ClientSecret.Reveal()), Level: m.AuthenticationLevel, Mapping: mappingOf(m),
+		}, true
+	}
+	return cfg, false
+}
+
+func socialMethod(m *config.LoginMethod) oauth2.Config {
+	of := social(m)
 	return oauth2.Config{
-		Preset: preset, ClientID: of.ClientID, ClientSecret: secret.New(of.ClientSecret.Reveal()), Level: m.AuthenticationLevel, Mapping: mappingOf(m),
+		Preset: socialPresets[m.Type], ClientID: of.ClientID, ClientSecret: secret.New(of.ClientSecret.Reveal()), Level: m.AuthenticationLevel, Mapping: mappingOf(m),
 	}
 }
 
@@ -144,15 +159,16 @@ func Verify(m config.LoginMethod) error {
 			return err
 		}
 		return cfg.CheckMetadata(time.Now())
-	case m.Type == config.TypeOIDC && m.OIDC != nil:
-		return oidcMethod(&m).Validate()
 	case m.Type == config.TypeQRCode:
 		return nil
 	case m.Type == config.TypeLDAP && m.LDAP != nil:
 		return oneLine(ldapMethod(&m).Validate())
 	}
-	if preset, of := social(&m); of != nil {
-		return oneLine(socialMethod(&m, preset, of).Validate())
+	if cfg, ok := openID(&m); ok {
+		return oneLine(cfg.Validate())
+	}
+	if social(&m) != nil {
+		return oneLine(socialMethod(&m).Validate())
 	}
 	return config.ErrTypeNotSupported
 }

@@ -70,6 +70,19 @@ func TestLoginMethodMembers(t *testing.T) {
 	}
 }
 
+// TestLoginMethodMembersOfPresets: likewise for providers that are known.
+func TestLoginMethodMembersOfPresets(t *testing.T) {
+	t.Parallel()
+	of := &config.SocialAttributes{ClientID: "gatehouse", ClientSecret: "secret"}
+	for preset, m := range map[string]config.LoginMethod{oidc.Google: {Type: config.TypeGoogle, Google: of}, oidc.Microsoft: {Type: config.TypeMicrosoft, Microsoft: of}} {
+		m.ID, m.AuthenticationLevel, m.AttributeMappings = "x", 2, []config.AttributeMapping{{MapFrom: "email", MapTo: "email"}}
+		got, ok := openID(&m)
+		if !ok || got.Preset != preset || got.ClientID != "gatehouse" || got.ClientSecret.Reveal() != "secret" || got.Level != 2 || len(got.Mapping.Attributes) != 1 || Verify(m) != nil {
+			t.Errorf("openID() of %s = %+v, %v", preset, got, Verify(m))
+		}
+	}
+}
+
 // TestLoginMethodMembersOfDirectories: likewise for a directory.
 func TestLoginMethodMembersOfDirectories(t *testing.T) {
 	t.Parallel()

@@ -119,9 +119,9 @@ func (m *LoginMethod) checkEnabled(at string, c *checker) {
 		if a := m.QRCode; a != nil && a.DeepLinkingEnabled {
 			need("qr_code_attributes.deep_linking_redirect_url", a.DeepLinkingRedirectURL)
 		}
-	case TypeFacebook, TypeLinkedIn, TypeTwitter:
+	case TypeFacebook, TypeGoogle, TypeLinkedIn, TypeMicrosoft, TypeTwitter:
 		name := strings.ToLower(m.Type) + "_attributes."
-		a := map[string]*SocialAttributes{TypeFacebook: m.Facebook, TypeLinkedIn: m.LinkedIn, TypeTwitter: m.Twitter}[m.Type]
+		a := map[string]*SocialAttributes{TypeFacebook: m.Facebook, TypeGoogle: m.Google, TypeLinkedIn: m.LinkedIn, TypeMicrosoft: m.Microsoft, TypeTwitter: m.Twitter}[m.Type]
 		if a == nil {
 			a = &SocialAttributes{}
 		}

@@ -124,7 +124,7 @@ func (p *Provider) settleEmail(id *idp.Identity) {
 	switch {
 	case !p.vouchesFor(email):
 		id.Email, id.EmailVerified, verified = email, false, false
-	case p.VerifiesEmail && email != "":
+	case p.VerifiesEmail && email != "" && !id.EmailClaimed:
 		id.Email, id.EmailVerified, verified = email, true, true
 	}
 	if shown := person.FirstValue(id.Details, "email"); shown != "" && !(verified && person.FoldEmail(shown) == person.FoldEmail(email)) {

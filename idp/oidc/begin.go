@@ -38,6 +38,9 @@ type flow struct {
 func (p *Provider) Begin(ctx context.Context, q idp.Request) (*idp.Next, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
 	defer cancel()
+	if err := p.cfg.refuses(q); err != nil {
+		return nil, err
+	}
 	m, err := p.currentMetadata(ctx)
 	if err != nil {
 		return nil, err
@@ -104,6 +107,7 @@ func (p *Provider) parameters(v url.Values, f flow, q idp.Request) url.Values {
 	if len(p.cfg.Claims) > 0 {
 		v.Set("claims", string(p.cfg.Claims))
 	}
+	p.cfg.presetParameters(v)
 	return v
 }
 

@@ -52,8 +52,18 @@ func (m Metadata) IsZero() bool { return m == Metadata{} }
 
 // Config is the operator's configuration.
 type Config struct {
-	// Issuer is the provider's issuer identifier, exactly as the provider writes it. Default: DiscoveryURL without its
-	// well-known path.
+	// Preset is Google or Microsoft, which have rules of their own. Default: none.
+	Preset string `json:"preset,omitempty"`
+	// HostedDomains are the domains of Google Workspace whose people can sign in. Default: everybody with an account.
+	HostedDomains []string `json:"hosted_domains,omitempty"`
+	// Tenant is common, organizations, consumers or the id of a tenant of Microsoft. Default: common.
+	Tenant string `json:"tenant,omitempty"`
+	// Tenants are the ids of the tenants whose people can sign in, if Tenant is of several. Default: all of them.
+	Tenants []string `json:"tenants,omitempty"`
+	// SelectAccount has the provider ask which account is meant.
+	SelectAccount bool `json:"select_account,omitempty"`
+	// Issuer is the provider's issuer identifier, exactly as the provider writes it. Default: that of the preset, or
+	// DiscoveryURL without its well-known path. Of Microsoft it is the part before the tenant.
 	Issuer string `json:"issuer,omitempty"`
 	// DiscoveryURL is the address of the metadata. Default: the well-known path below Issuer.
 	DiscoveryURL string `json:"discovery_url,omitempty"`
@@ -106,7 +116,7 @@ type Config struct {
 // Validate returns all errors in the configuration, joined.
 func (c Config) Validate() error {
 	c = c.withDefaults()
-	var wrong []error
+	wrong := c.validatePreset()
 	add := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
 	if c.Issuer == "" {
 		add("issuer is missing: name the provider's issuer, such as https://login.example.com")
@@ -221,6 +231,7 @@ func (c Config) hosts() map[string]bool {
 }
 
 func (c Config) withDefaults() Config {
+	c = c.presetDefaults()
 	if c.Issuer == "" { // OpenID Connect Discovery 4: the well-known path is below the issuer
 		if below, ok := strings.CutSuffix(c.DiscoveryURL, discoveryPath); ok {
 			c.Issuer = below

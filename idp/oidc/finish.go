@@ -96,7 +96,7 @@ func (p *Provider) Finish(ctx context.Context, state []byte, r *http.Request) (*
 	}
 	// RFC 9207 2.4: checked before anything else of the response is used, including errors. If the provider does not
 	// announce iss, its own redirect URI tells providers apart.
-	if a.iss != p.cfg.Issuer && (a.iss != "" || m.namesItself) {
+	if !p.cfg.isIssuer(a.iss) && (a.iss != "" || m.namesItself) {
 		return nil, &idp.Invalid{Reason: "the answer is not from the provider that was asked (iss)"}
 	}
 	if a.failure != "" {
@@ -121,7 +121,7 @@ func (p *Provider) Finish(ctx context.Context, state []byte, r *http.Request) (*
 	if got, err := id.claims.Text("nonce"); err != nil || !same(got, f.Nonce) { // OpenID Connect Core 3.1.3.7, 11
 		return nil, &idp.Invalid{Reason: "the ID token is not for this sign-in (nonce)"}
 	}
-	if err := f.judgeAge(id); err != nil {
+	if err := errors.Join(f.judgeAge(id), p.cfg.judgePerson(id.claims)); err != nil {
 		return nil, err
 	}
 	info, err := p.userInfo(ctx, m, given.access, id.subject)

@@ -1,6 +1,7 @@
 package oidc
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -34,7 +35,11 @@ type heldData struct {
 	Level    int       `json:"level"`
 	AuthTime time.Time `json:"auth_time,omitzero"`
 	Session  string    `json:"sid,omitempty"`
+	From     string    `json:"from,omitempty"` // the issuer of the ID token, where the provider has several
 }
+
+// from is the issuer that identities have.
+func (h *heldData) from() string { return cmp.Or(h.From, h.Issuer) }
 
 // isFrom tells whether the held data come from this provider. The provider of an id may have had another issuer before.
 func (p *Provider) isFrom(h heldData) bool {
@@ -44,6 +49,9 @@ func (p *Provider) isFrom(h heldData) bool {
 // identity returns the person described by a verified ID token and userinfo.
 func (p *Provider) identity(id *idToken, info object, h heldData) (*idp.Identity, error) {
 	h.Issuer, h.Client = p.cfg.Issuer, p.cfg.ClientID
+	if id.issuer != h.Issuer {
+		h.From = id.issuer
+	}
 	h.Subject, h.AuthTime, h.Level = id.subject, id.authTime, p.cfg.Level
 	if acr, err := id.claims.Text("acr"); err == nil && p.cfg.Levels[acr] > 0 {
 		h.Level = p.cfg.Levels[acr]
@@ -54,14 +62,14 @@ func (p *Provider) identity(id *idToken, info object, h heldData) (*idp.Identity
 	if len(id.raw) <= maxHeldID {
 		h.ID = id.raw
 	}
-	return p.describe(merge(id.claims, info), h)
+	return p.describe(merge(id.claims, info), id.claims, h)
 }
 
 // detailUsername is the detail that names a new person.
 const detailUsername = "username"
 
-// describe reads the claims about the person.
-func (p *Provider) describe(claims object, h heldData) (*idp.Identity, error) {
+// describe reads the claims about the person. fromToken are those of the ID token.
+func (p *Provider) describe(claims, fromToken object, h heldData) (*idp.Identity, error) {
 	if len(h.Refresh) > maxHeldKey {
 		h.Refresh = ""
 	}
@@ -69,13 +77,13 @@ func (p *Provider) describe(claims object, h heldData) (*idp.Identity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keep what is needed later: %w", err)
 	}
-	verified := claims.Truth(claimVerified, p.cfg.EmailVerifiedStrings)
+	verified, claimed := p.cfg.settleEmail(claims, fromToken)
 	flat := claims.Flatten()
 	if !verified && claims[claimVerified] != false {
 		delete(flat, claimVerified) // a string must not become a detail that proves the address either
 	}
 	out := &idp.Identity{
-		Issuer: p.cfg.Issuer, Subject: h.Subject, Level: h.Level, AuthTime: h.AuthTime, Details: p.cfg.Mapping.Apply(flat), Held: kept,
+		Issuer: h.from(), EmailClaimed: claimed, Subject: h.Subject, Level: h.Level, AuthTime: h.AuthTime, Details: p.cfg.Mapping.Apply(flat), Held: kept,
 		Form: "client " + p.cfg.ClientID, // OpenID Connect Core 8.1: a pairwise sub belongs to a client
 	}
 	if p.cfg.IdentifyBy != "" {
@@ -127,7 +135,7 @@ func (p *Provider) Refresh(ctx context.Context, kept []byte) (*idp.Identity, err
 	id, err := p.refreshed(ctx, m, h, given)
 	// the old one may be used up: without the new one, no later refresh would work
 	if err != nil && given.refresh != "" {
-		if rotated, heldErr := p.describe(nil, h); heldErr == nil {
+		if rotated, heldErr := p.describe(nil, nil, h); heldErr == nil {
 			return &idp.Identity{Held: rotated.Held}, err
 		}
 	}
@@ -143,7 +151,7 @@ func (p *Provider) refreshed(ctx context.Context, m *metadata, h heldData, given
 	if err != nil {
 		return nil, err
 	}
-	return p.describe(merge(claims, info), h)
+	return p.describe(merge(claims, info), claims, h)
 }
 
 // refreshedClaims returns the claims of the new ID token, or of the kept one if there is no new one.
@@ -157,6 +165,8 @@ func (p *Provider) refreshedClaims(ctx context.Context, m *metadata, h *heldData
 	}
 	nonce, err := id.claims.Text("nonce")
 	switch { // OpenID Connect Core 12.2
+	case id.issuer != h.from():
+		return nil, &idp.Invalid{Reason: "the refreshed ID token is of another issuer (iss)"}
 	case id.subject != h.Subject:
 		return nil, &idp.Invalid{Reason: "the refreshed ID token is of another person (sub)"}
 	case err != nil || (nonce != "" && !same(nonce, h.Nonce)):

@@ -20,6 +20,7 @@ import (
 type idToken struct {
 	raw      string // signed, decrypted
 	claims   object
+	issuer   string // as identities have it
 	subject  string
 	authTime time.Time // zero: not stated
 }
@@ -51,10 +52,10 @@ func (p *Provider) verifyIDToken(ctx context.Context, m *metadata, raw, access s
 	if err != nil {
 		return nil, &idp.Invalid{Reason: "the ID token cannot be read", Cause: err}
 	}
-	if err := p.judge(claims); err != nil {
+	id := &idToken{raw: raw, claims: claims}
+	if id.issuer, err = p.judge(claims); err != nil {
 		return nil, &idp.Invalid{Reason: "the ID token does not hold", Cause: err}
 	}
-	id := &idToken{raw: raw, claims: claims}
 	if id.subject, err = claims.Text("sub"); err != nil || id.subject == "" || !idp.IsText(id.subject, idp.MaxSubject) {
 		return nil, &idp.Invalid{Reason: "the ID token names no person (sub)"}
 	}
@@ -69,20 +70,25 @@ func (p *Provider) verifyIDToken(ctx context.Context, m *metadata, raw, access s
 	return id, nil
 }
 
-// rules returns the checks of go-oidc, which run before judge: the signature, iss, aud, exp.
+// rules returns the checks of go-oidc, which run before judge: the signature, aud, exp, and iss where it is one.
 func (p *Provider) rules(m *metadata) *oidc.Config {
 	algs := make([]string, len(m.algs))
 	for i, a := range m.algs {
 		algs[i] = string(a)
 	}
-	return &oidc.Config{ClientID: p.cfg.ClientID, SupportedSigningAlgs: algs, Now: p.env.Now}
+	return &oidc.Config{ClientID: p.cfg.ClientID, SupportedSigningAlgs: algs, Now: p.env.Now, SkipIssuerCheck: p.cfg.Preset != ""}
 }
 
-// judge checks the claims that ID and logout tokens share, in their exact spelling.
-func (p *Provider) judge(claims object) error {
-	if iss, err := claims.Text("iss"); err != nil || iss != p.cfg.Issuer {
-		return errors.New("iss is not the provider")
+// judge checks the claims that ID and logout tokens share, in their exact spelling, and returns the issuer.
+func (p *Provider) judge(claims object) (issuer string, err error) {
+	if issuer, err = p.cfg.issuerOf(claims); err != nil {
+		return "", err
 	}
+	return issuer, p.judgeUse(claims)
+}
+
+// judgeUse checks for whom and when a token is.
+func (p *Provider) judgeUse(claims object) error {
 	aud, err := claims.Texts("aud")
 	if err != nil || !slices.Contains(aud, p.cfg.ClientID) {
 		return errors.New("aud is not us")

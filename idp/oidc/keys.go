@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/gatehouse-id/gatehouse/idp/remote"
 	"github.com/gatehouse-id/gatehouse/internal/signature"
 )
 
@@ -24,7 +25,14 @@ const (
 // keySet is the provider's published keys, with the address that they were read from.
 type keySet struct {
 	from string
-	keys []jose.JSONWebKey
+	keys []publicKey
+}
+
+// publicKey is a key with the issuer that it signs for, where the provider says it.
+type publicKey struct {
+	jose.JSONWebKey
+
+	issuer string
 }
 
 var (
@@ -60,25 +68,32 @@ func (v *verifier) VerifySignature(ctx context.Context, raw string) ([]byte, err
 		v.err = fmt.Errorf("jwks: %w", err)
 		return nil, v.err
 	}
-	if payload, ok := set.verify(parsed); ok {
+	if payload, ok := set.verify(parsed, v.p.cfg.keyFits); ok {
 		return payload, nil
 	}
 	// The provider can have replaced a key under the same kid. The cache looks again once a minute at most.
 	newer, err := v.p.keys.get(ctx, func(s keySet) bool { return s.from == v.m.JWKSURL && !s.is(set) })
 	if err == nil && newer.from == v.m.JWKSURL && !newer.is(set) {
-		if payload, ok := newer.verify(parsed); ok {
+		if payload, ok := newer.verify(parsed, v.p.cfg.keyFits); ok {
 			return payload, nil
 		}
 	}
 	return nil, errKey
 }
 
-// verify returns the payload of a token that one of the keys has signed.
-func (s keySet) verify(token *jose.JSONWebSignature) (payload []byte, ok bool) {
+// verify returns the payload of a token that one of the keys has signed, if that key signs for its issuer.
+func (s keySet) verify(token *jose.JSONWebSignature, fits func(issuer string, claims object) bool) (payload []byte, ok bool) {
 	for _, key := range candidates(s.keys, token.Signatures[0].Header) {
-		if payload, err := token.Verify(key.Key); err == nil {
-			return payload, true
+		payload, err := token.Verify(key.Key)
+		if err != nil {
+			continue
 		}
+		if key.issuer != "" {
+			if claims, err := remote.ReadObject(payload); err != nil || !fits(key.issuer, claims) {
+				continue
+			}
+		}
+		return payload, true
 	}
 	return nil, false
 }
@@ -91,7 +106,7 @@ func (s keySet) is(other keySet) bool {
 // candidates are the keys that can have made a signature. The kid alone chooses; without one, only one key can qualify.
 // (OpenID Connect Core 10.1) The algorithm must fit the kind of key, so that a public key is never used as a shared
 // secret.
-func candidates(keys []jose.JSONWebKey, header jose.Header) (out []jose.JSONWebKey) {
+func candidates(keys []publicKey, header jose.Header) (out []publicKey) {
 	for _, k := range keys {
 		if (header.KeyID == "" || k.KeyID == header.KeyID) && (k.Algorithm == "" || k.Algorithm == header.Algorithm) && signature.Suits(k.Key, header.Algorithm) {
 			out = append(out, k)
@@ -120,12 +135,12 @@ func (p *Provider) fetchKeys(ctx context.Context) (keySet, time.Duration, error)
 }
 
 // readKeys returns the public keys for signatures. Others are ignored, as RFC 7517 5 says.
-func readKeys(doc object) ([]jose.JSONWebKey, error) {
+func readKeys(doc object) ([]publicKey, error) {
 	list, ok := doc["keys"].([]any)
 	if !ok || len(list) > maxKeys {
 		return nil, fmt.Errorf("want keys, an array of at most %d", maxKeys)
 	}
-	var keys []jose.JSONWebKey
+	var keys []publicKey
 	for _, one := range list {
 		raw, err := json.Marshal(one)
 		if err != nil {
@@ -141,7 +156,12 @@ func readKeys(doc object) ([]jose.JSONWebKey, error) {
 		if key.Algorithm != "" && !slices.Contains(signatures, jose.SignatureAlgorithm(key.Algorithm)) {
 			continue
 		}
-		keys = append(keys, key)
+		o, _ := one.(map[string]any)
+		issuer := ""
+		if o["issuer"] != nil {
+			issuer = fmt.Sprint(o["issuer"]) // what is no text is no issuer
+		}
+		keys = append(keys, publicKey{key, issuer})
 	}
 	if len(keys) == 0 {
 		return nil, errNoKeys

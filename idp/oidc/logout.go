@@ -56,7 +56,7 @@ func (p *Provider) End(ctx context.Context, q idp.EndRequest) (*idp.Next, error)
 }
 
 // logoutToken is a verified logout token.
-type logoutToken struct{ id, subject, session string }
+type logoutToken struct{ issuer, id, subject, session string }
 
 // verifyLogout checks a logout token. (OpenID Connect Back-Channel Logout 2.6) Its errors are those of verifyIDToken,
 // and idp.ErrReplayed.
@@ -88,13 +88,15 @@ func (p *Provider) verifyLogout(ctx context.Context, raw string) (*logoutToken, 
 	if err != nil {
 		return nil, &idp.Invalid{Reason: "the logout token cannot be read", Cause: err}
 	}
-	if err := p.judge(claims); err != nil {
+	issuer, err := p.judge(claims)
+	if err != nil {
 		return nil, &idp.Invalid{Reason: "the logout token does not hold", Cause: err}
 	}
 	t, expires, err := readLogout(claims, p.env.Now())
 	if err != nil {
 		return nil, &idp.Invalid{Reason: "the logout token does not hold", Cause: err}
 	}
+	t.issuer = issuer
 	if err := p.env.Once(ctx, "logout "+fmt.Sprintf("%x", secret.Hash(t.id)), expires.Add(skew)); err != nil {
 		return nil, fmt.Errorf("mark the logout token: %w", err)
 	}
@@ -144,7 +146,7 @@ func (p *Provider) handleBackChannel(w http.ResponseWriter, r *http.Request, h i
 	}
 	t, err := p.verifyLogout(ctx, r.PostForm.Get("logout_token"))
 	if err == nil {
-		q := idp.EndQuery{Issuer: p.cfg.Issuer, Subject: t.subject}
+		q := idp.EndQuery{Issuer: t.issuer, Subject: t.subject}
 		if t.session != "" {
 			q.Sessions = []string{t.session}
 		}

@@ -57,7 +57,7 @@ func (p *Provider) discover(ctx context.Context) (*metadata, time.Duration, erro
 
 func (p *Provider) readMetadata(doc object) (*metadata, error) {
 	// OpenID Connect Discovery 4.3: the issuer must be exactly the one that was requested
-	if iss, err := doc.Text("issuer"); err != nil || iss != p.cfg.Issuer {
+	if iss, err := doc.Text("issuer"); err != nil || !p.cfg.fitsMetadata(iss) {
 		return nil, errors.New("the provider's metadata name another issuer than the configuration")
 	}
 	m := &metadata{algs: signatures}

@@ -70,11 +70,11 @@ func (p *Provider) handleFrontChannel(w http.ResponseWriter, r *http.Request, h 
 	hd.Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors "+origin(p.cfg.Issuer))
 	hd.Set("Content-Type", "text/html; charset=utf-8")
 	v, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil || len(v["iss"]) != 1 || len(v["sid"]) != 1 || v.Get("iss") != p.cfg.Issuer || v.Get("sid") == "" || !idp.IsText(v.Get("sid"), maxSession) {
+	if err != nil || len(v["iss"]) != 1 || len(v["sid"]) != 1 || !p.cfg.isIssuer(v.Get("iss")) || v.Get("sid") == "" || !idp.IsText(v.Get("sid"), maxSession) {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
-	if _, err := h.EndSessions(r.Context(), idp.EndQuery{Issuer: p.cfg.Issuer, Sessions: []string{v.Get("sid")}}, r); err != nil {
+	if _, err := h.EndSessions(r.Context(), idp.EndQuery{Issuer: v.Get("iss"), Sessions: []string{v.Get("sid")}}, r); err != nil {
 		p.env.Log.Error("front-channel logout failed", zap.String("provider", p.env.ID), zap.Error(err))
 		pace.RetryAfter(w, pace.Soon)
 		w.WriteHeader(http.StatusServiceUnavailable)

@@ -98,7 +98,7 @@ func (p *Provider) openUserInfo(ctx context.Context, m *metadata, raw string) (o
 	// If signed, iss and aud should be present: the provider and us (OpenID Connect Core 5.3.2). If present, they must
 	// match.
 	iss, err := info.Text("iss")
-	if err != nil || (iss != "" && iss != p.cfg.Issuer) {
+	if err != nil || (iss != "" && !p.cfg.isIssuer(iss)) {
 		return nil, &idp.Invalid{Reason: "userinfo is from another issuer (iss)"}
 	}
 	aud, err := info.Texts("aud")

@@ -407,6 +407,12 @@ var catalogue = []section{
 		{551, "an act of the console whose administrator loses the role, or whose object gets one, after the form was checked and before the change", "403, nothing happens"},
 		{552, "somebody who was invited becomes active by being blocked and unblocked", "they are invited"},
 	}},
+	{"Well-known providers", []attackCase{
+		{581, "a token of a tenant of Microsoft that cannot sign people in; `tid` and `iss` of different tenants, `tid` missing or a list; a key of another tenant", "refused"},
+		{582, "an address that administrators of a tenant have entered, called verified, in userinfo; where the operator takes all addresses of the provider for verified", "no account is linked by it"},
+		{583, "an account of Google outside `hosted_domain`, with an address of that domain, with `hd` in userinfo alone, with several", "refused"},
+		{584, "an account of Google whose verified address is of another mailbox provider", "no account is linked by it"},
+	}},
 	{"Setting up in the console", []attackCase{
 		{601, "the address of metadata, entered in the console, on this machine or in a network that the operator has not opened", "refused before anything is saved"},
 	}},

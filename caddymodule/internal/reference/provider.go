@@ -133,6 +133,61 @@ var OIDC = Block{
 	}, remoteOptions),
 }
 
+// oidcPreset are the options of OpenID providers whose addresses are known.
+func oidcPreset(issuer string) []Option {
+	return []Option{
+		{Word: "client_id", Arguments: "<text>", Default: "required", Text: "What the provider calls Gatehouse.", Example: "client_id gatehouse"},
+		{Word: "client_secret", Arguments: "<secret>", Default: "required", Text: "The secret there.", Example: "client_secret {env.CORP_SECRET}"},
+		{Word: "select_account", Default: "the provider decides", Text: "The provider asks which account is meant, even if only one is signed in there.", Example: "select_account"},
+		{Word: "scopes", Arguments: "<scope>…", Default: "`openid profile email`", Text: "The scopes that are asked for; `openid` always is.", Example: "scopes openid email"},
+		{Word: "issuer", Arguments: "<address>", Default: "`" + issuer + "`", Text: issuerTexts[issuer], Example: "issuer " + issuerExamples[issuer]},
+	}
+}
+
+const (
+	google    = "https://accounts.google.com"
+	microsoft = "https://login.microsoftonline.com"
+)
+
+var (
+	issuerTexts = map[string]string{
+		google:    "Another server that behaves like Google, such as a stand-in for tests.",
+		microsoft: "The part of the issuer before the tenant, for national clouds.",
+	}
+	issuerExamples = map[string]string{google: "https://google.test.example", microsoft: "https://login.microsoftonline.us"}
+)
+
+// Google is Google as an OpenID provider.
+var Google = Block{
+	Head: "idp <id> google", Open: "idp google google",
+	Text: "Sign-in with an account of Google. The redirect URI to register there is `/oidc/<id>/callback`. An address counts as verified if Google says so and runs the mailbox: " +
+		"`gmail.com`, or a domain of Google Workspace. [openid-providers.md](openid-providers.md#google-and-microsoft) says more.",
+	Needs: "client_id gatehouse\nclient_secret {env.CORP_SECRET}",
+	Options: slices.Concat(oidcPreset(google), []Option{{
+		Word: "hosted_domain", Arguments: "<domain>…", Default: "everybody with an account", Example: "hosted_domain example.com",
+		Text: "The domains of Google Workspace whose people can sign in. It is demanded of Google, and checked in the ID token.",
+	}}, remoteOptions),
+}
+
+// Microsoft is Microsoft Entra as an OpenID provider.
+var Microsoft = Block{
+	Head: "idp <id> microsoft", Open: "idp entra microsoft",
+	Text: "Sign-in with an account of Microsoft Entra, or a personal account of Microsoft. The redirect URI to register there is `/oidc/<id>/callback`. A person is known by tenant and `sub`, and by `oid` when the application changes. " +
+		"The administrators of a tenant write into addresses what they like: one counts as verified only with the claim `xms_edov`. [openid-providers.md](openid-providers.md#google-and-microsoft) says more.",
+	Needs: "client_id gatehouse\nclient_secret {env.CORP_SECRET}",
+	Options: slices.Concat(oidcPreset(microsoft), []Option{
+		{
+			Word: "tenant", Arguments: "common|organizations|consumers|<tenant id>", Default: "`common`", Example: "tenant 72f988bf-86f1-41af-91ab-2d7cd011db47",
+			Text: "Whose people can sign in: all accounts, those of organisations, personal ones, or those of one tenant.",
+		},
+		{
+			Word: "tenants", Arguments: "<tenant id>…", Default: "all", Example: "tenant organizations\ntenants 72f988bf-86f1-41af-91ab-2d7cd011db47 b9419818-09af-49c2-b0c3-653adc1f376e",
+			Text: "The tenants whose people can sign in, where `tenant` is of several.",
+		},
+		{Word: "front_channel_logout", Text: "Microsoft can sign people out by a frame, at `/oidc/<id>/frontchannel-logout`.", Example: "front_channel_logout"},
+	}, remoteOptions),
+}
+
 // oauth2Addresses are the addresses of a provider of OAuth 2.0.
 var oauth2Addresses = []Option{
 	{Word: "client_id", Arguments: "<text>", Default: "required", Text: "What the provider calls Gatehouse.", Example: "client_id Iv1.8a61f9b3a7aba766"},

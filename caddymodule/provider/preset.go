@@ -1,0 +1,177 @@
+package provider
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/oidc"
+)
+
+func init() {
+	caddy.RegisterModule(GoogleIDP{})
+	caddy.RegisterModule(MicrosoftIDP{})
+}
+
+// OIDCPreset are the options that OpenID providers with rules of their own share. The redirect URI to register there is
+// /oidc/<id>/callback.
+type OIDCPreset struct {
+	RemoteOptions
+
+	// What the provider calls Gatehouse. Required.
+	ClientID string `json:"client_id,omitempty"`
+	// The secret there. Required.
+	ClientSecret options.Sensitive `json:"client_secret,omitempty"`
+	// The scopes that are requested. Default: those for profile and address.
+	Scopes []string `json:"scopes,omitempty"`
+	// Whether the provider asks which account is meant. Default: false, it decides.
+	SelectAccount bool `json:"select_account,omitempty"`
+	// The provider's address. Default: the known one.
+	Issuer string `json:"issuer,omitempty"`
+
+	cfg oidc.Config
+}
+
+// GoogleIDP signs people in at Google.
+type GoogleIDP struct {
+	OIDCPreset
+
+	// The domains of Google Workspace whose people can sign in. Default: everybody with an account.
+	HostedDomains []string `json:"hosted_domains,omitempty"`
+}
+
+// MicrosoftIDP signs people in at Microsoft Entra, and with personal accounts of Microsoft.
+type MicrosoftIDP struct {
+	OIDCPreset
+
+	// Whose people can sign in: common, organizations, consumers, or the id of a tenant. Default: common.
+	Tenant string `json:"tenant,omitempty"`
+	// The ids of the tenants whose people can sign in, where tenant is of several. Default: all.
+	Tenants []string `json:"tenants,omitempty"`
+	// Whether Microsoft may sign people out by a frame: /oidc/<id>/frontchannel-logout. Default: false.
+	FrontChannelLogout bool `json:"front_channel_logout,omitempty"`
+}
+
+// CaddyModule implements caddy.Module.
+func (GoogleIDP) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: Namespace + "." + oidc.Google, New: func() caddy.Module { return new(GoogleIDP) }}
+}
+
+// CaddyModule implements caddy.Module.
+func (MicrosoftIDP) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: Namespace + "." + oidc.Microsoft, New: func() caddy.Module { return new(MicrosoftIDP) }}
+}
+
+// read reads the block of a preset: own are the options that it has alone, build checks them.
+func (o *OIDCPreset) read(d *caddyfile.Dispenser, kind string, block *reference.Block, own options.Subdirectives, build func(*options.Resolver)) error {
+	d.Next()
+	start := d.Token()
+	if d.NextArg() {
+		return d.Errf("idp %s: unexpected argument %q, its options stand in a block", kind, d.Val())
+	}
+	own["client_id"], own["scopes"] = options.Value(&o.ClientID, nil), options.Values(&o.Scopes, nil)
+	own["client_secret"] = options.Value(&o.ClientSecret, nil)
+	own["select_account"], own["issuer"] = options.Flag(&o.SelectAccount), options.Value(&o.Issuer, nil)
+	if err := options.ReadBlock(d, "idp "+kind, block, o.with(own)); err != nil {
+		return err
+	}
+	r := options.NewResolver(nil)
+	if build(r); r.Err() != nil {
+		return options.At(start, fmt.Errorf("idp %s: %w", kind, r.Err()))
+	}
+	return nil
+}
+
+// resolvePreset resolves the shared options.
+func (o *OIDCPreset) resolvePreset(r *options.Resolver, kind string) oidc.Config {
+	o.remote = o.resolve(r)
+	return oidc.Config{
+		Preset: kind, ClientID: r.Plain("client_id", o.ClientID, nil), ClientSecret: secretOf(r, "client_secret", o.ClientSecret),
+		Scopes: r.List("scopes", o.Scopes, nil), SelectAccount: o.SelectAccount, Issuer: r.Plain("issuer", o.Issuer, nil),
+		Level: o.remote.level, Mapping: o.remote.mapping, IdentifyBy: o.remote.identifyBy, Timeout: o.remote.timeout,
+	}
+}
+
+// settle checks the configuration, unless parts of it are not known yet. before is how many problems there were.
+func (o *OIDCPreset) settle(r *options.Resolver, before int, cfg oidc.Config, others ...string) {
+	o.cfg = cfg
+	all := append(slices.Concat(o.Scopes, others), o.ClientID, o.Issuer, string(o.Timeout))
+	if r.ProblemCount() == before && !(r.Adapting() && (o.unknown() || slices.ContainsFunc(all, options.HasPlaceholder))) {
+		r.AddError(oneLine(o.cfg.Validate()))
+	}
+}
+
+func (o *OIDCPreset) open(env idp.Env) (idp.Provider, error) { return oidc.New(o.cfg, env) }
+
+func (*OIDCPreset) path() string { return "oidc" }
+
+// UnmarshalCaddyfile reads
+//
+//	idp <id> google {
+//		client_id      <text>
+//		client_secret  <secret>
+//		hosted_domain  <domain>...
+//		select_account
+//		scopes         <scope>...
+//		issuer         <address>
+//		map, constant, level, couple, identify_by, domains, icon, timeout, name, disabled as for saml
+//	}
+func (o *GoogleIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	return o.read(d, oidc.Google, &reference.Google, options.Subdirectives{"hosted_domain": options.Values(&o.HostedDomains, nil)}, o.build)
+}
+
+// Provision resolves the options.
+func (o *GoogleIDP) Provision(caddy.Context) error { return options.Provision(o.build) }
+
+func (o *GoogleIDP) build(r *options.Resolver) {
+	before := r.ProblemCount()
+	cfg := o.resolvePreset(r, oidc.Google)
+	cfg.HostedDomains = r.List("hosted_domain", o.HostedDomains, nil)
+	o.settle(r, before, cfg, o.HostedDomains...)
+}
+
+// UnmarshalCaddyfile reads
+//
+//	idp <id> microsoft {
+//		client_id      <text>
+//		client_secret  <secret>
+//		tenant         common|organizations|consumers|<tenant id>
+//		tenants        <tenant id>...
+//		select_account
+//		front_channel_logout
+//		scopes         <scope>...
+//		issuer         <address>
+//		map, constant, level, couple, identify_by, domains, icon, timeout, name, disabled as for saml
+//	}
+func (o *MicrosoftIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	return o.read(d, oidc.Microsoft, &reference.Microsoft, options.Subdirectives{
+		"tenant":               options.Value(&o.Tenant, nil),
+		"tenants":              options.Values(&o.Tenants, nil),
+		"front_channel_logout": options.Flag(&o.FrontChannelLogout),
+	}, o.build)
+}
+
+// Provision resolves the options.
+func (o *MicrosoftIDP) Provision(caddy.Context) error { return options.Provision(o.build) }
+
+func (o *MicrosoftIDP) build(r *options.Resolver) {
+	before := r.ProblemCount()
+	cfg := o.resolvePreset(r, oidc.Microsoft)
+	cfg.Tenant, cfg.Tenants = r.Plain("tenant", o.Tenant, nil), r.List("tenants", o.Tenants, nil)
+	cfg.FrontChannelLogout = o.FrontChannelLogout
+	o.settle(r, before, cfg, append(slices.Clone(o.Tenants), o.Tenant)...)
+}
+
+var (
+	_ caddy.Provisioner     = (*GoogleIDP)(nil)
+	_ caddyfile.Unmarshaler = (*GoogleIDP)(nil)
+	_ remoteIDP             = (*GoogleIDP)(nil)
+	_ caddy.Provisioner     = (*MicrosoftIDP)(nil)
+	_ caddyfile.Unmarshaler = (*MicrosoftIDP)(nil)
+	_ remoteIDP             = (*MicrosoftIDP)(nil)
+)
