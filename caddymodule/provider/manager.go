@@ -147,7 +147,7 @@ func (p *Manager) Providers(_ context.Context, units *config.Units) ([]federatio
 	defer p.mu.Unlock()
 	// A request that began before a change must not bring back what the change has ended.
 	if units != p.seen && !p.closed && p.deps.Config.IsCurrent(units) {
-		p.renew(units.LoginMethods.LoginMethods, units.Features.AutomatedExternalIdentityCouplingEnabled)
+		p.renew(units.LoginMethods.LoginMethods, &units.Features)
 		p.seen = units
 	}
 	return p.list, p.version, nil
@@ -155,7 +155,7 @@ func (p *Manager) Providers(_ context.Context, units *config.Units) ([]federatio
 
 // renew makes the providers that are new or changed and closes those that are gone. A provider that cannot be made is
 // left out: it must not break the other ways to sign in.
-func (p *Manager) renew(methods []config.LoginMethod, coupleEmail bool) {
+func (p *Manager) renew(methods []config.LoginMethod, f *config.Features) {
 	now := map[string]managedProvider{}
 	var list []federation.Provider
 	changed := false
@@ -178,7 +178,8 @@ func (p *Manager) renew(methods []config.LoginMethod, coupleEmail bool) {
 		now[m.ID] = have
 		list = append(list, federation.Provider{
 			ID: m.ID, Name: m.Name, Source: have.Provider, Path: methodPath(&m), Managed: true, Synchronise: m.SynchroniseAttributes, VerifiesEmail: m.AutoEmailVerification,
-			Activates: m.AutoActivationEnabled, Editable: editableOf(&m), CoupleEmail: coupleEmail,
+			Activates: m.AutoActivationEnabled, Editable: editableOf(&m), CoupleEmail: f.AutomatedExternalIdentityCouplingEnabled,
+			Migrates: f.MigrationEnabled && m.MigrationDuringSignUp && m.Type == config.TypeLDAP, Moving: movingOf(&m, f),
 		})
 	}
 	for id, old := range p.managed {
@@ -195,7 +196,7 @@ func (p *Manager) renew(methods []config.LoginMethod, coupleEmail bool) {
 
 func sameProvider(a, b federation.Provider) bool {
 	return a.ID == b.ID && a.Name == b.Name && a.Source == b.Source && a.Synchronise == b.Synchronise && a.CoupleEmail == b.CoupleEmail &&
-		a.VerifiesEmail == b.VerifiesEmail && a.Activates == b.Activates && slices.Equal(a.Editable, b.Editable)
+		a.Migrates == b.Migrates && a.Moving == b.Moving && a.VerifiesEmail == b.VerifiesEmail && a.Activates == b.Activates && slices.Equal(a.Editable, b.Editable)
 }
 
 // end closes a provider in the background, so that callers that want the list do not wait. Requests that still use it

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/ldap"
 	"github.com/gatehouse-id/gatehouse/idp/oauth2"
@@ -47,6 +48,15 @@ func mappingOf(m *config.LoginMethod) (out idp.Mapping) {
 		out.Attributes = append(out.Attributes, idp.Attribute{From: a.MapFrom, To: a.MapTo})
 	}
 	return out
+}
+
+// movingOf says how newcomers by a login method get at the accounts that they have. People of a directory type their
+// password on our page, so they are never asked.
+func movingOf(m *config.LoginMethod, f *config.Features) federation.Moving {
+	if !f.MigrationEnabled || !m.MigrationDuringSignUp || m.Type == config.TypeLDAP {
+		return federation.Moving{}
+	}
+	return federation.Moving{Ask: true, Trust: f.UnauthenticatedMigrationEnabled, Named: f.PersonIdentifierInExternalProfileRequiredForMigration}
 }
 
 // editableOf are the details that persons may change although the provider says them.

@@ -25,10 +25,9 @@ func later(path, missing string) effect { return effect{path: path, later: missi
 
 // The functions that are missing.
 const (
-	noAPI       = "there is no such API"
-	noMigration = "there is no migration of persons yet"
-	noSAML      = "a sign-in at a SAML provider is always kept on the server; its cookie only binds the browser"
-	noType      = "methods of this type do not exist yet; it can be stored with enabled false"
+	noAPI  = "there is no such API"
+	noSAML = "a sign-in at a SAML provider is always kept on the server; its cookie only binds the browser"
+	noType = "methods of this type do not exist yet; it can be stored with enabled false"
 )
 
 // effectOf returns the row of a member: its own, or that of an object around it.

@@ -23,7 +23,8 @@ func ConnectURL(flow string) string { return "/sign-in/connect?" + url.Values{"f
 type connecting struct {
 	*Answer
 
-	email string // that the provider has verified: whose account there it is
+	email string // that the provider has verified: whose account there it is. Empty: a newcomer who is asked for one
+	isNew bool   // they can say that they have none
 	// owner is the browser's sign-in, of the person whose password was right for this answer and who has shown enough.
 	// nil: the password comes first.
 	owner *session.Current
@@ -66,10 +67,11 @@ func (s *Service) readConnect(q *front.Request) (*connecting, error) {
 	switch {
 	case a.SignIn == "", a.Flow.Invited != "", a.Flow.Couple != "": // see ask
 		return nil, expired()
-	case a.Known.NoPassword, !verified: // a leaked password must not give access to the account by this page either
+	case a.Known.NoPassword, !verified && !a.moves(): // a leaked password must not give access to the account by this page either
 		return nil, forbidden("error.identity")
 	case a.Rec.Proved == "" || q.SignIn == nil || q.SignIn.Session.PersonID != a.Rec.Proved:
-		return x, nil
+		x.isNew, err = s.offersNew(q, a)
+		return x, err
 	}
 	level, err := s.linkLevel(q, q.SignIn)
 	if err == nil {
@@ -95,6 +97,7 @@ func (s *Service) connectPage(q *front.Request, x *connecting, status int, in pa
 	if x.owner != nil {
 		in.Known = x.owner.Person.Username
 	}
+	in.New = x.isNew
 	in.Action, in.Provider, in.Account, in.Cancel = ConnectURL(x.Name), x.Provider.Name, x.email, page.LocalPath(x.Flow.Demand.Cancel)
 	s.pages.Render(q.W, q.Request, s.front.View(x.Flow.Demand, "connect", status, in))
 	return nil
@@ -109,6 +112,12 @@ func (s *Service) handleConnect(q *front.Request) error {
 	q.Again = ConnectURL(x.Name)
 	if err := s.front.CheckForm(q, x.form(), q.Again); err != nil {
 		return err
+	}
+	if x.isNew && q.PostForm.Get("new") != "" {
+		if err := s.declineAccount(q, x.Answer); err != nil {
+			return s.connected(q, x, page.Connect{}, err)
+		}
+		return q.Redirect(x.Done())
 	}
 	if x.owner != nil {
 		return s.connected(q, x, page.Connect{}, s.linkOwn(q, x))

@@ -89,6 +89,9 @@ func (s *Service) PersonOf(tx storage.Tx, a *Answer, n *Newcomer, now time.Time)
 			return s.coupleByEmail(tx, a, same[0], now)
 		}
 	}
+	if m, err := s.existing(tx, a, now); err != nil || m != nil {
+		return m, err
+	}
 	return s.createPerson(tx, a, n, now)
 }
 

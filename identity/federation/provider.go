@@ -46,6 +46,8 @@ type Provider struct {
 	// Migrates says that people move here from the provider: it is asked about the password of somebody who is unknown
 	// here. A directory then signs nobody in on a page of its own.
 	Migrates bool
+	// Moving says how newcomers from the provider get at the accounts that they have.
+	Moving Moving
 }
 
 // Member is a provider of a Registry, ready for use. One of Reader, redirector and taker is not nil.

@@ -30,6 +30,8 @@ type providerFlowRecord struct {
 	Typed []byte `cbor:"9,keyasint,omitempty"`
 	// Proved is the person whose password was typed to link the identity with their account. Empty: nobody's
 	Proved string `cbor:"10,keyasint,omitempty"`
+	// New says that a newcomer who was asked for an account has none.
+	New bool `cbor:"11,keyasint,omitempty"`
 }
 
 // endingRecord is a browser's way to a provider and back, for a sign-out that has happened here.

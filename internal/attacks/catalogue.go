@@ -423,5 +423,6 @@ var catalogue = []section{
 		{704, "an old server that names somebody by the verified address of another account, by a reserved name, by an address that it has not verified", "no account"},
 		{705, "an old server that is down, slow, or answers garbage", "503 within 5 s, not counted as a guess; others sign in"},
 		{706, "two first sign-ins at once, by two names", "one account"},
+		{707, "a provider names, by its identifier, an account with a password, one that is linked already, one of two, a blocked one", "the password is asked for, or refused"},
 	}},
 }

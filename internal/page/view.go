@@ -175,6 +175,7 @@ type Connect struct {
 	Account                string // of the provider: its e-mail address
 	Username               string
 	Known                  string // username of a person who has shown enough and only has to agree
+	New                    bool   // the person can say that they have no account. Their form sends new
 	Problem                string // as in SignIn
 	Wait                   int
 	Cancel                 string
