@@ -268,7 +268,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 		a.ForwardAuth = new(forwardauth.Gates)
 	}
 	a.ForwardAuth.CertificateHeader = a.certificates.Header()
-	a.behind = sites.New(ctx, a.ForwardAuth)
+	a.behind = sites.New(ctx, a.ForwardAuth, a.Policies)
 	if err := a.ForwardAuth.Provision(ctx, a, slices.Sorted(maps.Keys(a.Policies)), a.Places); err != nil {
 		return err
 	}

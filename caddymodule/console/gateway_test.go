@@ -2,6 +2,7 @@ package console
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/gateway"
 	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
@@ -33,7 +35,10 @@ func (h *harness) gateway(m *manage.Service) gateway.Deps {
 		}}},
 	}
 	return gateway.Deps{
-		Refusals: h.refused, Manage: m,
+		Refusals: h.refused, Manage: m, Settings: h.settings,
+		Rules: func(policy string) []gateway.Rule {
+			return map[string][]gateway.Rule{"office": {{Kind: "allow", Name: "staff at work", Place: "Caddyfile:31", Asks: []string{"need groups staff", "when mon-fri 07:00-19:00"}}}}[policy]
+		},
 		Sites: func() ([]gateway.Site, error) {
 			return h.sites, nil
 		},
@@ -183,4 +188,86 @@ func TestWhatCanThisPersonOpen(t *testing.T) {
 		t.Fatalf("block: %d", a.Code)
 	}
 	want("somebody blocked", "The account is blocked or not active")
+}
+
+// policies are those of the Caddyfile, of which the wiki uses one.
+func policies(c *config.Config) {
+	c.Policies = map[string]config.FixedPolicy{"office": {Place: "Caddyfile:30", Policy: config.Policy{Allow: []config.PolicyRule{{Name: "staff at work"}}}}}
+	c.PolicyUsers = func(name string) []string {
+		if name == "office" || name == "used" {
+			return []string{"wiki.example.com (Caddyfile:20)"}
+		}
+		return nil
+	}
+	c.CheckPolicy = func(_ string, p config.Policy) (string, error) {
+		if len(p.Allow)+len(p.Deny)+len(p.Public) == 0 {
+			return "", errors.New("it has no rules: write allow, deny or public")
+		}
+		return "", nil
+	}
+}
+
+// policy stores a policy with one rule, and returns its name.
+func (h *harness) policy(name, rule string) string {
+	h.t.Helper()
+	long := rule
+	if len(rule) > 64 {
+		rule = "long"
+	}
+	_, err := h.settings.Edit(h.t.Context(), event.Actor{ID: "admin"}, func(u *config.Units) error {
+		u.Policies[name] = config.Policy{Deny: []config.PolicyRule{{Name: rule, When: []string{"22:00-06:00"}, Match: []map[string]any{{"path": []any{long}}}}}}
+		return nil
+	})
+	h.must(err)
+	return name
+}
+
+// TestPolicies: policies of the Caddyfile are shown with their places, stored ones are changed after their changes have
+// been seen, and nothing that is wrong or in use goes through.
+func TestPolicies(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.policy("used", "nobody at night")
+	b := h.as("operator@example.com")
+	see := func(a *answer, status int, wants ...string) *answer {
+		t.Helper()
+		for _, want := range wants {
+			if a.Code != status || !strings.Contains(a.form(), want) {
+				t.Errorf("%s = %d, want %d and %q:\n%s", a.url, a.Code, status, want, a.form())
+			}
+		}
+		return a
+	}
+	see(b.get("/admin/policies"), 200, `href="/admin/policies/office"`, `href="/admin/policies/used"`, "wiki.example.com (Caddyfile:20)", `href="/admin/policies/add-policy"`)
+	if a := see(b.get("/admin/policies/office"), 200, "staff at work", "Caddyfile:31", "Caddyfile:30", "when mon-fri 07:00-19:00", "in the Caddyfile"); strings.Contains(a.form(), "edit-policy") || strings.Contains(a.form(), "remove-policy") {
+		t.Errorf("a policy of the Caddyfile can be changed:\n%s", a.form())
+	}
+	see(b.get("/admin/policies/used"), 200, "nobody at night", "deny[0]", "when 22:00-06:00", `href="/admin/policies/used/edit-policy"`)
+	see(b.acts("/admin/policies/used/remove-policy"), 422, "is used by wiki.example.com")
+	see(b.acts("/admin/policies/office/edit-policy", "json", `{"public":["/"]}`, "confirm", "yes"), 422, "is written in the Caddyfile (Caddyfile:30)")
+
+	edit := "/admin/policies/used/edit-policy"
+	see(b.acts(edit, "json", `{"deny": [`, "confirm", "yes"), 422, "saved like this")
+	see(b.acts(edit, "json", `{"denies": []}`, "confirm", "yes"), 422, "denies")
+	see(b.acts(edit, "json", `{}`, "confirm", "yes"), 422, "it has no rules")
+	const next = `{"deny":[{"name":"nobody at noon","when":["12:00-13:00"],"match":[{"path":["nobody at night"]}]}]}`
+	see(b.acts(edit, "json", next), 422, "&#34;name&#34;: &#34;nobody at night&#34;", "&#34;name&#34;: &#34;nobody at noon&#34;", "Look at the changes", `value="yes"`)
+	see(b.get("/admin/policies/used"), 200, "when 22:00-06:00")
+	see(b.acts(edit, "json", next, "confirm", "yes"), 200, "when 12:00-13:00", "Your changes hold now")
+
+	opened := b.get(edit)
+	h.policy("used", "somebody else")
+	see(b.submit(opened, "json", next, "confirm", "yes"), 422, "Somebody else changed it", "&#34;name&#34;: &#34;somebody else&#34;")
+	see(b.get("/admin/policies/used"), 200, "somebody else")
+
+	see(b.acts("/admin/policies/add-policy", "policy", "office", "json", next, "confirm", "yes"), 422, "exists")
+	see(b.acts("/admin/policies/add-policy", "policy", "lunch", "json", next, "confirm", "yes"), 200, "nobody at noon", "The policy has been stored")
+	see(b.acts("/admin/policies/lunch/remove-policy"), 200, "The policy has been removed")
+	if a := b.get("/admin/policies/lunch"); a.Code != http.StatusNotFound {
+		t.Errorf("a removed policy: %d", a.Code)
+	}
+	owner := h.personID("operator@example.com")
+	h.actHasEvent(b, owner, "/admin/policies/add-policy", "configuration.ConfigurationUpdatedEvent", "policy", "tea", "json", next, "confirm", "yes")
+	h.actHasEvent(b, owner, "/admin/policies/tea/edit-policy", "configuration.ConfigurationUpdatedEvent", "json", strings.ReplaceAll(next, "noon", "five"), "confirm", "yes")
+	h.actHasEvent(b, owner, "/admin/policies/tea/remove-policy", "configuration.ConfigurationUpdatedEvent")
 }

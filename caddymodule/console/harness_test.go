@@ -91,10 +91,12 @@ func newHarness(t *testing.T) *harness {
 	events := &event.Recorder{Random: rand.Reader, Now: h.clock.Now, PartitionOf: person.PartitionOfID}
 	events.Also = func(tx storage.Tx, _ event.Ref, e event.Event) error { return tally.Event(tx, e, e.Partition) }
 	h.recorder = events
-	h.settings, err = config.New(t.Context(), config.Config{
+	stored := config.Config{
 		Fixed: []config.LoginMethod{{ID: "declared", Name: "Declared", Type: config.TypeSAML, Enabled: true}}, Verify: func(config.LoginMethod) error { return nil },
 		Switches: map[string]bool{"features.accepting_invitation_enabled": true},
-	}, config.Deps{Store: h.store, Keyring: keyring, Events: events, Now: h.clock.Now})
+	}
+	policies(&stored)
+	h.settings, err = config.New(t.Context(), stored, config.Deps{Store: h.store, Keyring: keyring, Events: events, Now: h.clock.Now})
 	h.must(err)
 	units := func(tx storage.Tx) (*config.Units, error) {
 		u, err := h.settings.Units(tx)

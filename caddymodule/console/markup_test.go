@@ -50,13 +50,14 @@ func TestStoredTextStaysText(t *testing.T) {
 			_, err = h.az.Clients().Add(t.Context(), client.Client{ID: id, Name: payload, Secrets: []secret.String{secret.New(strings.Repeat("s", 40))}, Grants: []string{"client_credentials"}}, by)
 			h.must(err)
 			refused := h.refused.Refuse(t.Context(), zap.NewNop(), refusal.Refusal{Where: refusal.Site, Reason: refusal.RuleDenied, Detail: payload, Site: payload, Method: "GET", Path: payload, PersonID: victim, Username: payload}, nil)
+			h.policy("xss", strings.TrimSpace(payload))
 			gate := &h.sites[1].Gates[0]
 			gate.Asks, gate.Paths, gate.Policies, gate.Rules[0].Name, gate.Rules[0].Asks = []string{payload}, []string{payload}, []string{payload}, payload, []string{payload}
 			q := url.Values{"q": {payload}, "ref": {payload}, "site": {payload}, "where": {payload}, "person": {payload}, "address": {payload}, "group": {payload}, "kind": {payload}, "param": {payload}, "what": {payload}}.Encode()
 			for _, path := range append(h.setupPaths(payload, q), []string{
 				frame.Root, personPath(victim), personPath(victim) + "/edit", personPath(victim) + "/leave?" + url.Values{"group": {group}}.Encode(), groupPath(g.ID), groupPath(g.ID) + "/edit-group", applicationPath(id), applicationPath(id) + "/disable",
 				frame.Root + "/persons?" + q, frame.Root + "/groups?" + q, frame.Root + "/sessions?" + q, frame.Root + "/applications?" + q, frame.Root + "/events?" + q, frame.Root + "/events", frame.Root + "/events/1", newestEvent(b), frame.Root + "/groups", frame.Root + "/applications",
-				frame.Root + "/sites?" + q, frame.Root + "/sites/" + h.sites[1].ID, frame.Root + "/refusals?" + q, frame.Root + "/refusals?ref=" + url.QueryEscape(payload), frame.Root + "/refusals", frame.Root + "/refusals/" + refused, personPath(victim) + "/opens",
+				frame.Root + "/sites?" + q, frame.Root + "/sites/" + h.sites[1].ID, frame.Root + "/refusals?" + q, frame.Root + "/refusals?ref=" + url.QueryEscape(payload), frame.Root + "/refusals", frame.Root + "/refusals/" + refused, personPath(victim) + "/opens", frame.Root + "/policies?" + q, frame.Root + "/policies/xss", frame.Root + "/policies/xss/edit-policy",
 				frame.Root + "/sites/explain?" + url.Values{"url": {payload}, "person": {payload}, "at": {payload}, "address": {payload}, "method": {payload}, "level": {payload}}.Encode(),
 				frame.Root + "/sites/explain?" + url.Values{"url": {"https://" + payload}, "address": {payload}}.Encode(),
 			}...) {

@@ -40,6 +40,11 @@ var rights = map[string][4]string{
 	"/refusals":          {"+", "+", "+", "+"},
 	"/refusals/{id}":     {"+", "+", "+", "+"},
 
+	"/policies":                     {"+", "+", "+", "+"},
+	"/policies/{id}":                {"++", "++", "++", "++"}, // one of the Caddyfile, and a stored one
+	"/policies/add-policy":          operator,
+	"/policies/{id}/edit-policy":    {"--", "--", "++", "++"},
+	"/policies/{id}/remove-policy":  {"--", "--", "++", "++"},
 	"/persons/{id}/opens":           {"+.++", "++++", "++++", "+++."},
 	"/persons/{id}/edit":            helpdesk,
 	"/persons/{id}/reset":           helpdesk,
@@ -108,6 +113,8 @@ func (h *harness) objects(path, role string) []string {
 		return []string{"wiki"}
 	case h.setupObjects(path) != nil:
 		return h.setupObjects(path)
+	case strings.HasPrefix(path, "/policies/{id}"):
+		return []string{"office", h.policy("nights", "anybody")}
 	case strings.HasPrefix(path, "/sites/{id}"):
 		return []string{"wiki.example.com"}
 	case strings.HasPrefix(path, "/refusals/{id}"):
@@ -206,6 +213,7 @@ func TestForgedForms(t *testing.T) {
 		h.must(err)
 		owner, other := h.as("owner@example.com"), h.as("two.owner@example.com")
 		h.setupObjects("/providers/{id}")
+		h.policy("nights", "anybody")
 		last := ""
 		before := h.events()
 		for _, s := range h.console.screens {

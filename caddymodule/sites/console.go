@@ -8,13 +8,20 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/gateway"
 	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 )
 
 // Console is what the screens of the admin console work with. instance holds the running configuration.
-func (s *Sites) Console(instance func(context.Context) (*admin.Instance, error), refusals *refusal.Recorder, m *manage.Service) gateway.Deps {
+func (s *Sites) Console(instance func(context.Context) (*admin.Instance, error), refusals *refusal.Recorder, m *manage.Service, settings *config.Service) gateway.Deps {
 	return gateway.Deps{
-		Sites: s.List, Refusals: refusals, Manage: m,
+		Sites: s.List, Refusals: refusals, Manage: m, Settings: settings,
+		Rules: func(name string) []gateway.Rule {
+			if p := s.named[name]; p != nil {
+				return rulesOf(p.Deny, p.Allow)
+			}
+			return nil
+		},
 		Explain: func(r *http.Request, q gateway.Question) (*gateway.Explanation, error) {
 			inst, err := instance(r.Context())
 			if err != nil {

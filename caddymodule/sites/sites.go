@@ -27,14 +27,15 @@ import (
 type Sites struct {
 	ctx   caddy.Context
 	gates *forwardauth.Gates
+	named map[string]*policy.Policy
 
 	mu     sync.Mutex      // guards routes
 	routes *explain.Routes // nil: not read yet
 }
 
-// New returns the sites of a configuration that is provisioned in ctx.
-func New(ctx caddy.Context, gates *forwardauth.Gates) *Sites {
-	return &Sites{ctx: ctx, gates: gates}
+// New returns the sites of a configuration that is provisioned in ctx, which name policies.
+func New(ctx caddy.Context, gates *forwardauth.Gates, policies map[string]*policy.Policy) *Sites {
+	return &Sites{ctx: ctx, gates: gates, named: policies}
 }
 
 // app is the http app of Caddy. nil: the configuration has no sites

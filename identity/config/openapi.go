@@ -61,7 +61,7 @@ var descriptions = []description{
 	{"GET /api/v2/config/organisations/{organisation-id}/service-providers/{serviceProviderId}", "getServiceProvider", "Reads a service provider", nil, 200, ServiceProvider{}},
 	{"POST /api/v2/config/organisations/{organisation-id}/service-providers/{serviceProviderId}", "updateServiceProvider", "Changes a service provider", ServiceProvider{}, 204, nil},
 	{"POST /api/v2/config/password-policy", "updatePasswordPolicy", "Changes the password policy", PasswordPolicy{}, 204, nil},
-	{"GET /api/v2/config/policies", "getPolicies", "Lists the policies of the Caddyfile and of this API, and the sites that use them", nil, 200, []policyEntry{}},
+	{"GET /api/v2/config/policies", "getPolicies", "Lists the policies of the Caddyfile and of this API, and the sites that use them", nil, 200, []PolicyEntry{}},
 	{"GET /api/v2/config/policies/{name}", "getPolicy", "Reads a policy", nil, 200, Policy{}},
 	{"PUT /api/v2/config/policies/{name}", "putPolicy", "Makes or replaces a policy", Policy{}, 204, nil},
 	{"DELETE /api/v2/config/policies/{name}", "deletePolicy", "Removes a policy that no site uses", nil, 204, nil},

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -123,8 +124,8 @@ const (
 	sourceAPI       = "API"
 )
 
-// policyEntry is a policy in the list of all.
-type policyEntry struct {
+// PolicyEntry is a policy in the list of all.
+type PolicyEntry struct {
 	Name   string `json:"name"`
 	Source string `json:"source" check:"enum,CADDYFILE|API"`
 	Place  string `json:"place,omitempty"` // in the Caddyfile
@@ -134,21 +135,42 @@ type policyEntry struct {
 	Policy    Policy   `json:"policy"`
 }
 
+// Stored tells whether the policy is stored, and not written in the Caddyfile.
+func (e *PolicyEntry) Stored() bool { return e.Source == sourceAPI }
+
+// Policies lists the policies of the Caddyfile and those that are stored.
+func (s *Service) Policies(ctx context.Context) ([]PolicyEntry, error) {
+	st, err := s.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.entries(st), nil
+}
+
+// CheckPolicy returns what is wrong with a policy that is to be stored.
+func (s *Service) CheckPolicy(ctx context.Context, name string, p Policy) error {
+	_, err := s.update(ctx, edit{dry: true, apply: func(u *Units) error {
+		u.Policies[name] = p
+		return nil
+	}})
+	return err
+}
+
 // entries lists the policies of the Caddyfile and those of a state.
-func (s *Service) entries(st *state) []policyEntry {
+func (s *Service) entries(st *state) []PolicyEntry {
 	users := func(name string) []string {
 		if s.cfg.PolicyUsers == nil {
 			return []string{}
 		}
 		return append([]string{}, s.cfg.PolicyUsers(name)...)
 	}
-	out := []policyEntry{}
+	out := []PolicyEntry{}
 	for _, name := range slices.Sorted(maps.Keys(s.cfg.Policies)) {
 		p := s.cfg.Policies[name]
-		out = append(out, policyEntry{Name: name, Source: sourceCaddyfile, Place: p.Place, UsedBy: users(name), Policy: p.Policy})
+		out = append(out, PolicyEntry{Name: name, Source: sourceCaddyfile, Place: p.Place, UsedBy: users(name), Policy: p.Policy})
 	}
 	for _, name := range slices.Sorted(maps.Keys(st.units.Policies)) {
-		e := policyEntry{Name: name, Source: sourceAPI, Overruled: s.isFixedPolicy(name), Policy: st.units.Policies[name], UsedBy: []string{}}
+		e := PolicyEntry{Name: name, Source: sourceAPI, Overruled: s.isFixedPolicy(name), Policy: st.units.Policies[name], UsedBy: []string{}}
 		if !e.Overruled {
 			e.UsedBy = users(name)
 		}

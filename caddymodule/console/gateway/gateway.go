@@ -1,6 +1,6 @@
 // Package gateway is the screens of the admin console about what Gatehouse stands in front of: the sites, whom they
-// have refused and why, and what a request would get. It decides nothing: what a site does is told to it, by the code
-// that does it. What all screens have in common is in package frame.
+// have refused and why, the policies, and what a request would get. It decides nothing: what a site does is told to it,
+// by the code that does it. What all screens have in common is in package frame.
 package gateway
 
 import (
@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 )
 
@@ -19,6 +20,10 @@ type Deps struct {
 	Sites func() ([]Site, error)
 	// Explain tells what a request gets that nobody has made. Its error is a *Wrong, or a failure.
 	Explain func(r *http.Request, q Question) (*Explanation, error)
+	// Rules returns the rules of a policy of the Caddyfile.
+	Rules func(policy string) []Rule
+	// Settings have the policies.
+	Settings *config.Service
 	// Refusals are those of the last day.
 	Refusals *refusal.Recorder
 	Manage   *manage.Service
@@ -154,7 +159,7 @@ type gateway struct {
 // Screens returns the screens, in the order of the navigation.
 func Screens(f *frame.Frame, d Deps) []*frame.Screen {
 	g := &gateway{f, d}
-	return []*frame.Screen{g.opensScreen(), g.sitesScreen(), g.siteScreen(), g.explainScreen(), g.refusalsScreen(), g.refusalScreen()}
+	return []*frame.Screen{g.opensScreen(), g.sitesScreen(), g.siteScreen(), g.explainScreen(), g.policiesScreen(), g.policyScreen(), g.refusalsScreen(), g.refusalScreen()}
 }
 
 const (

@@ -1,0 +1,335 @@
+package gateway
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const policiesPath = "/policies"
+
+func policyPath(name string) string { return frame.Root + policiesPath + "/" + url.PathEscape(name) }
+
+// policiesScreen is the list of the policies of the Caddyfile and of those that are stored.
+func (g *gateway) policiesScreen() *frame.Screen {
+	return &frame.Screen{
+		Name: "policies", Path: policiesPath, Icon: "lock", Role: frame.Viewer, Show: g.showPolicies,
+		Acts: []*frame.Act{{Name: "add-policy", Role: frame.Operator, Ask: g.askPolicy, Do: g.addPolicy}},
+	}
+}
+
+func (g *gateway) showPolicies(v *frame.Visit) (*page.Console, error) {
+	list, err := g.Settings.Policies(v.Context())
+	if err != nil {
+		return nil, err
+	}
+	q, after, next := strings.ToLower(strings.TrimSpace(v.URL.Query().Get("q"))), v.URL.Query().Get("after"), ""
+	t := &page.Table{Label: page.Say("console.policies.title"), Columns: []string{"console.column.policy", "console.rules.title", "console.column.sites", "console.field.origin"}}
+	slices.SortStableFunc(list, func(a, b config.PolicyEntry) int { return strings.Compare(a.Name, b.Name) })
+	for i := range list {
+		p := &list[i]
+		if p.Overruled || p.Name <= after || !strings.Contains(strings.ToLower(p.Name), q) {
+			continue
+		}
+		if len(t.Rows) == frame.Rows {
+			next = list[i-1].Name
+			break
+		}
+		t.Rows = append(t.Rows, page.TableRow{URL: policyPath(p.Name), Cells: []page.Cell{{Name: p.Name}, {Name: strconv.Itoa(len(p.Policy.Deny) + len(p.Policy.Allow))}, frame.OrNone(strings.Join(p.UsedBy, ", ")), sourceCell(p)}})
+	}
+	t.First, t.Next = v.Pages(next)
+	out := &page.Console{Title: page.Say("console.policies.title"), Actions: v.Buttons(), Parts: []page.ConsolePart{{Table: t}}}
+	out.Filter = &page.Filter{Action: v.Path(), Fields: []page.Field{{Name: "q", Type: "search", Label: "console.field.search", Value: v.URL.Query().Get("q"), EnterKeyHint: "search"}}}
+	if q != "" {
+		out.Filter.Clear = v.Path()
+	}
+	if len(t.Rows) == 0 {
+		out.Parts[0].Empty = v.Empty("console.policies.none", "add-policy")
+	}
+	return out, nil
+}
+
+// sourceCell says where a policy is written.
+func sourceCell(p *config.PolicyEntry) page.Cell {
+	if p.Stored() {
+		return page.Cell{Text: page.Say("console.policy.stored"), Kind: "plain"}
+	}
+	return page.Cell{Text: page.Say("console.origin.configuration"), Kind: "plain"}
+}
+
+// policyScreen is one policy. Those of the Caddyfile are shown and not changed.
+func (g *gateway) policyScreen() *frame.Screen {
+	isStored := func(v *frame.Visit) bool { return shownPolicy(v).Stored() }
+	return &frame.Screen{
+		Name: "policy", Path: policiesPath + "/{id}", Role: frame.Viewer, Find: g.findPolicy, Show: g.showPolicy,
+		Acts: []*frame.Act{
+			{Name: "edit-policy", Role: frame.Operator, When: isStored, Ask: g.askPolicy, Do: g.editPolicy},
+			{Name: "remove-policy", Role: frame.Operator, Danger: true, When: isStored, Ask: askRemovePolicy, Do: g.removePolicy},
+		},
+	}
+}
+
+// shownPolicy is the policy that the screen is about.
+func shownPolicy(v *frame.Visit) *config.PolicyEntry { return v.About.(*config.PolicyEntry) }
+
+func (g *gateway) findPolicy(v *frame.Visit) error {
+	list, err := g.Settings.Policies(v.Context())
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(list, func(p config.PolicyEntry) bool { return p.Name == v.PathValue("id") && !p.Overruled })
+	if i < 0 {
+		return front.NotFound()
+	}
+	v.About, v.Called = &list[i], list[i].Name
+	return nil
+}
+
+func (g *gateway) showPolicy(v *frame.Visit) (*page.Console, error) {
+	p := shownPolicy(v)
+	out := &page.Console{Name: p.Name, Up: &page.Up{Label: page.Say("console.policies.title"), URL: frame.Root + policiesPath}, Tags: []page.Cell{sourceCell(p)}}
+	if !p.Stored() {
+		out.Lead = page.Say("console.policy.declared")
+	}
+	users := page.ConsoleFact{Label: "console.column.sites"}
+	for _, site := range p.UsedBy {
+		users.Cells = append(users.Cells, page.Cell{Name: site, Code: true})
+	}
+	if len(users.Cells) == 0 {
+		users.Cells = []page.Cell{{Text: page.Say("console.policy.unused")}}
+	}
+	facts := []page.ConsoleFact{users}
+	if p.Place != "" {
+		facts = append(facts, page.ConsoleFact{Label: "console.field.origin", Cells: []page.Cell{{Name: p.Place, Code: true}}})
+	}
+	if len(p.Policy.Public) > 0 {
+		open := page.ConsoleFact{Label: "console.field.open"}
+		for _, path := range p.Policy.Public {
+			open.Cells = append(open.Cells, page.Cell{Name: path, Code: true})
+		}
+		facts = append(facts, open)
+	}
+	out.Parts = []page.ConsolePart{{Facts: facts, Actions: append(v.Buttons(), waysOn("")...)}}
+	rules := g.Rules(p.Name) // with their places
+	if p.Stored() {
+		rules = rulesOf(p)
+	}
+	if len(rules) > 0 {
+		out.Parts = append(out.Parts, page.ConsolePart{ID: "rules", Title: page.Say("console.rules.title"), Text: page.Say("console.policy.order"), Table: ruleTable(rules)})
+	}
+	out.Parts = append(out.Parts, page.ConsolePart{ID: "json", Title: page.Say("console.policy.json"), Text: page.Say("console.policy.json.text"), Source: textOf(p.Policy)})
+	return out, nil
+}
+
+// rulesOf are the rules of a stored policy, which are named by their place in its JSON.
+func rulesOf(p *config.PolicyEntry) (out []Rule) {
+	for i, r := range slices.Concat(p.Policy.Deny, p.Policy.Allow) {
+		rule := Rule{Kind: "deny", Name: r.Name, Place: fmt.Sprintf("deny[%d]", i)}
+		if n := i - len(p.Policy.Deny); n >= 0 {
+			rule.Kind, rule.Place = "allow", fmt.Sprintf("allow[%d]", n)
+		}
+		if len(r.Match) > 0 {
+			rule.Asks = append(rule.Asks, "match "+oneLine(r.Match))
+		}
+		if need := oneLine(r.Need); need != "{}" {
+			rule.Asks = append(rule.Asks, "need "+need)
+		}
+		for _, when := range r.When {
+			rule.Asks = append(rule.Asks, "when "+when)
+		}
+		out = append(out, rule)
+	}
+	return out
+}
+
+func oneLine(value any) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(value); err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// textOf is a policy as it is edited.
+func textOf(p config.Policy) string {
+	p.Deny, p.Allow = slices.Clone(p.Deny), slices.Clone(p.Allow)
+	for _, rules := range [][]config.PolicyRule{p.Deny, p.Allow} {
+		for i := range rules {
+			if oneLine(rules[i].Need) == "{}" {
+				rules[i].Need = config.PolicyNeed{}
+			}
+		}
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(p); err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// newPolicy is what a new policy begins with.
+const newPolicy = "{\n  \"allow\": [\n    {\n      \"name\": \"staff\",\n      \"need\": {\"groups\": [\"staff\"]}\n    }\n  ]\n}"
+
+// askPolicy asks for the JSON of a policy. Once it has been sent, the page shows what would change.
+func (g *gateway) askPolicy(v *frame.Visit) (q frame.Question, err error) {
+	before, text := "", newPolicy
+	if p, ok := v.About.(*config.PolicyEntry); ok {
+		before = textOf(p.Policy)
+		text, q.Hidden = before, []page.Hidden{{Name: "before", Value: printOf(p.Policy)}}
+	} else {
+		q.Fields = append(q.Fields, page.Field{Name: "policy", Label: "console.column.policy", Hint: "console.policy.name.hint", Required: true, MaxLength: 64})
+	}
+	q.Fields = append(q.Fields, page.Field{Name: "json", Type: "textarea", Label: "console.policy.json", Hint: "console.policy.json.hint", Value: text, Required: true})
+	sent := v.PostForm.Get("json")
+	if sent == "" {
+		return q, nil
+	}
+	if p, wrong := parsePolicy(sent); wrong == nil {
+		if lines := diff(before, textOf(p)); len(lines) > 0 {
+			q.Parts = []page.ConsolePart{{ID: "changes", Title: page.Say("console.policy.changes"), Source: strings.Join(lines, "\n")}}
+		}
+	}
+	q.Fields = append(q.Fields, page.Field{Name: "confirm", Type: "checkbox", Label: "console.policy.confirm"})
+	return q, nil
+}
+
+// parsePolicy reads the JSON of a form.
+func parsePolicy(text string) (p config.Policy, wrong *frame.Problem) {
+	if err := rest.DecodeBytes([]byte(text), &p); err != nil {
+		return p, problemOf(err)
+	}
+	return p, nil
+}
+
+// problemOf is what is wrong with a policy, or nil for a failure.
+func problemOf(err error) *frame.Problem {
+	if e := new(rest.Error); errors.As(err, &e) && e.Status < 500 {
+		return &frame.Problem{Field: "json", Key: "console.policy.problem", Fill: []any{"reason", e.Message}}
+	}
+	return nil
+}
+
+func (g *gateway) addPolicy(v *frame.Visit, in url.Values) (frame.Result, error) {
+	name := strings.TrimSpace(in.Get("policy"))
+	list, err := g.Settings.Policies(v.Context())
+	if err != nil {
+		return frame.Result{}, err
+	}
+	if slices.ContainsFunc(list, func(p config.PolicyEntry) bool { return p.Name == name }) {
+		return frame.Result{}, &frame.Problem{Field: "policy", Key: "console.policy.taken"}
+	}
+	return g.storePolicy(v, in, name, config.Policy{}, true)
+}
+
+func (g *gateway) editPolicy(v *frame.Visit, in url.Values) (frame.Result, error) {
+	if in.Get("before") != printOf(shownPolicy(v).Policy) { // since the page was opened
+		return frame.Result{}, &frame.Problem{Key: "console.problem.changed"}
+	}
+	return g.storePolicy(v, in, shownPolicy(v).Name, shownPolicy(v).Policy, false)
+}
+
+// storePolicy stores a policy that was before until now, once the changes have been confirmed.
+func (g *gateway) storePolicy(v *frame.Visit, in url.Values, name string, before config.Policy, isNew bool) (frame.Result, error) {
+	p, wrong := parsePolicy(in.Get("json"))
+	if wrong != nil {
+		return frame.Result{}, wrong
+	}
+	if err := g.Settings.CheckPolicy(v.Context(), name, p); err != nil {
+		if wrong := problemOf(err); wrong != nil {
+			return frame.Result{}, wrong
+		}
+		return frame.Result{}, err
+	}
+	if !in.Has("confirm") {
+		return frame.Result{}, &frame.Problem{Field: "confirm", Key: "console.policy.look"}
+	}
+	_, err := g.Settings.Edit(storage.Guarded(v.Context(), v.Recheck), v.Actor(), func(u *config.Units) error {
+		now, there := u.Policies[name]
+		if there == isNew || textOf(now) != textOf(before) {
+			return &frame.Problem{Key: "console.problem.changed"}
+		}
+		u.Policies[name] = p
+		return nil
+	})
+	if wrong := problemOf(err); wrong != nil {
+		return frame.Result{}, wrong
+	}
+	return frame.Result{To: policyPath(name)}, err
+}
+
+func askRemovePolicy(v *frame.Visit) (frame.Question, error) {
+	return frame.Question{Fill: []any{"n", len(shownPolicy(v).Policy.Deny) + len(shownPolicy(v).Policy.Allow)}}, nil
+}
+
+func (g *gateway) removePolicy(v *frame.Visit, _ url.Values) (frame.Result, error) {
+	name := shownPolicy(v).Name
+	_, err := g.Settings.Edit(storage.Guarded(v.Context(), v.Recheck), v.Actor(), func(u *config.Units) error {
+		if _, there := u.Policies[name]; !there {
+			return &frame.Problem{Key: "console.problem.gone"}
+		}
+		delete(u.Policies, name)
+		return nil
+	})
+	if wrong := problemOf(err); wrong != nil {
+		wrong.Field = ""
+		return frame.Result{}, wrong
+	}
+	return frame.Result{To: frame.Root + policiesPath}, err
+}
+
+// printOf tells apart two versions of a policy.
+func printOf(p config.Policy) string {
+	sum := sha256.Sum256([]byte(textOf(p)))
+	return hex.EncodeToString(sum[:])
+}
+
+// diff returns the lines that differ between two texts: - the old ones, + the new ones.
+func diff(before, after string) (out []string) {
+	a, b := strings.Split(before, "\n"), strings.Split(after, "\n")
+	if before == "" {
+		a = nil
+	}
+	common := make([][]int, len(a)+1) // length of the longest common part of the rests
+	for i := range common {
+		common[i] = make([]int, len(b)+1)
+	}
+	for i := len(a) - 1; i >= 0; i-- {
+		for j := len(b) - 1; j >= 0; j-- {
+			if common[i][j] = max(common[i+1][j], common[i][j+1]); a[i] == b[j] {
+				common[i][j] = common[i+1][j+1] + 1
+			}
+		}
+	}
+	for i, j := 0, 0; i < len(a) || j < len(b); {
+		switch {
+		case i < len(a) && j < len(b) && a[i] == b[j]:
+			i, j = i+1, j+1
+		case i < len(a) && (j == len(b) || common[i+1][j] >= common[i][j+1]):
+			out = append(out, "- "+a[i])
+			i++
+		default:
+			out = append(out, "+ "+b[j])
+			j++
+		}
+	}
+	return out
+}
