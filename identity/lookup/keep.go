@@ -140,8 +140,12 @@ func (k *Keeper) keep(ctx context.Context) error {
 	if now.Sub(k.whole) >= wholeEvery || now.Before(k.whole) {
 		from, k.whole = time.Time{}, now
 	}
+	var after []byte
+	if !from.IsZero() {
+		after = dues.Key(stamp(from))
+	}
 	for {
-		keys, err := k.due(ctx, from)
+		keys, err := k.due(ctx, after)
 		if err == nil && len(keys) > 0 {
 			err = k.store.Update(ctx, func(tx storage.Tx) error { return settle(tx, keys) })
 		}
@@ -150,7 +154,8 @@ func (k *Keeper) keep(ctx context.Context) error {
 			return err
 		}
 		if n := len(keys); n > 0 {
-			k.after = timeOf(string(keys[n-1][len(dues.Key("")):])).Add(-lookBack)
+			after = keys[n-1] // what was done has left a mark that each scan from further back passes
+			k.after = timeOf(string(after[len(dues.Key("")):])).Add(-lookBack)
 		}
 		if len(keys) < batch {
 			return nil
@@ -158,15 +163,11 @@ func (k *Keeper) keep(ctx context.Context) error {
 	}
 }
 
-// due returns the keys of a batch of what is due from a time on.
-func (k *Keeper) due(ctx context.Context, from time.Time) (keys [][]byte, err error) {
+// due returns the keys of a batch of what is due, behind a key.
+func (k *Keeper) due(ctx context.Context, after []byte) (keys [][]byte, err error) {
 	err = k.store.View(ctx, func(tx storage.Tx) error {
 		keys = nil
-		r := storage.Range{Prefix: dues.Key(""), Limit: batch}
-		if !from.IsZero() {
-			r.After = dues.Key(stamp(from))
-		}
-		for rec, err := range tx.Scan(r) {
+		for rec, err := range tx.Scan(storage.Range{Prefix: dues.Key(""), After: after, Limit: batch}) {
 			if err != nil {
 				return err
 			}

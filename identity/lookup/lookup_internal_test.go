@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"slices"
 	"strconv"
@@ -413,5 +414,51 @@ func TestLinked(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// scanning is a store that notes where scans of what is due begin.
+type scanning struct {
+	storage.Store
+
+	from []string
+}
+
+func (s *scanning) View(ctx context.Context, fn func(storage.Tx) error) error {
+	return s.Store.View(ctx, func(tx storage.Tx) error { return fn(scanningTx{tx, s}) })
+}
+
+type scanningTx struct {
+	storage.Tx
+
+	s *scanning
+}
+
+func (t scanningTx) Scan(r storage.Range) iter.Seq2[storage.Record, error] {
+	t.s.from = append(t.s.from, string(r.After))
+	return t.Tx.Scan(r)
+}
+
+// What was done leaves marks in the store for a while. The people of a busy second are listed in several batches, and
+// none of them looks through those of the batches before it.
+func TestBatchesOfABusySecond(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, false)
+	s := &scanning{Store: h.store}
+	h.keeper.store = s
+	key := func(i int) string { return stamp(noon) + fmt.Sprintf("%05d", i) }
+	err := h.store.Update(t.Context(), func(tx storage.Tx) error {
+		for i := range 2*batch + 1 {
+			if err := dues.Put(tx, key(i), dueRecord{Person: strconv.Itoa(i), Seen: noon}, never); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		err = h.keeper.keep(t.Context())
+	}
+	if want := []string{"", string(dues.Key(key(batch - 1))), string(dues.Key(key(2*batch - 1)))}; err != nil || !slices.Equal(s.from, want) {
+		t.Errorf("keep = %v, scans begin at %q, want %q", err, s.from, want)
 	}
 }

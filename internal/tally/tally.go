@@ -155,8 +155,12 @@ func (c *Counter) merge(ctx context.Context) error {
 	if now.Sub(c.whole) >= wholeEvery || now.Before(c.whole) {
 		from, c.whole = time.Time{}, now
 	}
+	var after []byte
+	if !from.IsZero() {
+		after = dues.Key(dueKey(from, ""))
+	}
 	for {
-		keys, last, err := c.due(ctx, from)
+		keys, err := c.due(ctx, after)
 		if err == nil && len(keys) > 0 {
 			err = c.store.Update(ctx, func(tx storage.Tx) error { return move(tx, keys, now) })
 		}
@@ -164,8 +168,9 @@ func (c *Counter) merge(ctx context.Context) error {
 			c.whole = time.Time{}
 			return err
 		}
-		if len(keys) > 0 {
-			c.after = last.Add(-lookBack)
+		if n := len(keys); n > 0 {
+			after = keys[n-1] // what was counted has left a mark that each scan from further back passes
+			c.after = dueAt(after).Add(-lookBack)
 		}
 		if len(keys) < batch {
 			return nil
@@ -173,15 +178,11 @@ func (c *Counter) merge(ctx context.Context) error {
 	}
 }
 
-// due returns the keys of a batch of what is due from a time on.
-func (c *Counter) due(ctx context.Context, from time.Time) (keys [][]byte, last time.Time, err error) {
+// due returns the keys of a batch of what is due, behind a key.
+func (c *Counter) due(ctx context.Context, after []byte) (keys [][]byte, err error) {
 	err = c.store.View(ctx, func(tx storage.Tx) error {
 		keys = nil
-		r := storage.Range{Prefix: dues.Key(""), Limit: batch}
-		if !from.IsZero() {
-			r.After = dues.Key(dueKey(from, ""))
-		}
-		for rec, err := range tx.Scan(r) {
+		for rec, err := range tx.Scan(storage.Range{Prefix: dues.Key(""), After: after, Limit: batch}) {
 			if err != nil {
 				return err
 			}
@@ -189,10 +190,7 @@ func (c *Counter) due(ctx context.Context, from time.Time) (keys [][]byte, last 
 		}
 		return nil
 	})
-	if n := len(keys); n > 0 {
-		last = dueAt(keys[n-1])
-	}
-	return keys, last, err
+	return keys, err
 }
 
 // move counts what is due and has not been counted meanwhile. A record that cannot be read is left out, since all

@@ -6,11 +6,13 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -420,5 +422,58 @@ func TestLastOf(t *testing.T) {
 	}
 	if _, found := last(event.CountFailed, Application, "shop"); found {
 		t.Error("an application has failed")
+	}
+}
+
+// scanning is a store that notes where scans of what is due begin.
+type scanning struct {
+	storage.Store
+
+	from []string
+}
+
+func (s *scanning) View(ctx context.Context, fn func(storage.Tx) error) error {
+	return s.Store.View(ctx, func(tx storage.Tx) error { return fn(scanningTx{tx, s}) })
+}
+
+type scanningTx struct {
+	storage.Tx
+
+	s *scanning
+}
+
+func (t scanningTx) Scan(r storage.Range) iter.Seq2[storage.Record, error] {
+	t.s.from = append(t.s.from, string(r.After))
+	return t.Tx.Scan(r)
+}
+
+// What was counted leaves marks in the store for a while. A busy second is counted in several batches, and none of them
+// looks through those of the batches before it: sign-ins would get slower the more of them there are.
+func TestBatchesOfABusySecond(t *testing.T) {
+	t.Parallel()
+	store, err := badgerstore.OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() }) //nolint:errcheck // a memory store
+	h, s := harnessOf(t, store), &scanning{Store: store}
+	h.counter.store = s
+	err = store.Update(t.Context(), func(tx storage.Tx) error {
+		for i := range 2*batch + 1 {
+			if err := dues.Put(tx, dueKey(noon, fmt.Sprintf("%05d", i)), dueRecord{Measure: event.CountFailed, At: noon}, never); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		err = h.counter.merge(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"", string(dues.Key(dueKey(noon, fmt.Sprintf("%05d", batch-1)))), string(dues.Key(dueKey(noon, fmt.Sprintf("%05d", 2*batch-1))))}
+	if diff := cmp.Diff(want, s.from); diff != "" {
+		t.Errorf("beginnings of the scans (-want +got):\n%s", diff)
 	}
 }
