@@ -1,18 +1,22 @@
 package authz_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
 const documentID = "https://app.example/client.json"
@@ -166,6 +170,79 @@ func TestClientByItsDocument(t *testing.T) {
 	if res = refreshDocument(h, "x"); res.Status != http.StatusUnauthorized {
 		t.Errorf("when documents are off = %d %s, want 401", res.Status, res.Body)
 	}
+}
+
+// viewStore counts the questions that reach the store.
+type viewStore struct {
+	*lookupStore
+
+	views atomic.Int64
+}
+
+func (s *viewStore) View(ctx context.Context, fn func(storage.Tx) error) error {
+	s.views.Add(1)
+	return s.lookupStore.View(ctx, fn)
+}
+
+// A client whose metadata document is remembered costs a request no question to the store, until an operator adds a
+// client of that id, which counts from the next request on.
+func TestRememberedDocumentCostsNothing(t *testing.T) {
+	t.Parallel()
+	disk, err := badgerstore.OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := disk.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	s := &viewStore{lookupStore: &lookupStore{Store: disk}}
+	d := &documentHost{name: "Assistant", uris: `"http://localhost/callback"`}
+	h := authztest.New(t, authztest.WithStore(s), authztest.WithHTTP(&http.Client{Transport: d}), authztest.WithConfig(func(c *authz.Config) { c.Documents.On = true }))
+	ask := func(id, redirect string) *authztest.Response {
+		return h.Get("/oauth/authorize?" + url.Values{"response_type": {"code"}, "client_id": {id}, "redirect_uri": {redirect}}.Encode())
+	}
+	const wrong = "https://elsewhere.example/"
+	if res := ask(documentID, wrong); res.Status != http.StatusBadRequest {
+		t.Fatalf("a redirect URI that is not the client's = %d", res.Status)
+	}
+	ask("shop", wrong) // of the configuration, which is in memory
+	s.views.Store(0)
+	s.lookups.Store(0)
+	ask("shop", wrong)
+	known := s.views.Load() + s.lookups.Load()
+	for range 10 {
+		ask(documentID, wrong)
+	}
+	if n := s.views.Load() + s.lookups.Load(); n != 11*known {
+		t.Errorf("%d questions reach the store for ten requests, want %d for each, as for a client of the configuration", n-known, known)
+	}
+	d.set(func() {
+		if d.asked != 1 {
+			t.Errorf("%d fetches, want one", d.asked)
+		}
+	})
+	added := client.Client{ID: documentID, Public: true, RedirectURIs: []string{wrong}, Grants: []string{"authorization_code"}, Scopes: []string{"openid"}}
+	if _, err := h.Server().Clients().Add(t.Context(), added, authztest.Admin); err != nil {
+		t.Fatal(err)
+	}
+	if res := ask(documentID, wrong); res.Status == http.StatusBadRequest {
+		t.Errorf("a client that was added by command = %d, want that it counts", res.Status)
+	}
+	if err := h.Server().Clients().Remove(t.Context(), documentID, authztest.Admin); err != nil {
+		t.Fatal(err)
+	}
+	if res := ask(documentID, wrong); res.Status != http.StatusBadRequest {
+		t.Errorf("after it was removed = %d, want the document again", res.Status)
+	}
+	h.Clock.Advance(25 * time.Hour)
+	ask(documentID, wrong)
+	d.set(func() {
+		if d.asked != 2 {
+			t.Errorf("%d fetches when the document is past its time, want another one", d.asked)
+		}
+	})
 }
 
 // The page that asks names the host before the name, which anybody can write, says where the answer goes and what it is

@@ -179,6 +179,19 @@ func (d *Documents) Find(ctx context.Context, id string) (*Document, error) {
 	}
 }
 
+// Known returns what Find would return without a fetch, or nil.
+func (d *Documents) Known(ctx context.Context, id string) *Document {
+	_, asked := ctx.Value(askingKey{}).(asking)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	have, now := d.known[id], d.now()
+	if have == nil || asked && !have.Until.After(now) {
+		return nil
+	}
+	have.used = now
+	return have.Document
+}
+
 func (d *Documents) lastGood(ctx context.Context, have *known, err error) (*Document, error) {
 	if have != nil && d.Refreshes(ctx, have.Until) {
 		return have.Document, nil

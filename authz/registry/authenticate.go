@@ -146,11 +146,17 @@ func (r *Registry) lookup(ctx context.Context, id string) (reg *entry[client.Cli
 	if reg = r.fixed[id]; reg != nil {
 		return reg, nil
 	}
+	documented := r.docs.Takes(id)
+	if documented {
+		if reg := r.ready.find(ctx, id, r.docs); reg != nil {
+			return reg, nil
+		}
+	}
 	err = r.view(ctx, func(tx storage.Tx) (err error) {
 		reg, err = r.read(tx, id)
 		return err
 	})
-	if err == nil && r.docs.Takes(id) && (reg == nil || reg.client.Document != nil) {
+	if err == nil && documented && (reg == nil || reg.client.Document != nil) {
 		return r.fromDocument(ctx, id, reg)
 	}
 	return reg, err

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/metadoc"
+	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -56,7 +58,56 @@ func (r *Registry) fromDocument(ctx context.Context, id string, reg *entry[clien
 	if err != nil {
 		return nil, fmt.Errorf("encode client: %w", err)
 	}
-	return r.described(doc, raw), nil
+	c := readyDocument{doc: doc, reg: r.described(doc, raw)}
+	return c.reg, r.ready.keep(ctx, r.deps.Store, id, c)
+}
+
+// readyDocument is a client with a metadata document as requests need it.
+type readyDocument struct {
+	doc  *metadoc.Document
+	reg  *entry[client.Client]
+	free *storage.Reading // that no client of this id was added by command, which would count in place of the document
+}
+
+// readyDocuments are those clients while their documents are remembered: a request needs no store for them.
+type readyDocuments struct {
+	mu sync.Mutex // guards of
+	of map[string]readyDocument
+}
+
+// find returns a client that is ready, or nil.
+func (d *readyDocuments) find(ctx context.Context, id string, docs *metadoc.Documents) *entry[client.Client] {
+	d.mu.Lock()
+	have := d.of[id]
+	d.mu.Unlock()
+	if have.doc == nil || !have.free.Holds() || docs.Known(ctx, id) != have.doc {
+		return nil
+	}
+	return have.reg
+}
+
+// keep keeps a client, where the store tells what changes and there is no other client of its id.
+func (d *readyDocuments) keep(ctx context.Context, store storage.Store, id string, c readyDocument) error {
+	tracker, ok := store.(storage.Tracker)
+	if !ok {
+		return nil
+	}
+	taken := false
+	var err error
+	c.free, err = tracker.Track(ctx, func(tx storage.Tx) (err error) {
+		taken, err = clients.Has(tx, id)
+		return err
+	})
+	if err != nil || taken || !c.free.Holds() { // it never holds where other processes write
+		return oauth.StorageError(err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.of == nil || len(d.of) >= maxParsed {
+		d.of = map[string]readyDocument{}
+	}
+	d.of[id] = c
+	return nil
 }
 
 // described returns the client of a document as this registry has it. raw is what is stored of it.

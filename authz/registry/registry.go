@@ -58,6 +58,7 @@ type Registry struct {
 
 	stored parseCache // clients
 	docs   *metadoc.Documents
+	ready  readyDocuments
 	// workloads are the issuers whose tokens stand for clients.
 	workloads *trust.Issuers
 	asked     []string // scopes that clients with a metadata document can ask for
