@@ -58,13 +58,22 @@ func (b *bench) syncs() (float64, error) {
 	return median(all), nil
 }
 
-// durable compares token issue with the limits of the disk and the engine.
-func (b *bench) durable() error {
+// engines builds the benchmarks of the storage package and returns the path of the binary.
+func (b *bench) engines() (string, error) {
 	bin := filepath.Join(b.dir, "badgerstore.test")
 	build := exec.Command("go", "test", "-c", "-o", bin, "./storage/badgerstore")
 	build.Dir = ".."
 	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, out)
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return bin, nil
+}
+
+// durable compares token issue with the limits of the disk and the engine.
+func (b *bench) durable() error {
+	bin, err := b.engines()
+	if err != nil {
+		return err
 	}
 	var issue, floor, respond []sample
 	var raw, put, commit, sync []float64

@@ -83,6 +83,35 @@ func BenchmarkUpdate(b *testing.B) {
 	}
 }
 
+// BenchmarkFlow is what a code flow by a proxy in front costs the store at least: it writes as many records, in as many
+// transactions, by as many browsers as the code flow of the module bench, and reads nothing. The sign-in writes 20
+// records, of which the list of sessions has 2 KiB, and the token request 14, of which the list of grants has as much.
+func BenchmarkFlow(b *testing.B) {
+	s := openBench(b)
+	small, list := make([]byte, 120), make([]byte, 2<<10)
+	write := func(i int64, part string, records int) error {
+		return s.Update(b.Context(), func(tx storage.Tx) error {
+			for n := range records {
+				value := small
+				if n == 0 {
+					value = list
+				}
+				key := fmt.Appendf(nil, "%s%02d/%08x/%x", part, n, uint32(i)*2654435761, i)
+				if err := tx.Put(key, value, time.Time{}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	writers(b, 8, func(i int64) error {
+		if err := write(i, "sign-in", 20); err != nil {
+			return err
+		}
+		return write(i, "token", 14)
+	})
+}
+
 // BenchmarkRawBadgerSyncWrites is Badger alone, with a transaction and a sync for each record.
 func BenchmarkRawBadgerSyncWrites(b *testing.B) {
 	db, err := badger.Open(badger.DefaultOptions(b.TempDir()).WithSyncWrites(true).WithLogger(nil))
