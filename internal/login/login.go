@@ -1,5 +1,5 @@
-// Package login defines the questions that authz asks about a signed-in person, and identity's answers. It holds values,
-// so neither package needs to know the other.
+// Package login defines the questions that authz asks about a signed-in person, and identity's answers, so neither
+// package needs to know the other.
 package login
 
 import (
