@@ -81,9 +81,3 @@ func New(d Deps) *Service {
 		jar: d.Jar, issuer: d.Issuer, log: d.Log, now: d.Now, random: d.Random,
 	}
 }
-
-// Routes adds the page that shows a code, and the page of the phone.
-func (s *Service) Routes(mux front.Router) {
-	mux.Handle(federation.PhonePath, s.front.Pages(s.showCode, s.handleCode))
-	mux.Handle(PhonePath, s.front.Pages(s.showPhone, s.handlePhone))
-}

@@ -1,0 +1,12 @@
+package qrlogin
+
+import (
+	"github.com/gatehouse-id/gatehouse/identity/federation"
+	"github.com/gatehouse-id/gatehouse/identity/front"
+)
+
+// Routes adds the page that shows a code, and the page of the phone.
+func (s *Service) Routes(mux front.Router) {
+	mux.Handle(federation.PhonePath, s.front.Pages(s.showCode, s.handleCode))
+	mux.Handle(PhonePath, s.front.Pages(s.showPhone, s.handlePhone))
+}
