@@ -48,6 +48,9 @@ func (s *Service) readPhone(q *front.Request) (x *phone, err error) {
 		return nil, cmp.Or(q.Redirect(PhonePath), front.ErrAnswered)
 	}
 	x = &phone{Request: q, token: s.jar.Get(q.Request, kindPhone)}
+	if x.token == "" {
+		return nil, noCode()
+	}
 	hash, now := tokenHash(x.token), s.now()
 	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
 		x.scanned, err = s.read(tx, q.Settings, hash, now)
