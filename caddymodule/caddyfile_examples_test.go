@@ -20,6 +20,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
+	"github.com/gatehouse-id/gatehouse/idp/kerberos/kerberostest"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
@@ -204,7 +205,7 @@ func TestCaddyfileExamples(t *testing.T) {
 	certPEM := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}))
 	for name, content := range map[string]string{
 		"ops.pem": keyPEM, "envoy.key": keyPEM, "envoy.crt": certPEM, "clients.crt": certPEM, "clients.pem": certPEM,
-		"logo.png": picture, "settings.json": "{}", "pwned.txt": "", "federation.pem": "", "directory-ca.pem": certPEM, "extension/en.json": "{}",
+		"logo.png": picture, "settings.json": "{}", "pwned.txt": "", "federation.pem": "", "directory-ca.pem": certPEM, "http.keytab": string(kerberostest.Keytab(t, "HTTP/auth.example.com")), "extension/en.json": "{}",
 	} {
 		file := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {

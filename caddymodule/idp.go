@@ -16,9 +16,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 )
 
-// laterIDPs are the kinds of providers that are known and not supported yet.
-var laterIDPs = []string{"kerberos"}
-
 // readIDP reads
 //
 //	idp <id> <module> [{ ... }]
@@ -40,11 +37,8 @@ func (a *App) readIDP(d *caddyfile.Dispenser) error {
 	}
 	d.NextArg()
 	kind := d.Val()
-	if slices.Contains(laterIDPs, kind) {
-		return d.Errf("idp %s: %s %w: use saml, oidc, google, microsoft, oauth2, github, discord, facebook, linkedin, twitter, ldap or header", id, kind, options.ErrNotSupported)
-	}
 	if _, err := caddy.GetModule(provider.Namespace + "." + kind); err != nil {
-		return d.Errf("idp %s: module %s.%s is not built in: use saml, oidc, google, microsoft, oauth2, github, discord, facebook, linkedin, twitter, ldap or header", id, provider.Namespace, kind)
+		return d.Errf("idp %s: module %s.%s is not built in: use saml, oidc, google, microsoft, oauth2, github, discord, facebook, linkedin, twitter, ldap, kerberos or header", id, provider.Namespace, kind)
 	}
 	mod, err := caddyfile.UnmarshalModule(d, provider.Namespace+"."+kind)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 func (s *Service) Paths() []string {
 	return append(serviceprovider.Paths(),
 		signInPath, signOutPath, "/step-up", "/push/", qrlogin.PhonePath, "/account", "/invitation", "/forgot", "/reset", "/sign-up", "/activate", "/verify",
-		page.LanguagePath, page.FaviconPath, "/assets/", "/saml/", "/oidc/",
+		page.LanguagePath, page.FaviconPath, "/assets/", "/saml/", "/oidc/", "/kerberos/",
 	)
 }
 

@@ -161,6 +161,18 @@ type Redirector interface {
 	Finish(ctx context.Context, state []byte, r *http.Request) (*Identity, error)
 }
 
+// Challenger is a Redirector whose callback the browser is sent to at once: it asks the browser itself for a proof, by
+// a header. A browser that has none shows the page that comes with the question.
+type Challenger interface {
+	Redirector
+	// Challenge tells whether a request brings no proof, and sets the header that asks for one.
+	Challenge(w http.ResponseWriter, r *http.Request) bool
+	// Serves tells whether people sign in from this address.
+	Serves(addr netip.Addr) bool
+	// Auto tells whether browsers at those addresses are sent here without a choice.
+	Auto() bool
+}
+
 // Refresher is a Provider that can fetch the details of a person again, without the person.
 type Refresher interface {
 	// Refresh returns the current identity, with a Held that replaces the given one. A *Rejection means that the

@@ -312,7 +312,7 @@ func (m *Metrics) CountRequest(path string, status int) {
 		endpoint = "assets"
 	case strings.HasPrefix(path, "/scim/v2/"):
 		endpoint = "scim"
-	case strings.HasPrefix(path, "/saml/"), strings.HasPrefix(path, "/oidc/"), strings.HasPrefix(path, "/sign-in/provider"):
+	case strings.HasPrefix(path, "/saml/"), strings.HasPrefix(path, "/oidc/"), strings.HasPrefix(path, "/kerberos/"), strings.HasPrefix(path, "/sign-in/provider"):
 		endpoint = "provider"
 	case strings.HasPrefix(path, "/sso/"):
 		endpoint = "service_provider"

@@ -19,6 +19,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/kerberos"
 	"github.com/gatehouse-id/gatehouse/idp/ldap"
 	"github.com/gatehouse-id/gatehouse/idp/oauth2"
 	"github.com/gatehouse-id/gatehouse/idp/oidc"
@@ -317,6 +318,12 @@ func (p *Manager) make(m *config.LoginMethod) (idp.Provider, error) {
 		return federation.Phone{}, nil
 	case m.Type == config.TypeLDAP && m.LDAP != nil:
 		return ldap.New(ldapMethod(m), p.env(m.ID, false))
+	case m.Type == config.TypeKerberos:
+		cfg, err := kerberosMethod(m)
+		if err != nil {
+			return nil, err
+		}
+		return kerberos.New(cfg, p.env(m.ID, false))
 	}
 	if cfg, ok := openID(m); ok {
 		return oidc.New(cfg, p.env(m.ID, false))

@@ -39,6 +39,8 @@ func methodPath(m *config.LoginMethod) string {
 		return "saml"
 	case config.TypeLDAP, config.TypeQRCode:
 		return ""
+	case config.TypeKerberos:
+		return "kerberos"
 	}
 	return "oidc"
 }
@@ -173,6 +175,12 @@ func Verify(m config.LoginMethod) error {
 		return nil
 	case m.Type == config.TypeLDAP && m.LDAP != nil:
 		return oneLine(ldapMethod(&m).Validate())
+	case m.Type == config.TypeKerberos:
+		cfg, err := kerberosMethod(&m)
+		if err == nil {
+			err = cfg.Validate()
+		}
+		return oneLine(err)
 	}
 	if cfg, ok := openID(&m); ok {
 		return oneLine(cfg.Validate())

@@ -99,7 +99,7 @@ var effects = []effect{
 	later("login_methods.login_methods[].excluded_unmapped_attributes", "attributes without a mapping are dropped, all of them"),
 	later("login_methods.login_methods[].saml_mutual_ssl_tls_attributes.*", "no back channel authenticates by TLS yet"),
 	later("login_methods.login_methods[].eidas_attributes.*", noType),
-	later("login_methods.login_methods[].kerberos_attributes.*", noType),
+	does("login_methods.login_methods[].kerberos_attributes.auto_login_enabled", "Browsers are asked for a ticket without a choice; those that have none show the sign-in page. The keys are in the keytab of the machine: the file of KRB5_KTNAME, or /etc/krb5.keytab.", "KerberosMethod"),
 	does("login_methods.login_methods[].ladp_attributes.server_urls", "The servers, separated by spaces or commas, in the order in which they are tried: ldaps://host, or ldap://host, where the connection is encrypted by StartTLS unless the host is this machine. Certificates must come from an authority that the system trusts.", "LoginMethodMembers"),
 	does("login_methods.login_methods[].ladp_attributes.base_suffix", "The DN below which people are searched for.", "LoginMethodMembers"),
 	does("login_methods.login_methods[].ladp_attributes.user_distinguished_name", "The account that searches for people. Empty: people bind by authentication_dn_template.", "LoginMethodMembers"),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/fxamacker/cbor/v2"
 
@@ -23,7 +24,7 @@ const (
 )
 
 // callbacks are the endpoints that answers to sign-ins come to.
-var callbacks = map[string]string{"saml": "acs", "oidc": "callback"}
+var callbacks = map[string]string{"saml": "acs", "oidc": "callback", "kerberos": "negotiate"}
 
 // signOuts are the endpoints where a stranger can have XML verified without a flow that began here.
 var signOuts = map[string]string{"saml": "slo"}
@@ -31,7 +32,7 @@ var signOuts = map[string]string{"saml": "slo"}
 // returns are the endpoints where browsers come from a sign-out at a provider.
 var returns = map[string]bool{"slo": true, "signed-out": true}
 
-// handleProvider serves /saml/<id>/<op> and /oidc/<id>/<op>.
+// handleProvider serves /saml/<id>/<op>, /oidc/<id>/<op> and /kerberos/<id>/<op>.
 func (s *Service) handleProvider(path string) front.Handler {
 	return func(q *front.Request) error {
 		known, err := s.Registry(q.Context(), q.Settings)
@@ -76,6 +77,9 @@ func (s *Service) callback(q *front.Request, p *Member) error {
 	if s.postAgain(q.W, q.Request) {
 		return nil
 	}
+	if asked, err := s.challenge(q, p, name); asked {
+		return err
+	}
 	if name == "" && !s.admit(q.Request) { // no flow began here, and strangers have signatures verified
 		return front.ErrTooMany
 	}
@@ -105,24 +109,7 @@ func (s *Service) takeFlow(q *front.Request, p *Member, name string) (*Answer, e
 	if len(name) > maxFlowName {
 		return nil, idp.ErrNoFlow
 	}
-	key := a.key()
-	look := func(tx storage.Tx) (err error) {
-		a.Rec, err = ProviderFlows.Get(tx, key)
-		switch {
-		case errors.Is(err, storage.ErrNotFound):
-			return idp.ErrNoFlow
-		case err != nil:
-			return err
-		case !s.tracks(q.Request, a.Rec.Tracker):
-			return errOtherBrowser // and the flow stays open for its own browser
-		case a.Rec.Provider != p.ID || a.Rec.Answered || !a.Rec.ExpiresAt.After(now):
-			return idp.ErrNoFlow
-		}
-		if a.SignIn = a.Rec.SignIn; a.SignIn != "" {
-			a.Flow, err = front.FlowRecords.Get(tx, a.SignIn)
-		}
-		return err
-	}
+	look := func(tx storage.Tx) error { return s.lookAt(tx, q, a, now) }
 	if err := s.store.View(q.Context(), look); err != nil {
 		return nil, err // strangers cause no write
 	}
@@ -132,8 +119,27 @@ func (s *Service) takeFlow(q *front.Request, p *Member, name string) (*Answer, e
 		}
 		used := a.Rec
 		used.Answered, used.State = true, nil
-		return ProviderFlows.Put(tx, key, used, used.ExpiresAt.Add(session.CollectAfter))
+		return ProviderFlows.Put(tx, a.key(), used, used.ExpiresAt.Add(session.CollectAfter))
 	})
+}
+
+// lookAt reads the flow of an answer, which is open and belongs to the browser. errOtherBrowser, idp.ErrNoFlow.
+func (s *Service) lookAt(tx storage.Tx, q *front.Request, a *Answer, now time.Time) (err error) {
+	a.Rec, err = ProviderFlows.Get(tx, a.key())
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return idp.ErrNoFlow
+	case err != nil:
+		return err
+	case !s.tracks(q.Request, a.Rec.Tracker):
+		return errOtherBrowser // and the flow stays open for its own browser
+	case a.Rec.Provider != a.Provider.ID || a.Rec.Answered || !a.Rec.ExpiresAt.After(now):
+		return idp.ErrNoFlow
+	}
+	if a.SignIn = a.Rec.SignIn; a.SignIn != "" {
+		a.Flow, err = front.FlowRecords.Get(tx, a.SignIn)
+	}
+	return err
 }
 
 // finish has the provider verify the answer and stores the identity.

@@ -23,9 +23,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// serves tells whether people sign in at the provider from an address.
-func (m *Member) serves(addr netip.Addr) bool { return m.taker == nil || m.taker.Serves(addr) }
-
 // checkNetwork refuses a browser at an address that the provider does not serve. The address is the one that events
 // have: that of the peer, or what a proxy says that the operator trusts.
 func (s *Service) checkNetwork(q *front.Request, p *Member, ways *Ways) error {

@@ -24,7 +24,7 @@ type Provider struct {
 	Disabled bool
 	// Source implements one of the interfaces of idp in addition to idp.Provider.
 	Source idp.Provider
-	// Path is the first part of the provider's endpoints, saml or oidc. Empty: it has no endpoints.
+	// Path is the first part of the provider's endpoints, saml, oidc or kerberos. Empty: it has no endpoints.
 	Path string
 	// CoupleEmail couples an identity with the person who has the same verified e-mail address.
 	CoupleEmail bool
@@ -58,6 +58,7 @@ type Member struct {
 	redirector idp.Redirector
 	taker      idp.PasswordTaker
 	asker      idp.PasswordAsker // nil: it cannot be asked about passwords
+	challenger idp.Challenger    // nil: its redirector sends the browser elsewhere
 	parameters []string
 	// Phone says that the person's phone signs in, which is somewhere else than at a provider. (package qrlogin)
 	Phone bool
@@ -107,6 +108,7 @@ func newMember(p Provider) (*Member, error) {
 	if m.Migrates && !m.canMigrate() {
 		return nil, fmt.Errorf("identity: the provider %q cannot be asked about passwords", p.ID)
 	}
+	m.challenger, _ = p.Source.(idp.Challenger)
 	_, m.Phone = p.Source.(Phone)
 	if m.Reader == nil && !m.asks() && !m.Migrates {
 		return nil, fmt.Errorf("identity: the provider %q can do nothing that a sign-in needs", p.ID)

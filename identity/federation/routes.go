@@ -11,5 +11,6 @@ func (s *Service) Routes(mux front.Router) {
 	mux.Handle("/sign-in/connect", s.front.Pages(s.showConnect, s.handleConnect))
 	mux.HandleFunc("/saml/{id}/{op}", s.front.Page(s.handleProvider("saml")))
 	mux.HandleFunc("/oidc/{id}/{op}", s.front.Page(s.handleProvider("oidc")))
+	mux.HandleFunc("/kerberos/{id}/{op}", s.front.Page(s.handleProvider("kerberos")))
 	mux.Handle("/sign-out/provider", s.front.Pages(s.showEnding, nil))
 }

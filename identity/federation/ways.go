@@ -18,6 +18,8 @@ type Ways struct {
 	Straight *Member
 	// Phone says that a phone can sign the person in by the service's own code, and PhoneShown that the page offers it.
 	Phone, PhoneShown bool
+
+	asked bool // the person has to choose, or to sign in anew
 }
 
 // Ways returns how a demand can be met.
@@ -29,7 +31,7 @@ func (g *Registry) Ways(d login.Demand) *Ways {
 	case len(ids) == 0:
 		ids = append([]string{session.LocalProvider}, g.order...)
 	}
-	out := &Ways{}
+	out := &Ways{asked: d.SelectAccount || isForced(d)}
 	for _, id := range ids {
 		if id == session.LocalProvider {
 			out.Password = d.Level <= max(session.PasswordLevel, g.byPassword) && !g.NoPassword
@@ -77,6 +79,9 @@ func (w *Ways) At(address string) *Ways {
 	out.Providers = slices.DeleteFunc(slices.Clone(w.Providers), func(p *Member) bool { return !p.serves(addr) })
 	if out.Straight != nil && !out.Straight.serves(addr) && !out.None() {
 		out.Straight = nil
+	}
+	if out.Straight == nil && !out.asked {
+		out.Straight = out.auto(addr)
 	}
 	return &out
 }

@@ -425,4 +425,9 @@ var catalogue = []section{
 		{706, "two first sign-ins at once, by two names", "one account"},
 		{707, "a provider names, by its identifier, an account with a password, one that is linked already, one of two, a blocked one", "the password is asked for, or refused"},
 	}},
+	{"Kerberos", []attackCase{
+		{741, "a Kerberos ticket for another service, of a foreign realm, of a machine, ended, or that says another name than the computer; a token that was seen on the way", "nobody is signed in"},
+		{742, "NTLM, two answers, another scheme and garbage where a Kerberos ticket is asked for", "nobody is signed in, and the browser is asked once"},
+		{743, "10,000 mutations of a Kerberos token", "none is taken for somebody else, none panics"},
+	}},
 }

@@ -26,6 +26,9 @@ func (p *Renderer) headers(h http.Header, v View, scripts *scriptSet) {
 	if d, ok := v.Data.(Console); ok && d.Refresh > 0 {
 		h.Set("Refresh", strconv.Itoa(d.Refresh))
 	}
+	if d, ok := v.Data.(Trouble); ok && d.Next != "" {
+		h.Set("Refresh", "0; url="+LocalPath(d.Next))
+	}
 	if d, ok := v.Data.(Forward); ok {
 		h.Set("Refresh", "0; url="+LocalPath(d.To))
 	}

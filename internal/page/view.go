@@ -185,8 +185,8 @@ type Connect struct {
 type Forward struct{ Name, To string }
 
 // Trouble is the data of trouble: something went wrong at a provider. Its messages are <Key>.title and <Key>.text. The
-// links are paths on our origin; the last two may be empty.
-type Trouble struct{ Key, Name, Again, Other, Cancel string }
+// links are paths on our origin; the last two may be empty. The browser goes to Next by itself, if there is one.
+type Trouble struct{ Key, Name, Again, Other, Cancel, Next string }
 
 // SignOut is the data of sign_out.
 type SignOut struct {

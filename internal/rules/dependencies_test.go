@@ -41,6 +41,8 @@ var dependencies = map[string]string{
 	"github.com/go-asn1-ber/asn1-ber":               "BER of LDAP, in tests",
 	"github.com/go-crypt/x":                         "password hashes of crypt(3)",
 	"github.com/go-ldap/ldap/v3":                    "LDAP",
+	"github.com/jcmturner/gofork":                   "the ASN.1 of gokrb5, in tests",
+	"github.com/jcmturner/gokrb5/v8":                "Kerberos",
 	"go.yaml.in/yaml/v3":                            "what Authelia exports",
 	"golang.org/x/crypto":                           "Argon2id, bcrypt",
 	"golang.org/x/net":                              "HTML in tests, host names",

@@ -108,6 +108,7 @@ var drivers = []struct{ library, dir, why string }{
 	{"github.com/jackc/", "storage/pgstore", "a driver stays in its backend"},
 	{"github.com/crewjam/saml", "idp/saml", "a protocol library stays in its provider"},
 	{"github.com/go-ldap/", "idp/ldap", "a protocol library stays in its provider"},
+	{"github.com/jcmturner/", "idp/kerberos", "a protocol library stays in its provider"},
 	{"github.com/go-asn1-ber/", "idp/ldap", "a protocol library stays in its provider"},
 	{"github.com/chromedp/", "e2e", "what only tests need stays out of our go.mod"},
 }

@@ -52,8 +52,8 @@ var Gatehouse = Block{
 		{Word: "ext_authz", Arguments: "<address>", Default: "none", Text: "A listener for Envoy's external authorization over gRPC.", Blocks: []*Block{&ExtAuthz}},
 		{
 			Word: "idp", Arguments: "<id> <module>", Repeats: true,
-			Text:   "An identity provider where people sign in. The id has letters, digits, dots, `-` and `_`, appears in addresses, and is what `idps` of a client names. `kerberos` is not supported yet.",
-			Blocks: []*Block{&SAML, &OIDC, &Google, &Microsoft, &OAuth2Preset, &OAuth2, &LDAP, &HeaderIDP},
+			Text:   "An identity provider where people sign in. The id has letters, digits, dots, `-` and `_`, appears in addresses, and is what `idps` of a client names.",
+			Blocks: []*Block{&SAML, &OIDC, &Google, &Microsoft, &OAuth2Preset, &OAuth2, &LDAP, &Kerberos, &HeaderIDP},
 		},
 		{Word: "service_provider", Arguments: "<id>", Repeats: true, Text: "An application that signs people in by SAML.", Blocks: []*Block{&ServiceProvider}},
 		{

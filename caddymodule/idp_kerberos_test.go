@@ -1,0 +1,181 @@
+package caddymodule_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/gatehouse-id/gatehouse/idp/kerberos/kerberostest"
+)
+
+// negotiating answers as the browser of a computer does that has a ticket: once it is asked.
+type negotiating struct {
+	http.RoundTripper
+
+	token func() []byte
+	asked atomic.Int32
+}
+
+func (n *negotiating) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := n.RoundTripper.RoundTrip(r)
+	if err != nil || resp.StatusCode != http.StatusUnauthorized || resp.Header.Get("WWW-Authenticate") != "Negotiate" {
+		return resp, err
+	}
+	n.asked.Add(1)
+	resp.Body.Close()
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Negotiate "+base64.StdEncoding.EncodeToString(n.token()))
+	return n.RoundTripper.RoundTrip(r)
+}
+
+// withTicket is a browser of a computer with tickets of a person.
+func (s *server) withTicket(o kerberostest.Ticket) (*browser, *negotiating) {
+	s.t.Helper()
+	b := newBrowser(s.t)
+	n := &negotiating{RoundTripper: patient{s.transport}, token: func() []byte { return o.Token(s.t) }}
+	b.Client.Transport = n
+	return b, n
+}
+
+// desk is a server with a realm, and the service that tickets are for.
+func desk(t *testing.T, more string) (s *server, service string) {
+	t.Helper()
+	s = newServer(t)
+	u, err := url.Parse(s.issuer())
+	if err != nil {
+		t.Fatal(err)
+	}
+	service = "HTTP/" + u.Hostname()
+	file := filepath.Join(t.TempDir(), "http.keytab")
+	if err := os.WriteFile(file, kerberostest.Keytab(t, service), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.site = "protect {\n\t\tlogin\n\t\theaders Remote-User username\n\t}\n\trespond `[{http.request.header.Remote-User}]`"
+	s.extra = "\nidp desk kerberos {\n\tkeytab " + file + "\n\tname \"Desk computers\"\n\tmap name username\n\t" + more + "\n}\n"
+	s.mustLoad()
+	return s, service
+}
+
+// TestTicket: somebody whose computer has a ticket opens a site without typing anything, and others see the sign-in
+// page.
+func TestTicket(t *testing.T) {
+	s, service := desk(t, "networks 127.0.0.0/8 ::1\n\tauto on")
+	site := "http://" + s.api + "/"
+	ann := kerberostest.Ticket{Name: "ann", Realm: kerberostest.Realm, Service: service, Ends: time.Hour}
+	b, _ := s.withTicket(ann)
+	if page, body := b.open(site); page.StatusCode != http.StatusOK || body != "[ann]" {
+		t.Fatalf("with a ticket: %s: %d %s", page.Request.URL, page.StatusCode, body)
+	}
+	t.Run("without a ticket", func(t *testing.T) {
+		b := newBrowser(t)
+		page, body := b.open(site)
+		to, ok := strings.CutPrefix(page.Header.Get("Refresh"), "0; url=")
+		if page.StatusCode != http.StatusUnauthorized || page.Header.Get("WWW-Authenticate") != "Negotiate" || !ok || !strings.Contains(body, "No ticket from this computer") {
+			t.Fatalf("%s: %d %v\n%s", page.Request.URL, page.StatusCode, page.Header, body)
+		}
+		page, body = b.open(s.issuer() + to)
+		if page.StatusCode != http.StatusOK || !strings.Contains(body, `name="password"`) || !strings.Contains(body, "Desk computers") {
+			t.Errorf("the page behind it: %d %s", page.StatusCode, body)
+		}
+	})
+	t.Run("attack 741: an answer that was seen on the way, in another browser", func(t *testing.T) {
+		token := ann.Token(t)
+		first, n := s.withTicket(ann)
+		n.token = func() []byte { return token }
+		if page, body := first.open(site); page.StatusCode != http.StatusOK {
+			t.Fatalf("%d %s", page.StatusCode, body)
+		}
+		second, n := s.withTicket(ann)
+		n.token = func() []byte { return token }
+		if page, body := second.open(site); page.StatusCode != http.StatusBadRequest || n.asked.Load() != 1 || strings.Contains(body, "[ann") {
+			t.Errorf("the same token again: %d %s", page.StatusCode, body)
+		}
+	})
+	t.Run("attack 742: NTLM is not asked again and again", func(t *testing.T) {
+		b, n := s.withTicket(ann)
+		n.token = func() []byte { return []byte("NTLMSSP\x00\x01\x00\x00\x00") }
+		if page, body := b.open(site); page.StatusCode/100 != 4 || n.asked.Load() != 1 || page.Header.Get("WWW-Authenticate") != "" {
+			t.Errorf("%d, asked %d times: %s", page.StatusCode, n.asked.Load(), body)
+		}
+	})
+	t.Run("attack 741: a blocked person stays out", func(t *testing.T) {
+		s.run("", "person", "block", "ann")
+		b, _ := s.withTicket(ann)
+		if page, body := b.open(site); page.StatusCode != http.StatusForbidden {
+			t.Errorf("%d %s", page.StatusCode, body)
+		}
+	})
+	if out := s.run("", "idp", "test", "desk"); !strings.Contains(out, "EXAMPLE.COM") {
+		t.Errorf("idp test: %s", out)
+	}
+}
+
+// TestTicketNetworks: browsers elsewhere are neither asked nor believed.
+func TestTicketNetworks(t *testing.T) {
+	s, service := desk(t, "networks 192.0.2.0/24\n\tauto on")
+	b, n := s.withTicket(kerberostest.Ticket{Name: "ann", Realm: kerberostest.Realm, Service: service, Ends: time.Hour})
+	page, body := b.open("http://" + s.api + "/")
+	if page.StatusCode != http.StatusOK || strings.Contains(body, "Desk computers") || n.asked.Load() != 0 {
+		t.Errorf("%d, asked %d times: %s", page.StatusCode, n.asked.Load(), body)
+	}
+}
+
+// TestKerberosMethod: a method of the configuration API has the keys of the machine.
+func TestKerberosMethod(t *testing.T) {
+	t.Setenv("KRB5_KTNAME", filepath.Join(t.TempDir(), "machine.keytab"))
+	s := configured(t, "")
+	s.mustLoad()
+	method := decode[any](t, `{"login_methods":{"login_methods":[{"id":"k","name":"Desk computers","type":"KERBEROS","enabled":true,"kerberos_attributes":{"auto_login_enabled":true}}]}}`)
+	if body := s.mustCall("POST", "/api/v2/config", method, http.StatusBadRequest); !strings.Contains(body, "KRB5_KTNAME") {
+		t.Errorf("without a keytab: %s", body)
+	}
+	u, err := url.Parse(s.issuer())
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := "HTTP/" + u.Hostname()
+	if err := os.WriteFile(os.Getenv("KRB5_KTNAME"), kerberostest.Keytab(t, service), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.mustCall("POST", "/api/v2/config", method, http.StatusNoContent)
+	b, n := s.withTicket(kerberostest.Ticket{Name: "ann", Realm: kerberostest.Realm, Service: service, Ends: time.Hour})
+	if page, body := b.open(s.issuer() + "/account"); page.StatusCode != http.StatusOK || n.asked.Load() != 1 || !strings.Contains(body, "/account/security") {
+		t.Errorf("%d, asked %d times: %s", page.StatusCode, n.asked.Load(), body)
+	}
+}
+
+// TestKerberosGuide: the Caddyfile of the guide is accepted.
+func TestKerberosGuide(t *testing.T) {
+	t.Parallel()
+	guide, err := os.ReadFile("../docs/kerberos.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "http.keytab")
+	if err := os.WriteFile(file, kerberostest.Keytab(t, "HTTP/auth.example.com"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(guide), "```caddyfile\n")
+	text, _, _ = strings.Cut(text, "```")
+	raw, err := adapt(t, strings.Replace(text, "http.keytab", file, 1))
+	var config caddy.Config
+	if err == nil {
+		err = json.Unmarshal([]byte(raw), &config)
+	}
+	if err == nil {
+		config.Logging = &caddy.Logging{Logs: map[string]*caddy.CustomLog{"default": {BaseLog: caddy.BaseLog{Level: "ERROR"}}}}
+		err = caddy.Validate(&config)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}

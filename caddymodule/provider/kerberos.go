@@ -1,0 +1,136 @@
+package provider
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/kerberos"
+)
+
+func init() {
+	caddy.RegisterModule(KerberosIDP{})
+}
+
+// KerberosIDP signs people in by the Kerberos ticket that their computer has. (RFC 4559)
+type KerberosIDP struct {
+	RemoteOptions
+
+	// The file with the keys of the service. Default: KRB5_KTNAME, or /etc/krb5.keytab.
+	Keytab string `json:"keytab,omitempty"`
+	// The principal that browsers ask a ticket for, without the realm. Default: HTTP/ and the host of the issuer.
+	Service string `json:"service,omitempty"`
+	// The realms whose people sign in. Default: those of the keys.
+	Realms []string `json:"realms,omitempty"`
+	// The networks that people sign in from. Default: any.
+	Networks []string `json:"networks,omitempty"`
+	// Whether browsers in these networks sign in without a choice. Default: false.
+	Auto bool `json:"auto,omitempty"`
+
+	cfg kerberos.Config
+}
+
+// CaddyModule implements caddy.Module.
+func (KerberosIDP) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: Namespace + ".kerberos", New: func() caddy.Module { return new(KerberosIDP) }}
+}
+
+// UnmarshalCaddyfile reads
+//
+//	idp <id> kerberos {
+//		keytab   <file>
+//		service  <principal>
+//		realms   <realm>...
+//		networks <address or network>...
+//		auto     [on|off]
+//	}
+//
+// and what RemoteOptions read.
+func (k *KerberosIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next()
+	start := d.Token()
+	if d.NextArg() {
+		return d.Errf("idp kerberos: unexpected argument %q, its options stand in a block", d.Val())
+	}
+	words := k.with(options.Subdirectives{
+		"keytab":   options.Value(&k.Keytab, nil),
+		"service":  options.Value(&k.Service, nil),
+		"realms":   options.Values(&k.Realms, nil),
+		"networks": options.Values(&k.Networks, checkNetwork),
+		"auto":     readSwitch(&k.Auto),
+	})
+	for _, word := range reference.NotKerberos {
+		delete(words, word)
+	}
+	if err := options.ReadBlock(d, "idp kerberos", &reference.Kerberos, words); err != nil {
+		return err
+	}
+	r := options.NewResolver(nil)
+	if k.build(r); r.Err() != nil {
+		return options.At(start, fmt.Errorf("idp kerberos: %w", r.Err()))
+	}
+	return nil
+}
+
+// Provision resolves the options.
+func (k *KerberosIDP) Provision(caddy.Context) error {
+	r := options.NewResolver(caddy.NewReplacer())
+	k.build(r)
+	return r.Err()
+}
+
+func (k *KerberosIDP) build(r *options.Resolver) {
+	before := r.ProblemCount()
+	k.remote = k.resolve(r)
+	k.cfg = kerberos.Config{
+		Service: r.Plain("service", k.Service, nil), Realms: r.List("realms", k.Realms, nil), Auto: k.Auto, Level: k.remote.level, Mapping: k.remote.mapping,
+	}
+	for _, s := range r.List("networks", k.Networks, checkNetwork) {
+		n, _ := options.ParseNetwork(s)
+		k.cfg.Networks = append(k.cfg.Networks, n)
+	}
+	if k.Auto && len(k.Networks) == 0 {
+		r.Fail("auto: networks is missing: name where the computers are that have tickets, since browsers elsewhere would be asked in vain")
+	}
+	file := r.Plain("keytab", k.Keytab, nil)
+	if r.Adapting() { // perhaps on another machine
+		return
+	}
+	if k.Keytab == "" {
+		file = kerberos.DefaultKeytab()
+	}
+	raw, err := os.ReadFile(file) //nolint:gosec // the operator names it
+	if err != nil {
+		r.Fail("keytab: the file %s cannot be read: write its path, from the directory that Caddy runs in", file)
+		return
+	}
+	if k.cfg.Keytab = raw; r.ProblemCount() == before {
+		r.AddError(oneLine(k.cfg.Validate()))
+	}
+}
+
+func (k *KerberosIDP) open(env idp.Env) (idp.Provider, error) { return kerberos.New(k.cfg, env) }
+
+func (*KerberosIDP) path() string { return "kerberos" }
+
+var (
+	_ caddy.Provisioner     = (*KerberosIDP)(nil)
+	_ caddyfile.Unmarshaler = (*KerberosIDP)(nil)
+	_ remoteIDP             = (*KerberosIDP)(nil)
+)
+
+// kerberosMethod is a login method of the configuration API, which has the keys of this machine.
+func kerberosMethod(m *config.LoginMethod) (cfg kerberos.Config, err error) {
+	file := kerberos.DefaultKeytab()
+	cfg = kerberos.Config{Level: m.AuthenticationLevel, Auto: m.Kerberos != nil && m.Kerberos.AutoLoginEnabled, Mapping: mappingOf(m)}
+	if cfg.Keytab, err = os.ReadFile(file); err != nil { //nolint:gosec // the operator's own
+		return cfg, fmt.Errorf("the keytab of this machine, %s, cannot be read: make it there, or name another file in KRB5_KTNAME", file)
+	}
+	return cfg, nil
+}

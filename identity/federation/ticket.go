@@ -1,0 +1,66 @@
+package federation
+
+import (
+	"errors"
+	"net/http"
+	"net/netip"
+	"slices"
+
+	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// serves tells whether people sign in at the provider from an address.
+func (m *Member) serves(addr netip.Addr) bool {
+	local, ok := m.Source.(interface{ Serves(addr netip.Addr) bool })
+	return !ok || local.Serves(addr)
+}
+
+// isAuto tells whether browsers are sent to the provider without a choice.
+func (m *Member) isAuto() bool { return m.challenger != nil && m.challenger.Auto() }
+
+// challenge asks a browser that brings no proof for one. asked: it has been answered. The page that comes with the
+// question is what a browser shows that has none: it leads to the other ways to sign in, and not back here.
+func (s *Service) challenge(q *front.Request, p *Member, name string) (asked bool, err error) {
+	if p.challenger == nil {
+		return false, nil
+	}
+	a, now := &Answer{exchange: exchange{Provider: p}, Name: name}, s.now()
+	err = s.store.View(q.Context(), func(tx storage.Tx) error { return s.lookAt(tx, q, a, now) })
+	switch {
+	case errors.Is(err, errOtherBrowser):
+		return true, forbidden("error.forbidden")
+	case errors.Is(err, idp.ErrNoFlow):
+		return true, expired()
+	case err != nil:
+		return true, err
+	}
+	known, err := s.Registry(q.Context(), q.Settings)
+	if err != nil {
+		return true, err
+	}
+	ways := known.Ways(a.Flow.Demand)
+	if err := s.checkNetwork(q, p, ways); err != nil {
+		return true, err
+	}
+	if !p.challenger.Challenge(q.W, q.Request) {
+		return false, nil
+	}
+	data := page.Trouble{Key: "trouble.ticket", Name: p.Name, Again: ProviderURL(a.SignIn, p.ID), Cancel: page.LocalPath(a.Flow.Demand.Cancel)}
+	if !ways.Alone() {
+		data.Other, data.Next = a.chooseURL(), a.chooseURL()
+	}
+	s.pages.Render(q.W, q.Request, s.front.View(a.Flow.Demand, "trouble", http.StatusUnauthorized, data))
+	return true, nil
+}
+
+// auto returns the first of the providers to which browsers at an address are sent without a choice, or nil.
+func (w *Ways) auto(addr netip.Addr) *Member {
+	i := slices.IndexFunc(w.Providers, func(p *Member) bool { return p.isAuto() && p.serves(addr) })
+	if i < 0 {
+		return nil
+	}
+	return w.Providers[i]
+}
