@@ -159,5 +159,15 @@ func (s *Server) RotateKeys(ctx context.Context, by event.Actor) error {
 	return s.deps.Store.Update(ctx, func(tx storage.Tx) error { return s.deps.Events.Append(tx, by.Fill(e, "", "")) })
 }
 
+// RetireKey takes a signing key out of use at once. (keys.Keys.Retire)
+func (s *Server) RetireKey(ctx context.Context, id string, by event.Actor) error {
+	e, err := s.deps.Events.New(eventKeyRetired, by.Origin)
+	if err != nil {
+		return err
+	}
+	e = by.Fill(e, "", "key "+event.Clean(id))
+	return s.deps.Keys.Retire(ctx, id, func(tx storage.Tx) error { return s.deps.Events.Append(tx, e) })
+}
+
 // SigningKeys returns the signing keys of the store, newest first.
 func (s *Server) SigningKeys() []keys.Info { return s.deps.Keys.List() }

@@ -393,3 +393,37 @@ func TestAppPasswordWithALimit(t *testing.T) {
 		}
 	})
 }
+
+// TestListOfAllAppPasswords: an administrator sees each that works, page by page, and none that does not.
+func TestListOfAllAppPasswords(t *testing.T) {
+	t.Parallel()
+	h := newAppPasswords(t)
+	for _, life := range []time.Duration{time.Hour, 90 * 24 * time.Hour, 90 * 24 * time.Hour, 90 * 24 * time.Hour} {
+		mustMake(t, h, func(q *login.AppPasswordRequest) { q.Life = life })
+	}
+	h.Clock.Advance(2 * time.Hour)
+	found, after := 0, ""
+	for pages := 1; ; pages++ {
+		var list []personal.Owned
+		next := ""
+		err := h.Store.View(t.Context(), func(tx storage.Tx) (err error) {
+			list, next, err = h.Server().AppPasswords().All(tx, after, 2, h.Clock.Now())
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range list {
+			if one.Person != authztest.Demo || one.Name != "Phone" {
+				t.Errorf("found %+v", one)
+			}
+		}
+		if found += len(list); next == "" || pages > 4 {
+			break
+		}
+		after = next
+	}
+	if found != 3 {
+		t.Errorf("%d app passwords, want the 3 that work", found)
+	}
+}

@@ -151,6 +151,8 @@ type Deps struct {
 	// Certificate returns the certificate that the sender of a request has proved to hold the key of, or nil. An error is
 	// a verdict. nil: nobody has one.
 	Certificate func(*http.Request) (*certificate.Presented, error)
+	// Called notes that an API client has called from an address. nil: nothing is noted.
+	Called func(apiClient, address string)
 	// Admit counts the requests that strangers have stored, and is false when the sender has too many. Default: always
 	// true.
 	Admit func(*http.Request) bool
@@ -228,7 +230,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 		OutboundAllow: cfg.OutboundAllow, Used: used,
 	}, registry.Deps{
 		Store: deps.Store, Keyring: deps.Keyring, Hasher: deps.Hasher, Events: deps.Events, Passwords: deps.Passwords != nil,
-		Providers: deps.Providers, HTTP: deps.HTTP, Origin: deps.Origin, Certificate: deps.Certificate, Log: deps.Log, Now: deps.Now, Random: deps.Random,
+		Providers: deps.Providers, HTTP: deps.HTTP, Origin: deps.Origin, Certificate: deps.Certificate, Called: deps.Called, Log: deps.Log, Now: deps.Now, Random: deps.Random,
 	})
 	if err != nil {
 		return nil, err

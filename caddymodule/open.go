@@ -191,7 +191,7 @@ func (b *builder) openAuthz() (err error) {
 			}
 			return units.Features.AppPasswordsEnabled, nil
 		},
-		Unlinked: id.Account.Unlinked, AfterLogout: id.Front.AfterLogout, Pages: b.inst.pages, Origin: b.Origin, Certificate: b.certificates.Of, Admit: b.inst.admit, Refusals: c.Refused, UsedProofs: c.Proofs, Log: b.log.Named("authz"),
+		Unlinked: id.Account.Unlinked, AfterLogout: id.Front.AfterLogout, Pages: b.inst.pages, Origin: b.Origin, Certificate: b.certificates.Of, Called: c.Metrics.Sites.Called, Admit: b.inst.admit, Refusals: c.Refused, UsedProofs: c.Proofs, Log: b.log.Named("authz"),
 	})
 	if err != nil {
 		return err

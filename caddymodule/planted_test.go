@@ -121,7 +121,7 @@ func TestPlantedSecrets(t *testing.T) {
 	for _, path := range []string{
 		"", "/persons", "/persons/" + id, "/persons/" + id + "/edit", "/persons/" + id + "/opens", "/groups", "/sessions", "/events", "/applications", "/applications/planted", "/applications/reports", "/applications/add",
 		"/sites", "/sites/explain", "/refusals", "/policies",
-		"/providers", "/providers/corp", "/providers/stored", "/providers/stored/enable-provider", "/providers/add-provider",
+		"/providers", "/providers/corp", "/providers/stored", "/providers/stored/enable-provider", "/providers/add-provider", "/api-clients", "/keys",
 	} {
 		resp, text := owner.openConsole(s, "/admin"+path)
 		if resp.StatusCode != http.StatusOK || resp.Request.URL.Path != "/admin"+path {

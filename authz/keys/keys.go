@@ -32,9 +32,11 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
+// Period is how long a key signs.
+const Period = 90 * 24 * time.Hour
+
 const (
-	keyPeriod  = 90 * 24 * time.Hour // how long a key signs
-	keyOverlap = 24 * time.Hour      // how long a key is published before it signs: longer than clients cache the JWKS
+	keyOverlap = 24 * time.Hour // how long a key is published before it signs: longer than clients cache the JWKS
 	// keyAfter is how long a key is published after it signed last: longer than any ID token lives.
 	keyAfter = 48 * time.Hour
 	// keyKept is how long a key that is no longer published still verifies id_token_hint, where expired tokens count
@@ -184,7 +186,7 @@ func needsKey(have []*signingKey, alg string, now time.Time, all bool) bool {
 	if newest.ActiveFrom.After(now) {
 		return false
 	}
-	return all || !now.Before(newest.ActiveFrom.Add(keyPeriod-keyOverlap))
+	return all || !now.Before(newest.ActiveFrom.Add(Period-keyOverlap))
 }
 
 func newestKey(have []*signingKey, alg string) *signingKey {
@@ -426,6 +428,18 @@ func (k *Keys) List() []Info {
 		return cmp.Or(cmp.Compare(a.Algorithm, b.Algorithm), b.ActiveFrom.Compare(a.ActiveFrom), cmp.Compare(a.ID, b.ID))
 	})
 	return out
+}
+
+// Public returns the public part of a published key as JSON. nil: the id is unknown.
+func (k *Keys) Public(id string) []byte {
+	for _, key := range k.JWKS().Keys {
+		if key.KeyID == id {
+			if raw, err := json.MarshalIndent(key, "", "  "); err == nil {
+				return append(raw, '\n')
+			}
+		}
+	}
+	return nil
 }
 
 // JWKS returns the public keys, those that will sign next included, in the order in which they were made.

@@ -368,3 +368,71 @@ func TestKeysVerify(t *testing.T) {
 		t.Error("Sign(HS256) = nil error")
 	}
 }
+
+// TestRetire: a key that others may have signs nothing more and is not believed. There is always one that signs.
+func TestRetire(t *testing.T) {
+	t.Parallel()
+	nothing := func(storage.Tx) error { return nil }
+	use := func(k *keys.Keys, which string) string {
+		for _, info := range k.List() {
+			if info.Algorithm == "ES256" && info.Use == which {
+				return info.ID
+			}
+		}
+		return ""
+	}
+	for name, c := range map[string]struct {
+		rotated bool   // whether a successor waits
+		retire  string // which one goes
+		signs   string // which one signs then: as before, the successor, or a new one
+	}{
+		"the only one":             {false, "signs", "new"},
+		"the one that signs":       {true, "signs", "next"},
+		"the successor that waits": {true, "next", "signs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newKeyWorld(t)
+			k, err := keys.New(t.Context(), w.store, w.keyring, w.clock.Now, nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.rotated {
+				if err := k.Rotate(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			signs, next := use(k, "signs"), use(k, "next")
+			token, err := k.Sign("ES256", keys.TypeIDToken, map[string]string{"sub": "ann"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			gone := use(k, c.retire)
+			if err := k.Retire(t.Context(), gone, nothing); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := k.Verify(token, keys.TypeIDToken); (err != nil) != (c.retire == "signs") {
+				t.Errorf("a token of the key that signed: %v", err)
+			}
+			for _, key := range k.JWKS().Keys {
+				if key.KeyID == gone {
+					t.Error("the retired key is published")
+				}
+			}
+			now := use(k, "signs")
+			if want := map[string]string{"signs": signs, "next": next, "new": now}[c.signs]; now != want || now == "" || now == gone {
+				t.Errorf("the key %q signs now, want %q", now, want)
+			}
+			if _, err := k.Sign("ES256", keys.TypeIDToken, map[string]string{}); err != nil {
+				t.Error(err)
+			}
+			w.clock.Advance(48 * time.Hour)
+			if use(k, "signs") != now {
+				t.Error("the key that took its place has stopped to sign")
+			}
+			if err := k.Retire(t.Context(), gone, nothing); !errors.Is(err, keys.ErrUnknown) {
+				t.Errorf("retired twice: %v", err)
+			}
+		})
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -331,9 +332,27 @@ func (r *Registry) AuthenticateAPI(req *http.Request, api string) (*client.APICl
 	case !slices.Contains(reg.client.APIs, api):
 		return nil, &oauth.Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the API client may not use this API"}
 	default:
+		r.noteCall(req, reg.client.ID)
 		return reg.client, nil
 	}
 	return nil, r.refuseClient(req, p.id, oauth.InvalidClient(err))
+}
+
+// noteCall says that an API client has called.
+func (r *Registry) noteCall(req *http.Request, id string) {
+	if r.deps.Called != nil {
+		r.deps.Called(id, r.deps.Origin(req).ClientIP)
+	}
+}
+
+// APIClients returns the API clients without their secrets, in the order of their ids.
+func (r *Registry) APIClients() (out []client.APIClient) {
+	for _, id := range slices.Sorted(maps.Keys(r.apis)) {
+		c := *r.apis[id].client
+		c.Secrets, c.SecretHashes = nil, nil
+		out = append(out, c)
+	}
+	return out
 }
 
 // AuthorizeAPI returns the id of the API client whose Basic credentials a request to an API of another package carries,

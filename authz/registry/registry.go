@@ -83,6 +83,8 @@ type Deps struct {
 	Origin    func(*http.Request) event.Origin
 	// Certificate returns the certificate of the sender of a request, or nil. An error is a verdict. nil: nobody has one.
 	Certificate func(*http.Request) (*certificate.Presented, error)
+	// Called notes that an API client has called from an address. nil: nothing is noted.
+	Called func(apiClient, address string)
 	// HTTP makes requests to addresses that the operator has not written. Default: to public ones alone, and those of
 	// OutboundAllow.
 	HTTP   *http.Client

@@ -116,7 +116,22 @@ waiting already nothing happens. Keys rotate by themselves every 90 days.`,
 			return printResult(cmd, all, keyTable(all).lines()...)
 		},
 	}
-	return group("keys", "Lists and rotates the signing keys", list, rotate, resealCommand())
+	retire := &cobra.Command{
+		Use: "retire <kid>", Short: "Takes a signing key out of use at once", Args: cobra.ExactArgs(1),
+		Long: `Takes a signing key out of use at once, such as one that others may have: it signs nothing more and is not
+published, and tokens that it has signed fail wherever keys are fetched again. If it was the one
+that signs, its successor or a new key signs from now on. Other servers of the storage follow
+within a minute. To replace keys without anybody noticing use keys rotate.`,
+		Example: "caddy gatehouse keys retire 3q2-7wAAAAAAAAAAAAAAAA",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var all []keys.Info
+			if err := call(cmd, "/keys/retire", admin.KeyRequest{KeyID: args[0]}, &all); err != nil {
+				return err
+			}
+			return printResult(cmd, all, keyTable(all).lines()...)
+		},
+	}
+	return group("keys", "Lists, rotates and retires the signing keys", list, rotate, retire, resealCommand())
 }
 
 func keyTable(all []keys.Info) *table {

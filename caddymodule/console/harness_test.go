@@ -71,6 +71,7 @@ type harness struct {
 
 	recorder  *event.Recorder
 	settings  *config.Service
+	keys      *keys.Keys
 	providers *providers
 }
 
@@ -126,9 +127,10 @@ func newHarness(t *testing.T) *harness {
 	h.must(err)
 	signing, err := keys.New(t.Context(), h.store, keyring, h.clock.Now, nil, zap.NewNop())
 	h.must(err)
+	h.keys = signing
 	h.az, err = authz.New(t.Context(), authz.Config{Issuer: issuer, Clients: []*client.Client{{
 		ID: "shop", Name: "The shop", Secrets: []secret.String{secret.New(strings.Repeat("s3cret-", 6))}, RedirectURIs: []string{"https://shop.example.com/cb"}, Grants: []string{"authorization_code"}, Scopes: []string{"openid"},
-	}}}, authz.Deps{
+	}}, APIClients: []*client.APIClient{{ID: "billing", Secrets: []secret.String{secret.New(strings.Repeat("planted", 6))}, APIs: []string{"events", "introspection"}}}}, authz.Deps{
 		Store: h.store, Keys: signing, Keyring: keyring, Hasher: hasher, Events: events, Auth: h.id, Subjects: h.id.Subjects(), Passwords: h.id, Pages: pages, Log: zap.NewNop(), Now: h.clock.Now,
 	})
 	h.must(err)

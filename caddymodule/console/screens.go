@@ -26,7 +26,7 @@ func (c *Console) all() []*frame.Screen {
 		c.eventsScreen(),
 		c.eventsFileScreen(),
 		c.eventScreen(),
-	})
+	}, setup.LastScreens(c.Setup))
 }
 
 // shownPerson is the person whom the screen is about.

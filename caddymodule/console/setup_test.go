@@ -3,11 +3,13 @@ package console
 import (
 	"maps"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/setup"
+	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
 )
 
 // The rows of the table of rights about the screens of package setup. Objects have two letters: one of the settings,
@@ -22,6 +24,13 @@ func init() {
 		"/providers/{id}/enable-provider":  stored,
 		"/providers/{id}/disable-provider": stored,
 		"/providers/{id}/remove-provider":  stored,
+		"/api-clients":                     {"+", "+", "+", "+"},
+		"/keys":                            {"+", "+", "+", "+"},
+		"/keys/rotate-keys":                {"-", "-", "-", "+"},
+		"/keys/retire-key":                 {"-", "-", "-", "+"},
+		"/keys/renew-pair":                 {"-", "-", "-", "+"},
+		"/keys/public-key":                 {"+", "+", "+", "+"},
+		"/keys/public-pair":                {"+", "+", "+", "+"},
 	})
 }
 
@@ -39,7 +48,7 @@ func (h *harness) setupObjects(path string) []string {
 func (h *harness) setupPaths(payload, q string) (out []string) {
 	h.t.Helper()
 	h.addProvider("corp", strings.TrimSpace(payload))
-	for _, path := range []string{"/providers", "/providers/corp", "/providers/corp/disable-provider", "/providers/add-provider?" + q} {
+	for _, path := range []string{"/providers", "/providers/corp", "/providers/corp/disable-provider", "/providers/add-provider?" + q, "/api-clients?" + q, "/keys", "/keys/retire-key?key=" + url.QueryEscape(payload), "/keys/renew-pair?pair=" + url.QueryEscape(payload)} {
 		out = append(out, frame.Root+path)
 	}
 	return out
@@ -47,8 +56,9 @@ func (h *harness) setupPaths(payload, q string) (out []string) {
 
 // setup is what the screens of package setup work with here.
 func (h *harness) setup() setup.Deps {
-	return setup.Deps{Issuer: issuer, Config: h.settings, Providers: h.providers, Store: h.store, Now: h.clock.Now, PlaceOf: func(option string) string {
-		return map[string]string{"idp declared": "Caddyfile:20"}[option]
+	m := &manage.Service{Identity: h.id, Authz: h.az, Store: h.store}
+	return setup.Deps{Authz: h.az, PublicKey: h.keys.Public, OlderKeys: func() bool { return false }, Names: m.Names, Issuer: issuer, Config: h.settings, Providers: h.providers, Store: h.store, Now: h.clock.Now, PlaceOf: func(option string) string {
+		return map[string]string{"idp declared": "Caddyfile:20", "api_client billing": "Caddyfile:40"}[option]
 	}}
 }
 
@@ -57,6 +67,8 @@ func TestEverySetupActHasItsEvent(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	owner, ownerID := h.as("owner@example.com"), h.personID("owner@example.com")
+	_, err := h.settings.KeyPairs().Get(t.Context(), "") // makes Gatehouse's own
+	h.must(err)
 	for _, c := range []struct {
 		path, event string
 		fields      []string
@@ -66,6 +78,9 @@ func TestEverySetupActHasItsEvent(t *testing.T) {
 		{"/admin/providers/corp/enable-provider", "configuration.ConfigurationUpdatedEvent", nil},
 		{"/admin/providers/corp/disable-provider", "configuration.ConfigurationUpdatedEvent", nil},
 		{"/admin/providers/corp/remove-provider", "configuration.ConfigurationUpdatedEvent", nil},
+		{"/admin/keys/rotate-keys", "token.SigningKeysRotatedEvent", nil},
+		{"/admin/keys/retire-key?key=" + h.az.SigningKeys()[0].ID, "token.SigningKeyRetiredEvent", nil},
+		{"/admin/keys/renew-pair?pair=own", "configuration.CertificateUpdatedEvent", nil},
 	} {
 		h.actHasEvent(owner, ownerID, c.path, c.event, c.fields...)
 	}

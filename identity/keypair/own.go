@@ -7,8 +7,6 @@ import (
 	"crypto/x509/pkix"
 	"errors"
 	"fmt"
-	"io"
-	"math/big"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -59,18 +57,7 @@ func (s *Service) makeOwn(ctx context.Context) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	serial := make([]byte, 17)
-	if _, err := io.ReadFull(s.random, serial[1:]); err != nil {
-		return nil, err
-	}
-	serial[0] = 1 // RFC 5280 4.1.2.2: a positive number of at most 20 octets
-	now := s.now()
-	template := &x509.Certificate{
-		SerialNumber: new(big.Int).SetBytes(serial), Subject: pkix.Name{CommonName: "Gatehouse"},
-		NotBefore: now.Add(-time.Hour).UTC(), NotAfter: now.AddDate(ownKeyYears, 0, 0).UTC(),
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment, BasicConstraintsValid: true,
-	}
-	public, err := x509.CreateCertificate(s.random, template, template, &key.PublicKey, key)
+	public, ends, err := s.selfSigned(pkix.Name{CommonName: "Gatehouse"}, key)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +65,7 @@ func (s *Service) makeOwn(ctx context.Context) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	rec := record{Type: RSA, Public: public, Certificate: true, NotAfter: template.NotAfter}
+	rec := record{Type: RSA, Public: public, Certificate: true, NotAfter: ends}
 	if rec.Private, err = s.keyring.Seal(sealPurpose(""), private); err != nil {
 		return nil, err
 	}

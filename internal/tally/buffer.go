@@ -2,6 +2,7 @@ package tally
 
 import (
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"sync"
@@ -38,8 +39,9 @@ type Buffer struct {
 
 	took [14]atomic.Int64 // by bound
 
-	mu    sync.Mutex // guards sites
-	sites map[string]*SiteCounts
+	mu     sync.Mutex // guards all below
+	sites  map[string]*SiteCounts
+	called map[string]Last // by API client
 
 	writing sync.Mutex // one write at a time
 }
@@ -49,7 +51,7 @@ func NewBuffer(store storage.Store, now func() time.Time, random io.Reader, log 
 	if now == nil {
 		now = time.Now
 	}
-	return &Buffer{store: store, now: now, random: random, log: log, sites: map[string]*SiteCounts{}}
+	return &Buffer{store: store, now: now, random: random, log: log, sites: map[string]*SiteCounts{}, called: map[string]Last{}}
 }
 
 // SiteCounts counts what a site does with requests. It costs a request no look-up. A nil SiteCounts counts nothing.
@@ -99,6 +101,16 @@ func (b *Buffer) Judged(d time.Duration) {
 	}
 }
 
+// Called notes that an API client has called from an address.
+func (b *Buffer) Called(client, address string) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.called[client] = Last{At: b.now(), Address: address}
+}
+
 // Run writes until ctx ends, and then once more.
 func (b *Buffer) Run(ctx context.Context) {
 	tick := time.NewTicker(flushEvery)
@@ -129,24 +141,35 @@ func (b *Buffer) Flush(ctx context.Context) {
 			}
 		}
 	}
+	called := b.called
+	b.called = map[string]Last{}
 	b.mu.Unlock()
 	for i := range b.took {
 		if n := b.took[i].Swap(0); n > 0 {
 			sums = append(sums, sum{Decisions, Latency, boundNames[i], n})
 		}
 	}
-	if len(sums) == 0 {
+	if len(sums)+len(called) == 0 {
 		return
 	}
 	id, err := uuid.NewRandomFromReader(b.random)
 	if err == nil {
 		now := b.now()
-		err = b.store.Update(ctx, func(tx storage.Tx) error { return add(tx, now, id.String(), sums) })
+		err = b.store.Update(ctx, func(tx storage.Tx) error {
+			return errors.Join(add(tx, now, id.String(), sums), addCalls(tx, id.String(), called))
+		})
 	}
 	if err == nil {
 		return
 	}
 	b.log.Warn("statistics of sites not written; retrying", zap.Error(err))
+	b.mu.Lock()
+	for client, last := range called {
+		if _, newer := b.called[client]; !newer {
+			b.called[client] = last
+		}
+	}
+	b.mu.Unlock()
 	for _, s := range sums {
 		if s.By == Site {
 			b.Site(s.Value).add(slices.Index(siteMeasures[:], s.Measure), s.Count)

@@ -18,6 +18,7 @@ var remembered = map[string][]Dimension{
 	event.CountSignIn: {Provider, Application},
 	event.CountFailed: {Provider},
 	activity:          {Application},
+	Calls:             {APIClient},
 }
 
 // LastOf returns when a measure was counted last for a value of a dimension. found is false for never. What happens is
@@ -41,7 +42,7 @@ func (l latest) add(d dueRecord) {
 		}
 		key := storage.Key(d.Measure, string(by), value)
 		if have, ok := l[key]; !ok || d.At.After(have.At) {
-			l[key] = Last{d.At, d.Reason}
+			l[key] = Last{d.At, d.Reason, d.Address}
 		}
 	}
 }
@@ -57,6 +58,17 @@ func (l latest) write(tx storage.Tx) error {
 			continue
 		}
 		if err := lasts.Put(tx, key, l[key], l[key].At.Add(lastKept)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addCalls notes when API clients have called last. id is new each time.
+func addCalls(tx storage.Tx, id string, called map[string]Last) error {
+	for client, last := range called {
+		d := dueRecord{Measure: Calls, At: last.At, Address: last.Address, By: map[Dimension]string{APIClient: client}}
+		if err := dues.Put(tx, dueKey(last.At, storage.Key(id, client)), d, never); err != nil {
 			return err
 		}
 	}

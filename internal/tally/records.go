@@ -25,12 +25,14 @@ type dueRecord struct {
 	Person    string               `cbor:"p,omitempty"`
 	By        map[Dimension]string `cbor:"b,omitempty"`
 	Reason    string               `cbor:"r,omitempty"` // of what has failed
+	Address   string               `cbor:"a,omitempty"` // of the program that has called
 }
 
 // Last is when something has happened last.
 type Last struct {
-	At     time.Time `cbor:"t"`
-	Reason string    `cbor:"r,omitempty"` // of what has failed
+	At      time.Time `cbor:"t"`
+	Reason  string    `cbor:"r,omitempty"` // of what has failed
+	Address string    `cbor:"a,omitempty"` // of the program that has called
 }
 
 // countRecord is how often something has happened in a bucket. The one without a value says how many values there are.

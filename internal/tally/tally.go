@@ -24,6 +24,7 @@ const (
 	Denials       = "denials"         // requests that a site has refused
 	StepUps       = "site_step_ups"   // requests that a site has sent to a stronger or more recent sign-in
 	Decisions     = "decisions"       // requests that sites have judged, by how long it took
+	Calls         = "api_calls"       // of API clients. It is known when the last one was, not how many there were
 	activity      = event.CountActive // what makes a person active without being a sign-in
 )
 
@@ -36,6 +37,7 @@ const (
 	Application Dimension = "application"
 	Site        Dimension = "site"
 	Latency     Dimension = "latency"
+	APIClient   Dimension = "api_client"
 )
 
 // dimensions are by what each measure is split.

@@ -420,6 +420,14 @@ func TestLastOf(t *testing.T) {
 	if got, found := last(event.CountSignIn, Application, "shop"); !found || !got.At.Equal(noon.Add(time.Minute)) {
 		t.Errorf("the application was last used at %v", got.At)
 	}
+	b := NewBuffer(h.store, h.now, rand.Reader, zap.NewNop())
+	b.Called("billing", "203.0.113.7")
+	b.Called("billing", "203.0.113.8")
+	b.Flush(t.Context())
+	h.merge()
+	if got, found := last(Calls, APIClient, "billing"); !found || got.Address != "203.0.113.8" || !got.At.Equal(noon) {
+		t.Errorf("the API client has called last: %+v", got)
+	}
 	if _, found := last(event.CountFailed, Application, "shop"); found {
 		t.Error("an application has failed")
 	}

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/caddymodule/explain"
@@ -143,7 +144,7 @@ func Refused(err error) (status int, text string) {
 	switch {
 	case is(person.ErrUsernameTaken, person.ErrGroupTaken, registry.ErrExists, registry.ErrDeclared, registry.ErrChanged):
 		return http.StatusConflict, err.Error()
-	case is(person.ErrNoPerson, actiontoken.ErrNoToken, stepup.ErrNoMethod, person.ErrNoGroup, registry.ErrUnknown, refusal.ErrUnknown, errUnknownItem):
+	case is(person.ErrNoPerson, actiontoken.ErrNoToken, stepup.ErrNoMethod, person.ErrNoGroup, registry.ErrUnknown, refusal.ErrUnknown, keys.ErrUnknown, errUnknownItem):
 		return http.StatusNotFound, err.Error()
 	case is(enrol.ErrInvitationsOff, enrol.ErrNoReset, proof.ErrCodesOff, stepup.ErrLastWay):
 		return http.StatusConflict, err.Error()

@@ -63,6 +63,7 @@ func (AdminAPI) Routes() []caddy.AdminRoute {
 		"POST /gatehouse/mail/test":                 reading(adminTestMail),
 		"GET /gatehouse/keys":                       adminListKeys,
 		"POST /gatehouse/keys/rotate":               adminRotateKeys,
+		"POST /gatehouse/keys/retire":               reading(adminRetireKey),
 		"POST /gatehouse/keys/reseal":               reading(adminReseal),
 		"POST /gatehouse/tokens/revoke-all":         adminRevokeEverything,
 	} {

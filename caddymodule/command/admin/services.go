@@ -111,6 +111,18 @@ func adminRotateKeys(i *Instance, _ http.ResponseWriter, r *http.Request) (any, 
 	return i.Authz.SigningKeys(), nil
 }
 
+// KeyRequest names a signing key.
+type KeyRequest struct {
+	KeyID string `json:"kid"`
+}
+
+func adminRetireKey(i *Instance, r *http.Request, in KeyRequest) (any, error) {
+	if err := i.Authz.RetireKey(r.Context(), in.KeyID, caller(r)); err != nil {
+		return nil, err
+	}
+	return i.Authz.SigningKeys(), nil
+}
+
 func adminRevokeEverything(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
 	return Outcome{"revoked"}, i.Authz.RevokeEverything(r.Context(), caller(r))
 }

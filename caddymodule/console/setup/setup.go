@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/idp"
@@ -30,7 +31,14 @@ type Deps struct {
 	Issuer    string
 	Config    *config.Service
 	Providers Providers
-	Store     storage.Store
+	Authz     *authz.Server
+	// PublicKey returns the public part of a signing key as JSON, or nil.
+	PublicKey func(id string) []byte
+	// OlderKeys tells whether the configuration has encryption keys besides the first.
+	OlderKeys func() bool
+	// Names returns the usernames of persons by their ids.
+	Names func(tx storage.Tx, ids []string) (map[string]string, error)
+	Store storage.Store
 	// PlaceOf returns where an option stands in the Caddyfile, as file:line, or "".
 	PlaceOf func(option string) string
 	Now     func() time.Time
@@ -42,7 +50,13 @@ type setup struct{ Deps }
 // Screens returns the screens that stand before the events in the navigation.
 func Screens(d Deps) []*frame.Screen {
 	s := &setup{d}
-	return []*frame.Screen{s.providersScreen(), s.providerScreen()}
+	return []*frame.Screen{s.providersScreen(), s.providerScreen(), s.apiClientsScreen()}
+}
+
+// LastScreens returns the screens that stand at the end of the navigation.
+func LastScreens(d Deps) []*frame.Screen {
+	s := &setup{d}
+	return []*frame.Screen{s.keysScreen()}
 }
 
 // pathOf is that of a screen about one thing.
