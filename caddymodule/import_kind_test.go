@@ -79,7 +79,28 @@ func TestImportFromOtherSystems(t *testing.T) {
 	if _, text, err := imports("auth0", export("auth0.ndjson")); err != nil || decode[report](t, text).Persons.Created != 1 || len(decode[report](t, text).Persons.Notes) != 1 {
 		t.Errorf("import = %v:\n%s", err, text)
 	}
-	p.refused("is not a kind of export: want one of auth0, authelia, htpasswd, keycloak, ldif", "", "import", "okta", "x")
+
+	dex, text, err := imports("dex", export("dex.yaml"), "--dry-run")
+	if err != nil || decode[report](t, text).Persons.Created != 1 || decode[report](t, text).Persons.Notes[0].Line != 13 {
+		t.Errorf("dry run = %v:\n%s", err, text)
+	}
+	p.refused("no person eve.moved", "", "person", "show", "eve.moved@example.com")
+	if _, text, err := imports("dex", export("dex.yaml")); err != nil || decode[report](t, text).Persons.Created != 1 {
+		t.Errorf("import = %v:\n%s", err, text)
+	}
+	p.token("legacy", p.password("eve.moved@example.com", "correct horse 1"))
+	hydra, text, err := imports("hydra", export("hydra.json"))
+	if err != nil || !strings.Contains(text, "implicit") || strings.Contains(text, `"persons"`) {
+		t.Errorf("import = %v:\n%s", err, text)
+	}
+	t.Run("what is printed is a Caddyfile", func(t *testing.T) {
+		s := newServer(t)
+		s.extra = dex + hydra
+		if adapted := string(s.json()); !strings.Contains(adapted, "moved-corp") || !strings.Contains(adapted, "moved-wiki") || !strings.Contains(adapted, "moved-job") || !strings.Contains(adapted, "moved-app") {
+			t.Errorf("adapted: %s", adapted)
+		}
+	})
+	p.refused("is not a kind of export: want one of auth0, authelia, dex, htpasswd, hydra, keycloak, ldif", "", "import", "okta", "x")
 	p.refused("no such file", "", "import", "keycloak", export("nowhere.json"))
 	p.refused("htpasswd: the file is not JSON", "", "import", "keycloak", export("htpasswd"))
 	p.refused("is a second file of the same kind", "", "import", "authelia", export("configuration.yml"), export("configuration.yml"))

@@ -151,7 +151,7 @@ func (b *block) line(words ...string) {
 		if i > 0 {
 			b.text.WriteByte(' ')
 		}
-		b.text.WriteString(quote(b.literal(w)))
+		b.text.WriteString(Quote(b.literal(w)))
 	}
 	b.text.WriteByte('\n')
 }
@@ -211,9 +211,9 @@ func texts[S ~string](list []S) []string {
 	return out
 }
 
-// quote returns a word as the Caddyfile has it: within quotation marks where it would be read as something else.
+// Quote returns a word as the Caddyfile has it: within quotation marks where it would be read as something else.
 // Ends of lines become blanks.
-func quote(word string) string {
+func Quote(word string) string {
 	word = strings.Join(strings.FieldsFunc(word, func(r rune) bool { return r == '\n' || r == '\r' }), " ")
 	plain := word != "" && word != "{" && word != "}" && !strings.HasPrefix(word, "#") && !strings.HasPrefix(word, "<<") && !strings.HasSuffix(word, "{") &&
 		!strings.ContainsAny(word, " \t\"`\\")

@@ -19,7 +19,7 @@ import (
 
 // moving is a system whose exports can be imported.
 type moving struct {
-	// persons reads the persons of an open file, of which in reads with the progress known.
+	// persons reads the persons of an open file, of which in reads with the progress known. nil: it has none.
 	persons func(f *os.File, in io.Reader, files []string) (personfile.Reader, error)
 	// clients reads the clients of a file. nil: it has none.
 	clients func(io.Reader) (*movein.Clients, error)
@@ -31,6 +31,8 @@ var movings = map[string]moving{
 	"authelia": {persons: format(personfile.Authelia), clients: movein.Authelia, files: 2},
 	"htpasswd": {persons: format(personfile.Htpasswd), files: 1},
 	"auth0":    {persons: auth0Persons, files: 2},
+	"dex":      {persons: format(personfile.Dex), clients: movein.Dex, files: 1},
+	"hydra":    {clients: movein.Hydra, files: 1},
 	"ldif":     {persons: ldifPersons, files: 1},
 }
 
@@ -49,6 +51,8 @@ What does not come is told: a dry run says so of each person, with the line.
   htpasswd   the file of Apache, nginx or Traefik
   auth0      the lines of the export of users, then the file with the hashes of support
   ldif       the entries of a directory, with groups that name their members
+  dex        its configuration, with staticPasswords, staticClients and connectors
+  hydra      what hydra list oauth2-clients --format json prints
 
 Persons who exist are left alone, so the command can be repeated; with --update they are
 given what the file says, but for a password that they have.`,
@@ -98,7 +102,7 @@ func (k *kindImport) run(cmd *cobra.Command, kind string, m moving, files []stri
 	}
 	var result kindResult
 	var failed error
-	if people != "" {
+	if people != "" && m.persons != nil {
 		im := importer{cmd: cmd, partition: k.partition, from: k.from, newIDs: k.newIDs, quiet: true, told: time.Now(), began: time.Now()}
 		im.request.Update, im.request.Check = k.update, k.dry
 		f, err := os.Open(people)

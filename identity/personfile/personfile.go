@@ -1,5 +1,5 @@
 // Package personfile reads persons from files of other systems: CSV, JSON lines, LDIF, htpasswd, and what Keycloak,
-// Authelia and Auth0 export. It reads one person at a time, so a file can have any length. What becomes of a person
+// Authelia, Auth0 and Dex have. It reads one person at a time, so a file can have any length. What becomes of a person
 // belongs to package migration.
 package personfile
 
@@ -64,6 +64,7 @@ const (
 	Authelia = "authelia"
 	Auth0    = "auth0"
 	Keycloak = "keycloak"
+	Dex      = "dex"
 )
 
 // FormatOf returns the format by the extension of a file name, or "".
@@ -100,8 +101,10 @@ func New(r io.Reader, format string) (Reader, error) {
 		return &auth0Reader{lines: lines{in: b}}, nil
 	case Keycloak:
 		return newKeycloak(b)
+	case Dex:
+		return newDex(b)
 	}
-	return nil, fmt.Errorf("the format is not known: want %s, %s, %s, %s, %s, %s or %s", CSV, JSONL, LDIF, Htpasswd, Keycloak, Authelia, Auth0)
+	return nil, fmt.Errorf("the format is not known: want %s, %s, %s, %s, %s, %s, %s or %s", CSV, JSONL, LDIF, Htpasswd, Keycloak, Authelia, Dex, Auth0)
 }
 
 // maxRecord is the size in bytes of one person in a file.

@@ -19,17 +19,49 @@ type Note struct {
 
 // Clients are those of one export.
 type Clients struct {
-	List  []client.Client
-	Notes []Note
+	List   []client.Client
+	Blocks []Block // other than clients
+	Notes  []Note
 }
+
+// Block is a block of the Caddyfile.
+type Block struct {
+	Head  []string
+	Lines [][]string
+}
+
+func (b *Block) write(to *strings.Builder) {
+	line := func(indent string, words []string) {
+		to.WriteString(indent)
+		for i, w := range words {
+			if i > 0 {
+				to.WriteByte(' ')
+			}
+			to.WriteString(client.Quote(w))
+		}
+	}
+	line("", b.Head)
+	to.WriteString(" {\n")
+	for _, words := range b.Lines {
+		line("\t", words)
+		to.WriteByte('\n')
+	}
+	to.WriteString("}\n")
+}
+
+// providerID tells whether a name can be the id of a provider.
+func providerID(s string) bool { return options.CheckProviderID(s) == nil }
 
 func (c *Clients) note(id, text string) { c.Notes = append(c.Notes, Note{id, text}) }
 
-// Caddyfile returns the blocks of the clients, for the block gatehouse.
+// Caddyfile returns the blocks, for the block gatehouse.
 func (c *Clients) Caddyfile() string {
 	var b strings.Builder
 	for i := range c.List {
 		b.WriteString(c.List[i].Caddyfile())
+	}
+	for i := range c.Blocks {
+		c.Blocks[i].write(&b)
 	}
 	return b.String()
 }

@@ -131,3 +131,106 @@ identity_providers:
 		}
 	}
 }
+
+func TestDexClients(t *testing.T) {
+	t.Parallel()
+	c, err := Dex(strings.NewReader(`
+issuer: https://dex.example.com
+oauth2:
+  grantTypes: [authorization_code, password]
+  skipApprovalScreen: true
+staticClients:
+  - id: shop
+    name: The {env.HOME} shop
+    secret: planted-secret
+    redirectURIs: [https://shop.example.com/callback, /device/callback]
+    trustedPeers: [cli]
+  - id: cli
+    public: true
+  - idEnv: OTHER
+staticPasswords: []
+connectors:
+  - type: oidc
+    id: corp
+    name: The "Corp" {env.HOME}
+    config:
+      issuer: https://corp.example.com
+      clientID: $CORP_ID
+      clientSecret: planted-secret
+  - type: github
+    id: github
+    config: {clientID: x, clientSecret: planted-secret}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := c.Caddyfile()
+	idp := text[strings.Index(text, "idp "):]
+	if want := "idp corp oidc {\n\tissuer https://corp.example.com\n\tclient_id {env.CORP_ID}\n\tclient_secret {env.CORP_SECRET}\n\tname \"The \\\"Corp\\\" env.HOME\"\n\tscopes profile email\n\tmap email email\n\tmap name name\n}\n"; idp != want {
+		t.Errorf("the provider is\n%s\nwant\n%s", idp, want)
+	}
+	c.Blocks = nil
+	got := holds(t, c)
+	if shop := got["shop"]; shop.Consent != "off" || strings.Join(shop.Grants, " ") != "authorization_code refresh_token device_code" ||
+		strings.Join(shop.RedirectURIs, " ") != "https://shop.example.com/callback" || string(shop.Secrets[0]) != "{env.SHOP_SECRET}" || shop.Name != "The env.HOME shop" {
+		t.Errorf("shop is %+v", shop)
+	}
+	if cli := got["cli"]; !cli.Public || strings.Join(cli.RedirectURIs, " ") != "http://localhost" {
+		t.Errorf("cli is %+v", cli)
+	}
+	for id, want := range map[string]string{"shop": "trustedPeers", "OTHER": "environment variable", "oauth2": "password", "connector corp": "/oidc/corp/callback", "connector github": "github"} {
+		if !strings.Contains(c.said(id), want) {
+			t.Errorf("the notes of %s do not mention %s:\n%s", id, want, c.said(id))
+		}
+		if strings.Contains(text+c.said(id), "planted") {
+			t.Errorf("a secret is printed:\n%s%s", text, c.said(id))
+		}
+	}
+	for _, bad := range []string{"", "- a\n", "issuer: x\nstaticClients: [{name: x}]\n"} {
+		if _, err := Dex(strings.NewReader(bad)); err == nil {
+			t.Errorf("Dex(%q) = nil, want an error", bad)
+		}
+	}
+}
+
+func TestHydraClients(t *testing.T) {
+	t.Parallel()
+	list := `[{"client_id":"shop","client_name":"Shop","client_secret":"planted","redirect_uris":["https://shop.example.com/cb"],"grant_types":["authorization_code","implicit"],
+"response_types":["code"],"scope":"openid offline orders photos.*","token_endpoint_auth_method":"client_secret_post","audience":["https://api.example.com"],"allowed_cors_origins":["https://*.example.com"],
+"subject_type":"pairwise","skip_consent":true},
+{"client_id":"job","client_secret":"planted","grant_types":["client_credentials"],"scope":"reports","token_endpoint_auth_method":"client_secret_basic"},
+{"client_id":"app","redirect_uris":["https://app.example.com/"],"token_endpoint_auth_method":"none"},
+{"client_id":"old","grant_types":["implicit"]}]`
+	for name, file := range map[string]string{"a list": list, "a page": `{"items":` + list + `,"next_page_token":""}`} {
+		c, err := Hydra(strings.NewReader(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := holds(t, c)
+		if shop := got["shop"]; shop.Consent != "off" || shop.AuthMethod != "post" || strings.Join(shop.Grants, " ") != "authorization_code refresh_token" ||
+			strings.Join(shop.Scopes, " ") != "openid orders" || string(shop.Secrets[0]) != "{env.SHOP_SECRET}" {
+			t.Errorf("%s: shop is %+v", name, shop)
+		}
+		if job, app := got["job"], got["app"]; strings.Join(job.Grants, " ") != "client_credentials" || !app.Public || strings.Join(app.Grants, " ") != "authorization_code" {
+			t.Errorf("%s: job is %+v, app %+v", name, job, app)
+		}
+		for id, wants := range map[string][]string{"shop": {"implicit", `"photos.*"`, "audiences", "pairwise", "https://*.example.com"}, "old": {"no grant is left"}} {
+			for _, want := range wants {
+				if !strings.Contains(c.said(id), want) {
+					t.Errorf("%s: the notes of %s do not mention %s:\n%s", name, id, want, c.said(id))
+				}
+			}
+		}
+		if len(got) != 3 || strings.Contains(c.Caddyfile(), "planted") {
+			t.Errorf("%s:\n%s", name, c.Caddyfile())
+		}
+	}
+	if c, err := Hydra(strings.NewReader(`{"items":[],"next_page_token":"x"}`)); err != nil || !strings.Contains(c.said("the list"), "--page-token") {
+		t.Errorf("a page that is not the last: %+v, %v", c, err)
+	}
+	for _, bad := range []string{"", "x", `[{"client_name":"x"}]`, `{"a":1}`} {
+		if _, err := Hydra(strings.NewReader(bad)); err == nil {
+			t.Errorf("Hydra(%q) = nil, want an error", bad)
+		}
+	}
+}

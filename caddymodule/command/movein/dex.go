@@ -1,0 +1,129 @@
+package movein
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	yaml "go.yaml.in/yaml/v3"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/client"
+)
+
+// dexFile is the part of Dex's configuration that is moved. (Dex 2.43)
+type dexFile struct {
+	Issuer  string `yaml:"issuer"`
+	Clients []struct {
+		ID           string   `yaml:"id"`
+		IDEnv        string   `yaml:"idEnv"`
+		Name         string   `yaml:"name"`
+		RedirectURIs []string `yaml:"redirectURIs"`
+		Public       bool     `yaml:"public"`
+		Peers        []string `yaml:"trustedPeers"`
+	} `yaml:"staticClients"`
+	Connectors []struct {
+		Type   string `yaml:"type"`
+		ID     string `yaml:"id"`
+		Name   string `yaml:"name"`
+		Config struct {
+			Issuer   string   `yaml:"issuer"`
+			ClientID string   `yaml:"clientID"`
+			Scopes   []string `yaml:"scopes"`
+			Host     string   `yaml:"host"`
+		} `yaml:"config"`
+	} `yaml:"connectors"`
+	OAuth2 struct {
+		Grants       []string `yaml:"grantTypes"`
+		SkipApproval bool     `yaml:"skipApprovalScreen"`
+	} `yaml:"oauth2"`
+}
+
+// Dex reads the static clients and the connectors of its configuration.
+func Dex(r io.Reader) (*Clients, error) {
+	var file dexFile
+	if err := yaml.NewDecoder(io.LimitReader(r, 16<<20)).Decode(&file); err != nil {
+		return nil, fmt.Errorf("the file is not Dex's configuration: %w", err)
+	}
+	if file.Issuer == "" {
+		return nil, errors.New("the file is not Dex's configuration: it has an issuer")
+	}
+	out := new(Clients)
+	for _, c := range file.Clients {
+		if c.ID == "" {
+			if c.IDEnv == "" {
+				return nil, errors.New("a client of the file has no id")
+			}
+			out.note(c.IDEnv, "does not come: its id is in an environment variable of Dex")
+			continue
+		}
+		one := client.Client{
+			ID: c.ID, Name: c.Name, Public: c.Public, Consent: "on", IDTokenClaims: true, Scopes: []string{"openid", "profile", "email", "groups"},
+			Grants: []string{"authorization_code", "refresh_token"}, RedirectURIs: out.redirects(c.ID, "", dexRedirects(c.RedirectURIs, c.Public)),
+		}
+		if file.OAuth2.SkipApproval {
+			one.Consent = "off"
+		}
+		if slices.Contains(c.RedirectURIs, "/device/callback") {
+			one.Grants = append(one.Grants, "device_code")
+		}
+		if len(c.Peers) > 0 {
+			out.note(c.ID, "its trustedPeers do not come: a token is for one client; another one exchanges it (token exchange)")
+		}
+		out.add(&one)
+	}
+	for _, g := range file.OAuth2.Grants {
+		if g == "implicit" || g == "password" {
+			out.note("oauth2", "the grant "+g+" does not come")
+		}
+	}
+	for _, c := range file.Connectors {
+		out.dexConnector(c.Type, c.ID, c.Name, c.Config.Issuer, c.Config.ClientID, c.Config.Scopes)
+	}
+	return out, nil
+}
+
+// dexRedirects are redirect URIs without Dex's own. A public client without any can use loopback there.
+func dexRedirects(list []string, public bool) (out []string) {
+	for _, uri := range list {
+		if uri != "/device/callback" && uri != "urn:ietf:wg:oauth:2.0:oob" {
+			out = append(out, uri)
+		}
+	}
+	if public && len(list) == 0 {
+		out = []string{"http://localhost"}
+	}
+	return out
+}
+
+func (c *Clients) dexConnector(kind, id, name, issuer, clientID string, scopes []string) {
+	about := "connector " + id
+	if kind != "oidc" || !providerID(id) {
+		c.note(about, "does not come, since it is of the type "+kind+": write an idp for it (docs/caddyfile.md)")
+		return
+	}
+	if issuer == "" || clientID == "" {
+		c.note(about, "does not come: it has no issuer or no clientID")
+		return
+	}
+	if name, ok := strings.CutPrefix(clientID, "$"); ok { // Dex replaces it by the environment
+		clientID = "{env." + noBraces(name) + "}"
+	} else {
+		clientID = noBraces(clientID)
+	}
+	b := Block{Head: []string{"idp", id, "oidc"}, Lines: [][]string{{"issuer", noBraces(issuer)}, {"client_id", clientID}, {"client_secret", "{env." + client.SecretName(id) + "}"}}}
+	if name != "" {
+		b.Lines = append(b.Lines, []string{"name", noBraces(name)})
+	}
+	if len(scopes) == 0 {
+		scopes = []string{"profile", "email"} // Dex's default
+	}
+	line := []string{"scopes"}
+	for _, s := range scopes {
+		line = append(line, noBraces(s))
+	}
+	b.Lines = append(b.Lines, line, []string{"map", "email", "email"}, []string{"map", "name", "name"})
+	c.Blocks = append(c.Blocks, b)
+	c.note(about, "its secret is read from the environment variable "+client.SecretName(id)+", and its redirect URI is /oidc/"+id+"/callback here: register that there")
+}
