@@ -8,6 +8,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/internal/places"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
@@ -42,6 +43,15 @@ func TestSigningInAgainAndAgainCostsTheSame(t *testing.T) {
 		}
 	}
 	wantActive(t, h, "the oldest, after 999 others", oldest.Refresh, false)
+	if err := inner.View(t.Context(), func(tx storage.Tx) error {
+		at, err := places.Sessions(tx, places.Application, "shop", "", 10)
+		if len(at) != 1 {
+			t.Errorf("%d sessions are listed at the application, want the one of the browser", len(at))
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
 	h.Invariants(t)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/answers"
 	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/places"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/internal/watch"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -57,6 +58,9 @@ func New(deps Deps) *Sessions {
 // Create stores a session under the hash of its cookie.
 func (s *Sessions) Create(tx storage.Tx, hash, origin string, si token.SignIn, epochs token.Epochs, now time.Time) error {
 	rec := sessionRecord{SignIn: si, Epochs: epochs, Origin: origin, CreatedAt: now, ExpiresAt: now.Add(limit)}
+	if err := places.Note(tx, places.Site, origin, si.SessionID, rec.ExpiresAt); err != nil {
+		return err
+	}
 	return sessions.Create(tx, hash, rec, rec.ExpiresAt)
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/places"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -39,6 +40,9 @@ func (l *Ledger) StoreGrant(tx storage.Tx, id string, g Grant, limit int) error 
 	}
 	if err := grants.Create(tx, id, g, g.ExpiresAt.Add(CollectMargin)); err != nil {
 		return fmt.Errorf("store grant: %w", err)
+	}
+	if err := places.Note(tx, places.Application, g.ClientID, g.SessionID, g.ExpiresAt); err != nil {
+		return err
 	}
 	return putHeld(tx, g.Subject, g.ClientID, append(have, heldGrant{ID: id, Session: g.SessionID, ExpiresAt: g.ExpiresAt}))
 }

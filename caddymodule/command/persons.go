@@ -229,7 +229,7 @@ func personSessionsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "sessions <username or id>", Short: "Lists the sessions of a person", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			all, _, err := readSessions(cmd, args[0], 0)
+			all, _, err := readSessions(cmd, url.Values{"person": {args[0]}}, 0)
 			if err != nil {
 				return err
 			}

@@ -15,13 +15,19 @@ func sessionCommands() *cobra.Command {
 }
 
 func listSessionsCommand() *cobra.Command {
-	var who string
+	q := url.Values{}
 	var most int
+	var who, address, client, site, device string
 	cmd := &cobra.Command{
 		Use: "list", Short: "Lists the sessions of everybody, or of one person", Args: cobra.NoArgs,
-		Example: "  caddy gatehouse session list --person ada@example.com",
+		Example: "  caddy gatehouse session list --person ada@example.com\n  caddy gatehouse session list --address 203.0.113.7",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all, more, err := readSessions(cmd, who, most)
+			for name, value := range map[string]string{"person": who, "address": address, "client": client, "site": site, "device": device} {
+				if value != "" {
+					q.Set(name, value)
+				}
+			}
+			all, more, err := readSessions(cmd, q, most)
 			if err != nil {
 				return err
 			}
@@ -29,17 +35,23 @@ func listSessionsCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&who, "person", "", "The username or id of the person")
+	cmd.Flags().StringVar(&address, "address", "", "Only sessions last used from this IP address")
+	cmd.Flags().StringVar(&client, "client", "", "Only sessions in which this client was given tokens")
+	cmd.Flags().StringVar(&site, "site", "", "Only sessions in which this protected site was entered, such as https://wiki.example.com")
+	cmd.Flags().StringVar(&device, "device", "", "Only sessions of such a device: \"Firefox / Linux\"")
 	limitFlag(cmd, &most)
+	completeFlag(cmd, "client", completeClients)
 	completeFlag(cmd, "person", completePersons)
 	return cmd
 }
 
-// readSessions returns up to most sessions. 0: all.
-func readSessions(cmd *cobra.Command, who string, most int) (all []admin.SessionInfo, more bool, err error) {
+// readSessions returns up to most sessions that q selects. 0: all.
+func readSessions(cmd *cobra.Command, q url.Values, most int) (all []admin.SessionInfo, more bool, err error) {
 	all = []admin.SessionInfo{}
 	for after := ""; ; {
 		var page admin.SessionsPage
-		q := url.Values{"person": {who}, "after": {after}, "limit": {strconv.Itoa(admin.MaxPersons)}}
+		q.Set("after", after)
+		q.Set("limit", strconv.Itoa(admin.MaxPersons))
 		if err := call(cmd, "/sessions?"+q.Encode(), nil, &page); err != nil {
 			return nil, false, err
 		}

@@ -53,7 +53,7 @@ func TestStoredTextStaysText(t *testing.T) {
 			h.policy("xss", strings.TrimSpace(payload))
 			gate := &h.sites[1].Gates[0]
 			gate.Asks, gate.Paths, gate.Policies, gate.Rules[0].Name, gate.Rules[0].Asks = []string{payload}, []string{payload}, []string{payload}, payload, []string{payload}
-			q := url.Values{"q": {payload}, "ref": {payload}, "site": {payload}, "where": {payload}, "person": {payload}, "address": {payload}, "group": {payload}, "kind": {payload}, "param": {payload}, "what": {payload}}.Encode()
+			q := url.Values{"q": {payload}, "ref": {payload}, "site": {payload}, "where": {payload}, "person": {payload}, "address": {payload}, "group": {payload}, "kind": {payload}, "client": {payload}, "device": {payload}, "param": {payload}, "what": {payload}}.Encode()
 			for _, path := range append(h.setupPaths(payload, q), []string{
 				frame.Root, personPath(victim), personPath(victim) + "/edit", personPath(victim) + "/leave?" + url.Values{"group": {group}}.Encode(), groupPath(g.ID), groupPath(g.ID) + "/edit-group", applicationPath(id), applicationPath(id) + "/disable",
 				frame.Root + "/persons?" + q, frame.Root + "/groups?" + q, frame.Root + "/sessions?" + q, frame.Root + "/applications?" + q, frame.Root + "/events?" + q, frame.Root + "/events", frame.Root + "/events/1", newestEvent(b), frame.Root + "/groups", frame.Root + "/applications",

@@ -1,12 +1,15 @@
 package console
 
 import (
+	"cmp"
 	"net/url"
+	"strings"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/places"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -17,26 +20,17 @@ func (c *Console) sessionsScreen() *frame.Screen {
 
 func (c *Console) showSessions(v *frame.Visit) (*page.Console, error) {
 	q := v.URL.Query()
-	address := q.Get("address")
+	text := func(name string) string { return strings.TrimSpace(q.Get(name)) }
+	f := manage.SessionFilter{Address: text("address"), Application: text("client"), Site: text("site"), Device: text("device")}
 	var list []manage.SessionInfo
+	var devices []string
 	next := ""
 	err := c.Store.View(v.Context(), func(tx storage.Tx) (err error) {
-		list, next = nil, q.Get("after")
-		for read := 0; read < maxScan && len(list) < frame.Rows; read += frame.Rows {
-			var some []manage.SessionInfo
-			if some, next, err = c.Manage.Sessions(tx, next, frame.Rows-len(list), v.Now); err != nil {
-				return err
-			}
-			for _, s := range some {
-				if address == "" || s.Address == address {
-					list = append(list, s)
-				}
-			}
-			if next == "" {
-				break
-			}
+		if devices, err = c.Manage.Devices(tx); err != nil {
+			return err
 		}
-		return nil
+		list, next, err = c.Manage.Sessions(tx, f, q.Get("after"), frame.Rows, v.Now)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -45,8 +39,8 @@ func (c *Console) showSessions(v *frame.Visit) (*page.Console, error) {
 	for _, s := range list {
 		t.Rows = append(t.Rows, page.TableRow{URL: personPath(s.Person) + "#sessions", Cells: []page.Cell{
 			{Name: s.Username},
-			{Text: front.AgentText(s.Agent)},
-			{Name: s.Address, URL: v.Path() + "?" + url.Values{"address": {s.Address}}.Encode()},
+			{Text: front.AgentText(s.Agent), URL: sessionsOf(v, "device", places.DeviceOf(s.Agent))},
+			{Name: s.Address, URL: sessionsOf(v, "address", s.Address)},
 			{Text: page.Say("console.level", "n", s.Level)},
 			{Text: page.Say("console.time", "time", s.Since)},
 			{Text: page.Say("console.time", "time", s.Seen)},
@@ -54,12 +48,41 @@ func (c *Console) showSessions(v *frame.Visit) (*page.Console, error) {
 	}
 	t.First, t.Next = v.Pages(next)
 	out := &page.Console{Title: page.Say("console.sessions.title"), Lead: page.Say("console.sessions.text"), Parts: []page.ConsolePart{{Table: t}}}
-	out.Filter = &page.Filter{Action: v.Path(), Fields: []page.Field{{Name: "address", Type: "search", Label: "console.column.address", Value: address}}}
-	if address != "" {
-		out.Filter.Clear = v.Path()
-	}
-	if len(list) == 0 && next == "" {
-		out.Parts[0].Empty = &page.Empty{Text: page.Say("console.none")}
+	out.Filter = sessionFilter(v, f, devices)
+	switch {
+	case len(list) == 0 && next != "":
+		out.Parts[0].Text = page.Say("console.sessions.further")
+	case len(list) == 0:
+		out.Parts[0].Empty = &page.Empty{Text: page.Say("console.none"), Next: &page.Action{Label: "console.filter.clear", URL: v.Path()}}
 	}
 	return out, nil
+}
+
+// sessionsOf leads to the sessions that have something in common. Empty: to none
+func sessionsOf(v *frame.Visit, param, value string) string {
+	if value == "" {
+		return ""
+	}
+	return v.Path() + "?" + url.Values{param: {value}}.Encode()
+}
+
+func sessionFilter(v *frame.Visit, f manage.SessionFilter, devices []string) *page.Filter {
+	out := &page.Filter{Action: v.Path(), Fields: []page.Field{
+		{Name: "address", Type: "search", Label: "console.column.address", Value: f.Address},
+		{Name: "client", Label: "console.column.application", Value: f.Application},
+		{Name: "site", Label: "console.column.site", Value: f.Site, Hint: "console.sessions.site.hint"},
+		{Name: "device", Type: "select", Label: "console.column.device", Value: f.Device, Options: []page.Option{{Label: "console.any"}}},
+	}}
+	known := f.Device == ""
+	for _, d := range devices {
+		known = known || d == f.Device
+		out.Fields[3].Options = append(out.Fields[3].Options, page.Option{Value: d, Label: d})
+	}
+	if !known { // nothing is there any more
+		out.Fields[3].Options = append(out.Fields[3].Options, page.Option{Value: f.Device, Label: f.Device})
+	}
+	if cmp.Or(f.Address, f.Application, f.Site, f.Device) != "" {
+		out.Clear = v.Path()
+	}
+	return out
 }

@@ -142,23 +142,6 @@ func (s *Service) SessionsOf(tx storage.Tx, p person.Person, now time.Time) (lis
 	return list, err
 }
 
-// Sessions returns at most limit live sessions of all persons behind one of them, and what continues the list.
-func (s *Service) Sessions(tx storage.Tx, after string, limit int, now time.Time) (list []SessionInfo, next string, err error) {
-	open, next, err := s.Identity.Session.All(tx, after, limit, now)
-	if err != nil {
-		return nil, "", err
-	}
-	var ids []string
-	for _, o := range open {
-		ids = append(ids, o.Record.PersonID)
-	}
-	names, err := s.Names(tx, ids)
-	for _, o := range open {
-		list = append(list, s.sessionInfo(o, names[o.Record.PersonID]))
-	}
-	return list, next, err
-}
-
 // Names returns the usernames of persons by their ids. Unknown and removed persons have none.
 func (s *Service) Names(tx storage.Tx, ids []string) (map[string]string, error) {
 	people, err := s.Identity.Person.ManyPersons(tx, ids)

@@ -23,25 +23,32 @@ func (s *Service) All(tx storage.Tx, after string, most int, now time.Time) (lis
 		}
 		read++
 		next = e.Key
-		rec, err := s.Live(tx, e.Key, now)
+		one, err := s.OfActive(tx, e.Key, now)
 		if errors.Is(err, storage.ErrNotFound) {
 			continue
 		}
 		if err != nil {
 			return nil, "", err
 		}
-		p, found, err := person.Records.Find(tx, rec.PersonID)
-		if err != nil {
-			return nil, "", err
-		}
-		if found && p.State == person.Active && p.Epoch == rec.Epoch {
-			list = append(list, Session{e.Key, rec})
-		}
+		list = append(list, one)
 	}
 	if read < most {
 		next = ""
 	}
 	return list, next, nil
+}
+
+// OfActive returns a live session of a person who can sign in, or storage.ErrNotFound.
+func (s *Service) OfActive(tx storage.Tx, id string, now time.Time) (Session, error) {
+	rec, err := s.Live(tx, id, now)
+	if err != nil {
+		return Session{}, err
+	}
+	p, err := person.Records.Get(tx, rec.PersonID)
+	if err == nil && (p.State != person.Active || p.Epoch != rec.Epoch) {
+		err = storage.ErrNotFound
+	}
+	return Session{id, rec}, err
 }
 
 // OfPerson returns the live sessions of a person, the one used last first. Somebody who cannot sign in has none.

@@ -37,6 +37,7 @@ func (s *Service) Begin(tx storage.Tx, id, token, old string, rec Record) (sessi
 		return "", nil, ErrClosed
 	}
 	rec.Cookie, sessionID = secret.Hash(token), id
+	present := Record{} // of the session that continues
 	if rec.Global, err = GlobalEpoch(tx); err != nil {
 		return "", nil, err
 	}
@@ -49,7 +50,7 @@ func (s *Service) Begin(tx storage.Tx, id, token, old string, rec Record) (sessi
 			return "", nil, err
 		}
 		if before.Session.PersonID == rec.PersonID {
-			sessionID = before.ID
+			sessionID, present = before.ID, before.Session
 			if before.Session.Held && !rec.Held {
 				if err := ProviderRecords.Delete(tx, sessionID); err != nil {
 					return "", nil, err
@@ -76,6 +77,9 @@ func (s *Service) Begin(tx storage.Tx, id, token, old string, rec Record) (sessi
 		}
 	}
 	if err := Records.Put(tx, sessionID, rec, s.Collect(rec)); err != nil {
+		return "", nil, err
+	}
+	if err := s.place(tx, sessionID, &present, &rec); err != nil {
 		return "", nil, err
 	}
 	list.add(sessionID, s.knownOf(rec), s.Collect(rec))

@@ -22,6 +22,9 @@ func (s *Service) endUnlisted(tx storage.Tx, id string, rec Record) error {
 	if err := Records.Delete(tx, id); err != nil {
 		return err
 	}
+	if err := leave(tx, id, &rec); err != nil {
+		return err
+	}
 	if rec.Held {
 		if err := ProviderRecords.Delete(tx, id); err != nil {
 			return err
@@ -83,6 +86,9 @@ func (s *Service) ForgetSessions(tx storage.Tx, person string) error {
 		}
 		if found && rec.PersonID == person {
 			if err := keyRecords.Delete(tx, rec.Cookie); err != nil {
+				return err
+			}
+			if err := leave(tx, id, &rec); err != nil {
 				return err
 			}
 			if err := s.forgetSession(tx, id); err != nil {

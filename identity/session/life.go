@@ -107,9 +107,14 @@ func (s *Service) mark(ctx context.Context, id string, from *event.Origin) error
 		if err != nil || !ok {
 			return err
 		}
-		rec.Seen = now
-		if from != nil {
+		before := rec
+		if rec.Seen = now; from != nil {
 			rec.From(*from)
+		}
+		if rec.Address != before.Address || rec.Agent != before.Agent {
+			if err := s.place(tx, id, &before, &rec); err != nil {
+				return err
+			}
 		}
 		return Records.Put(tx, id, rec, s.Collect(rec))
 	})

@@ -58,6 +58,7 @@ import (
 	_ "github.com/gatehouse-id/gatehouse/internal/cluster"
 	_ "github.com/gatehouse-id/gatehouse/internal/decision"
 	_ "github.com/gatehouse-id/gatehouse/internal/event"
+	_ "github.com/gatehouse-id/gatehouse/internal/places"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 	_ "github.com/gatehouse-id/gatehouse/storage/transfer"
@@ -70,7 +71,7 @@ var (
 		"authz_client_alg", "authz_client_document", "authz_grants", "authz_logout_queue", "authz_parked_body", "authz_parked_form", "authz_posted", "authz_posted_logout", "authz_tally", "cluster_identity", "cluster_lane", "cluster_lease", "cluster_lease_end", "cluster_node", "decision_next", "decision_slot", "event_listing", "event_posting", "authz_device", "authz_device_begun", "authz_device_tries", "authz_device_user", "authz_device_visit", "authz_par", "authz_par_open", "authz_dpop", "authz_dpop_running", "authz_trusted_seen", "authz_client_registration",
 		"authz_signal_delivery", "authz_signal_item", "authz_signal_leftover", "authz_signal_stream", "authz_signal_subject",
 		"identity_access_request", "identity_configured", "identity_external_stable", "identity_group_step", "identity_handover", "identity_partition_group_name",
-		"identity_block_end", "identity_sessions", "refusal_next", "refusal_slot", "storage_copy",
+		"identity_block_end", "identity_sessions", "session_place", "session_place_step", "refusal_next", "refusal_slot", "storage_copy",
 		"identity_phone_code", "identity_phone_code_key",
 		"identity_access_notice",
 		"identity_lookup", "identity_lookup_due", "identity_lookup_of", "identity_lookup_step", "identity_value", "tally", "tally_active", "tally_due", "tally_last",

@@ -15,7 +15,7 @@ var mayImport = map[string][]string{
 	"caddymodule/client":        {"caddymodule/internal", "authz", "internal"},
 	"caddymodule/clientcert":    {"caddymodule/internal", "authz/certificate"},
 	"caddymodule/command":       {"caddymodule/manage", "caddymodule/explain", "caddymodule/protect", "caddymodule/internal", "caddymodule/client", "authz", "identity", "idp", "storage", "storage/transfer", "internal"},
-	"caddymodule/core":          {"caddymodule/metrics", "authz/dpop", "authz/keys", "identity/lookup", "storage", "storage/badgerstore", "storage/transfer", "internal"},
+	"caddymodule/core":          {"caddymodule/metrics", "authz/dpop", "authz/keys", "authz/site", "authz/token", "identity/lookup", "identity/session", "storage", "storage/badgerstore", "storage/transfer", "internal"},
 	"caddymodule/console":       {"caddymodule/internal/finding", "caddymodule/manage", "authz", "identity", "idp", "storage", "internal"},
 	"caddymodule/console/setup": {"caddymodule/console/frame", "authz", "identity", "idp", "storage", "internal"},
 	"caddymodule/console/frame": {"caddymodule/manage", "authz", "identity", "storage", "internal"},

@@ -87,6 +87,10 @@ func adminListSessions(i *Instance, _ http.ResponseWriter, r *http.Request) (any
 			return nil, err
 		}
 	}
+	f := manage.SessionFilter{Address: q.Get("address"), Application: q.Get("client"), Site: q.Get("site"), Device: q.Get("device")}
+	if of.ID != "" && f != (manage.SessionFilter{}) {
+		return nil, badRequestf("person: the other filters are for the sessions of everybody")
+	}
 	now := time.Now().UTC()
 	var out SessionsPage
 	err = i.Store.View(r.Context(), func(tx storage.Tx) error {
@@ -96,7 +100,7 @@ func adminListSessions(i *Instance, _ http.ResponseWriter, r *http.Request) (any
 			out.Items = append(out.Items, list...)
 			return err
 		}
-		list, next, err := i.manage().Sessions(tx, q.Get("after"), limit, now)
+		list, next, err := i.manage().Sessions(tx, f, q.Get("after"), limit, now)
 		out.Items, out.Next = append(out.Items, list...), next
 		return err
 	})

@@ -1,10 +1,14 @@
-package front
+package places_test
 
-import "testing"
+import (
+	"testing"
 
-func TestReadAgent(t *testing.T) {
+	"github.com/gatehouse-id/gatehouse/internal/places"
+)
+
+func TestReadDevice(t *testing.T) {
 	t.Parallel()
-	for header, want := range map[string]agent{
+	for header, want := range map[string][2]string{
 		"Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36 Edg/142.0.0.0":           {"Edge", "Windows"},
 		"Mozilla/5.0 (iPhone; CPU iPhone OS 18_7 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/26.0 Mobile/15E148 Safari/604.1": {"Safari", "iPhone"},
 		"Mozilla/5.0 (iPhone; CPU iPhone OS 18_7 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) CriOS/142.0 Mobile/15E148 Safari/604.1":  {"Chrome", "iPhone"},
@@ -15,8 +19,9 @@ func TestReadAgent(t *testing.T) {
 		"":           {},
 		`"><script>`: {},
 	} {
-		if got := readAgent(header); got != want {
-			t.Errorf("readAgent(%q) = %+v, want %+v", header, got, want)
+		browser, system := places.ReadDevice(header)
+		if got := [2]string{browser, system}; got != want {
+			t.Errorf("ReadDevice(%q) = %+v, want %+v", header, got, want)
 		}
 	}
 }

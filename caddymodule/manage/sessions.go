@@ -1,0 +1,140 @@
+package manage
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/authz/site"
+	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/internal/places"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// SessionFilter selects sessions. Zero members select all.
+type SessionFilter struct {
+	Address     string // IP address that it was last used from
+	Application string // client id: it has been given tokens in the session
+	Site        string // origin of a protected site that the person has entered in the session
+	Device      string // as places.DeviceOf names it
+}
+
+// maxLooked bounds the sessions that one part of a list looks at.
+const maxLooked = 1000
+
+// wanted is a place that a filter asks for, and the source that lists those of earlier versions.
+type wanted struct {
+	kind   places.Kind
+	value  string
+	source string
+}
+
+func (f SessionFilter) wanted() []wanted {
+	all := []wanted{
+		{places.Address, f.Address, session.Earlier.Name},
+		{places.Application, f.Application, token.Earlier.Name},
+		{places.Site, f.Site, site.Earlier.Name},
+		{places.Device, f.Device, session.Earlier.Name},
+	}
+	return slices.DeleteFunc(all, func(w wanted) bool { return w.value == "" })
+}
+
+// Sessions returns at most limit live sessions that a filter selects, behind one of them, and what continues the list.
+// There can be fewer, or none, although the list goes on.
+func (s *Service) Sessions(tx storage.Tx, f SessionFilter, after string, limit int, now time.Time) (list []SessionInfo, next string, err error) {
+	all := f.wanted()
+	var found []session.Session
+	for read := 0; len(found) < limit && read < maxLooked; {
+		some, n, last, err := s.sessionsBehind(tx, all, after, now)
+		if err != nil {
+			return nil, "", err
+		}
+		read += n
+		for _, o := range some {
+			ok, err := selects(tx, all, f, &o)
+			if err != nil {
+				return nil, "", err
+			}
+			if ok {
+				found = append(found, o)
+			}
+			if len(found) == limit {
+				last = o.ID
+				break
+			}
+		}
+		if after, next = last, last; last == "" {
+			break
+		}
+	}
+	var ids []string
+	for _, o := range found {
+		ids = append(ids, o.Record.PersonID)
+	}
+	names, err := s.Names(tx, ids)
+	for _, o := range found {
+		list = append(list, s.sessionInfo(o, names[o.Record.PersonID]))
+	}
+	return list, next, err
+}
+
+// sessionsPart is how many sessions are looked at at once.
+const sessionsPart = 100
+
+// sessionsBehind returns some live sessions of the shortest list to read, or of all while those of an earlier version
+// are not listed. last is the one that was looked at last, empty at the end.
+func (s *Service) sessionsBehind(tx storage.Tx, all []wanted, after string, now time.Time) (some []session.Session, read int, last string, err error) {
+	listed := len(all) > 0
+	if listed {
+		if listed, err = places.Complete(tx, all[0].source); err != nil {
+			return nil, 0, "", err
+		}
+	}
+	if !listed {
+		some, last, err = s.Identity.Session.All(tx, after, sessionsPart, now)
+		return some, sessionsPart, last, err
+	}
+	ids, err := places.Sessions(tx, all[0].kind, all[0].value, after, sessionsPart)
+	if err != nil {
+		return nil, 0, "", err
+	}
+	for _, id := range ids {
+		o, err := s.Identity.Session.OfActive(tx, id, now)
+		if errors.Is(err, storage.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, 0, "", err
+		}
+		some = append(some, o)
+	}
+	if len(ids) == sessionsPart {
+		last = ids[len(ids)-1]
+	}
+	return some, len(ids), last, nil
+}
+
+// selects tells whether a session is at all places of a filter.
+func selects(tx storage.Tx, all []wanted, f SessionFilter, o *session.Session) (bool, error) {
+	if f.Address != "" && o.Record.Address != f.Address || f.Device != "" && places.DeviceOf(o.Record.Agent) != f.Device {
+		return false, nil
+	}
+	for _, w := range all {
+		if w.kind == places.Address || w.kind == places.Device {
+			continue
+		}
+		if there, err := places.Has(tx, w.kind, w.value, o.ID); err != nil || !there {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// maxDevices bounds the kinds of devices that a list names.
+const maxDevices = 200
+
+// Devices returns the kinds of devices that have sessions.
+func (s *Service) Devices(tx storage.Tx) ([]string, error) {
+	return places.Values(tx, places.Device, maxDevices)
+}
