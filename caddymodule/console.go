@@ -61,7 +61,7 @@ func (b *builder) openConsole() error {
 			return places, nil
 		},
 		Findings: func(ctx context.Context) ([]finding.Finding, error) { return i.findings(ctx, b.App) },
-		Gateway:  b.behind.Console(b.Instance, i.core.Refused, i.manage, i.config),
+		Gateway:  b.behind.Console(b.Instance, i.core.Refused, i.manage, i.config, i.access),
 	})
 	for _, name := range b.others {
 		made, err := i.manage.MakeOwner(b.ctx, name, b.console.OwnerGroup(), event.Actor{ID: "configuration", Name: "configuration"})

@@ -120,7 +120,7 @@ func TestPlantedSecrets(t *testing.T) {
 	owner := newBrowser(t)
 	for _, path := range []string{
 		"", "/persons", "/persons/" + id, "/persons/" + id + "/edit", "/persons/" + id + "/opens", "/groups", "/sessions", "/events", "/applications", "/applications/planted", "/applications/reports", "/applications/add",
-		"/sites", "/sites/explain", "/refusals", "/policies",
+		"/sites", "/sites/explain", "/refusals", "/policies", "/requests",
 		"/providers", "/providers/corp", "/providers/stored", "/providers/stored/enable-provider", "/providers/add-provider", "/api-clients", "/keys",
 	} {
 		resp, text := owner.openConsole(s, "/admin"+path)

@@ -14,6 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/gateway"
 	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
+	"github.com/gatehouse-id/gatehouse/identity/access"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -22,6 +23,7 @@ import (
 
 // gateway is a wiki and a shop, of which the wiki refuses everybody.
 func (h *harness) gateway(m *manage.Service) gateway.Deps {
+	h.access = access.New(access.Deps{Store: h.store, Events: h.recorder, Now: h.clock.Now})
 	h.refused = refusal.NewRecorder(h.store, nil, h.clock.Now, rand.Reader, zap.NewNop())
 	h.ref = h.refused.Refuse(h.t.Context(), zap.NewNop(), refusal.Refusal{
 		Where: refusal.Site, Reason: refusal.RuleDenied, Detail: "rule: nobody at night", Status: 403, Site: "wiki.example.com", Method: "GET", Path: "/admin",
@@ -35,7 +37,7 @@ func (h *harness) gateway(m *manage.Service) gateway.Deps {
 		}}},
 	}
 	return gateway.Deps{
-		Refusals: h.refused, Manage: m, Settings: h.settings,
+		Refusals: h.refused, Manage: m, Settings: h.settings, Access: h.access,
 		Rules: func(policy string) []gateway.Rule {
 			return map[string][]gateway.Rule{"office": {{Kind: "allow", Name: "staff at work", Place: "Caddyfile:31", Asks: []string{"need groups staff", "when mon-fri 07:00-19:00"}}}}[policy]
 		},
@@ -270,4 +272,56 @@ func TestPolicies(t *testing.T) {
 	h.actHasEvent(b, owner, "/admin/policies/add-policy", "configuration.ConfigurationUpdatedEvent", "policy", "tea", "json", next, "confirm", "yes")
 	h.actHasEvent(b, owner, "/admin/policies/tea/edit-policy", "configuration.ConfigurationUpdatedEvent", "json", strings.ReplaceAll(next, "noon", "five"), "confirm", "yes")
 	h.actHasEvent(b, owner, "/admin/policies/tea/remove-policy", "configuration.ConfigurationUpdatedEvent")
+}
+
+// request is what somebody has asked to open, with the reason. It returns the id.
+func (h *harness) request(username string, reason ...string) string {
+	h.t.Helper()
+	const site = "https://wiki.example.com"
+	id := h.personID(username)
+	err := h.access.Ask(h.t.Context(), site, strings.Join(append(reason, "for the audit"), " "), event.Actor{ID: id, Name: username})
+	if !errors.Is(err, access.ErrOpen) && !errors.Is(err, access.ErrTooSoon) {
+		h.must(err)
+	}
+	r, err := h.access.Find(h.t.Context(), id, site)
+	h.must(err)
+	return r.ID
+}
+
+// TestRequests: what people ask for is granted for a while, refused or taken back, each with its event; nobody grants
+// themselves anything.
+func TestRequests(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	id := h.request("nobody@example.com")
+	path, me := "/admin/requests/"+id, h.personID("operator@example.com")
+	b := h.as("operator@example.com")
+	see := func(a *answer, status int, wants ...string) {
+		t.Helper()
+		for _, want := range wants {
+			if a.Code != status || !strings.Contains(a.form(), want) {
+				t.Errorf("%s = %d, want %d and %q:\n%s", a.url, a.Code, status, want, a.form())
+			}
+		}
+	}
+	see(b.get("/admin/requests"), 200, `href="`+path+`"`, "for the audit", "Open", `href="/admin/persons?state=INVITED"`)
+	see(b.get("/admin/requests?state=granted"), 200, "Nothing matches")
+	see(b.acts(path+"/grant", "hours", "many"), 422, "This value isn")
+	see(b.acts(path+"/grant", "hours", "100000"), 422, "365 days")
+	h.actHasEvent(b, me, path+"/grant", "access.AccessGrantedEvent", "hours", "8", "uses", "3", "note", "until tonight")
+	see(b.get(path), 200, "Granted", "3/3", "until tonight", path+"/revoke-access")
+	if ok, _, err := h.access.Holds(t.Context(), h.personID("nobody@example.com"), "https://wiki.example.com"); !ok || err != nil {
+		t.Errorf("what was granted does not hold: %t, %v", ok, err)
+	}
+	h.actHasEvent(b, me, path+"/revoke-access", "access.AccessRevokedEvent")
+	see(b.acts(path+"/refuse"), 422, "Somebody else changed it")
+	h.actHasEvent(b, me, "/admin/requests/"+h.request("two.nobody@example.com")+"/refuse", "access.AccessRefusedEvent", "note", "ask your team")
+	for _, username := range []string{"operator@example.com", "two.owner@example.com"} {
+		if a := b.get("/admin/requests/" + h.request(username) + "/grant"); a.Code != http.StatusForbidden {
+			t.Errorf("an operator grants %s access: %d", username, a.Code)
+		}
+	}
+	if a := b.get("/admin/requests/nothing"); a.Code != http.StatusNotFound {
+		t.Errorf("an unknown request: %d", a.Code)
+	}
 }

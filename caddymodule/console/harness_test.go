@@ -22,6 +22,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/access"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -61,6 +62,7 @@ type harness struct {
 	console *Console
 	strict  *Console // the same at level 2
 	notices *notifytest.Notices
+	access  *access.Service
 	refused *refusal.Recorder
 	sites   []gateway.Site
 	ref     string // of somebody whom the wiki has refused

@@ -40,6 +40,11 @@ var rights = map[string][4]string{
 	"/refusals":          {"+", "+", "+", "+"},
 	"/refusals/{id}":     {"+", "+", "+", "+"},
 
+	"/requests":                     {"+", "+", "+", "+"},
+	"/requests/{id}":                {"++", "++", "++", "++"}, // of somebody without a role, and of an owner
+	"/requests/{id}/grant":          {"--", "--", "+-", "++"},
+	"/requests/{id}/refuse":         {"--", "--", "+-", "++"},
+	"/requests/{id}/revoke-access":  {"--", "--", "+-", "++"},
 	"/policies":                     {"+", "+", "+", "+"},
 	"/policies/{id}":                {"++", "++", "++", "++"}, // one of the Caddyfile, and a stored one
 	"/policies/add-policy":          operator,
@@ -113,6 +118,8 @@ func (h *harness) objects(path, role string) []string {
 		return []string{"wiki"}
 	case h.setupObjects(path) != nil:
 		return h.setupObjects(path)
+	case strings.HasPrefix(path, "/requests/{id}"):
+		return []string{h.request("two.nobody@example.com"), h.request("two.owner@example.com")}
 	case strings.HasPrefix(path, "/policies/{id}"):
 		return []string{"office", h.policy("nights", "anybody")}
 	case strings.HasPrefix(path, "/sites/{id}"):
@@ -214,6 +221,7 @@ func TestForgedForms(t *testing.T) {
 		owner, other := h.as("owner@example.com"), h.as("two.owner@example.com")
 		h.setupObjects("/providers/{id}")
 		h.policy("nights", "anybody")
+		h.objects("/requests/{id}", "viewer")
 		last := ""
 		before := h.events()
 		for _, s := range h.console.screens {

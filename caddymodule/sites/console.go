@@ -8,14 +8,15 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/gateway"
 	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	"github.com/gatehouse-id/gatehouse/identity/access"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 )
 
 // Console is what the screens of the admin console work with. instance holds the running configuration.
-func (s *Sites) Console(instance func(context.Context) (*admin.Instance, error), refusals *refusal.Recorder, m *manage.Service, settings *config.Service) gateway.Deps {
+func (s *Sites) Console(instance func(context.Context) (*admin.Instance, error), refusals *refusal.Recorder, m *manage.Service, settings *config.Service, asked *access.Service) gateway.Deps {
 	return gateway.Deps{
-		Sites: s.List, Refusals: refusals, Manage: m, Settings: settings,
+		Sites: s.List, Refusals: refusals, Manage: m, Settings: settings, Access: asked,
 		Rules: func(name string) []gateway.Rule {
 			if p := s.named[name]; p != nil {
 				return rulesOf(p.Deny, p.Allow)

@@ -186,6 +186,15 @@ func (s *Service) Find(ctx context.Context, personID, site string) (out Request,
 	return out, err
 }
 
+// Get returns the request of an id, or ErrNone.
+func (s *Service) Get(ctx context.Context, id string) (Request, error) {
+	personID, site, ok := parseID(id)
+	if !ok {
+		return Request{}, ErrNone
+	}
+	return s.Find(ctx, personID, site)
+}
+
 // expires is when a record is of no more use.
 func (r *requestRecord) expires() time.Time {
 	out := r.AskedAt.Add(kept)
@@ -277,8 +286,8 @@ func (s *Service) Revoke(ctx context.Context, personID, site, note string, by ev
 	})
 }
 
-// decision is Refuse or Revoke.
-type decision = func(ctx context.Context, personID, site, note string, by event.Actor) (Request, error)
+// Decision is Refuse or Revoke.
+type Decision = func(ctx context.Context, personID, site, note string, by event.Actor) (Request, error)
 
 // decide changes the request of a person, with its event.
 func (s *Service) decide(ctx context.Context, personID, site, note string, kind event.Type, by event.Actor, change func(*requestRecord, time.Time) error) (out Request, err error) {

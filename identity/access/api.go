@@ -201,7 +201,7 @@ func (a *API) handleRevoke(w http.ResponseWriter, r *http.Request, client string
 	return a.decide(w, r, client, a.s.Revoke)
 }
 
-func (a *API) decide(w http.ResponseWriter, r *http.Request, client string, decide decision) error {
+func (a *API) decide(w http.ResponseWriter, r *http.Request, client string, decide Decision) error {
 	personID, site, err := a.find(r, client)
 	if err != nil {
 		return err

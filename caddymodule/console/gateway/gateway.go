@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
+	"github.com/gatehouse-id/gatehouse/identity/access"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 )
@@ -24,6 +25,8 @@ type Deps struct {
 	Rules func(policy string) []Rule
 	// Settings have the policies.
 	Settings *config.Service
+	// Access is what people have asked to open.
+	Access *access.Service
 	// Refusals are those of the last day.
 	Refusals *refusal.Recorder
 	Manage   *manage.Service
@@ -159,7 +162,7 @@ type gateway struct {
 // Screens returns the screens, in the order of the navigation.
 func Screens(f *frame.Frame, d Deps) []*frame.Screen {
 	g := &gateway{f, d}
-	return []*frame.Screen{g.opensScreen(), g.sitesScreen(), g.siteScreen(), g.explainScreen(), g.policiesScreen(), g.policyScreen(), g.refusalsScreen(), g.refusalScreen()}
+	return []*frame.Screen{g.opensScreen(), g.sitesScreen(), g.siteScreen(), g.explainScreen(), g.policiesScreen(), g.policyScreen(), g.refusalsScreen(), g.refusalScreen(), g.requestsScreen(), g.requestScreen()}
 }
 
 const (
