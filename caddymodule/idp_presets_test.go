@@ -82,6 +82,32 @@ func TestGoogleAndMicrosoft(t *testing.T) {
 	}
 }
 
+// TestAzureADB2C walks a person through a site by way of a policy, and keeps out who has passed another one.
+func TestAzureADB2C(t *testing.T) {
+	b2c := oidctest.NewAzureADB2C(t)
+	t.Setenv("CORP_SECRET", oidctest.ClientSecret)
+	s := newServer(t)
+	s.site = remoteSite
+	s.extra = `
+		idp customers azure_ad_b2c {
+			issuer ` + b2c.URL + `
+			tenant contoso
+			policy ` + oidctest.Policy + `
+			client_id ` + oidctest.ClientID + `
+			client_secret {env.CORP_SECRET}
+			map emails email
+		}`
+	s.mustLoad()
+	site := "http://" + s.api + "/"
+	if page, body := s.by("customers"); page.Request.URL.String() != site || !strings.HasPrefix(body, "[customers-") {
+		t.Errorf("ended at %s: %d %s", page.Request.URL, page.StatusCode, body)
+	}
+	b2c.Change(func(o *oidctest.Script) { o.IDToken["tfp"] = oidctest.AnotherPolicy })
+	if page, body := s.by("customers"); page.Request.URL.String() == site || page.StatusCode < 400 {
+		t.Errorf("by another policy ended at %s: %d %s", page.Request.URL, page.StatusCode, body)
+	}
+}
+
 // TestGoogleAndMicrosoftMethods: login methods of the API need what the provider knows Gatehouse by. Then people are
 // offered them.
 func TestGoogleAndMicrosoftMethods(t *testing.T) {

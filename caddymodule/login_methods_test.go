@@ -58,7 +58,7 @@ func TestLoginMethodWorks(t *testing.T) {
 		`{"id":"f","type":"INSTAGRAM","enabled":true,"instagram_attributes":{"clientId":"x"}}`,
 	} {
 		body := s.mustCall("POST", "/api/v2/config", decode[any](t, `{"login_methods":{"login_methods":[`+bad+`]}}`), http.StatusConflict)
-		if !strings.Contains(body, "do not exist yet") {
+		if !strings.Contains(body, "Meta ended the API") {
 			t.Errorf("%s: %s", bad, body)
 		}
 	}

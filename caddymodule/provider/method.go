@@ -23,6 +23,9 @@ func methodKey(m *config.LoginMethod) ([]byte, error) {
 	if m.OIDC != nil {
 		plain = append(plain, m.OIDC.ClientSecret.Reveal()...)
 	}
+	if m.AzureADB2C != nil {
+		plain = append(plain, m.AzureADB2C.ClientSecret.Reveal()...)
+	}
 	if of := social(m); of != nil {
 		plain = append(plain, of.ClientSecret.Reveal()...)
 	}
@@ -150,6 +153,12 @@ func openID(m *config.LoginMethod) (cfg oidc.Config, ok bool) {
 		of := social(m)
 		return oidc.Config{
 			Preset: socialPresets[m.Type], ClientID: of.ClientID, ClientSecret: secret.New(of.ClientSecret.Reveal()), Level: m.AuthenticationLevel, Mapping: mappingOf(m),
+		}, true
+	case m.Type == config.TypeAzureADB2C && m.AzureADB2C != nil:
+		of := m.AzureADB2C
+		return oidc.Config{
+			Preset: oidc.AzureADB2C, Tenant: of.TenantID, ClientID: of.ApplicationID, ClientSecret: secret.New(of.ClientSecret.Reveal()), Policy: of.Policy,
+			FrontChannelLogout: of.FrontChannelLogoutEnabled, Level: m.AuthenticationLevel, Mapping: mappingOf(m),
 		}, true
 	}
 	return cfg, false

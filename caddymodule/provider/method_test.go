@@ -83,6 +83,25 @@ func TestLoginMethodMembersOfPresets(t *testing.T) {
 	}
 }
 
+// TestLoginMethodMembersOfPolicies: likewise for a directory of Azure AD B2C.
+func TestLoginMethodMembersOfPolicies(t *testing.T) {
+	t.Parallel()
+	m := config.LoginMethod{ID: "x", Type: config.TypeAzureADB2C, AuthenticationLevel: 2, AzureADB2C: &config.AzureADB2CAttributes{
+		TenantID: "contoso", ApplicationID: "gatehouse", ClientSecret: "secret", Policy: "B2C_1_sign_in", FrontChannelLogoutEnabled: true,
+	}}
+	got, ok := openID(&m)
+	if !ok || got.Preset != oidc.AzureADB2C || got.Tenant != "contoso" || got.Policy != "B2C_1_sign_in" || got.ClientID != "gatehouse" || got.ClientSecret.Reveal() != "secret" || !got.FrontChannelLogout ||
+		got.Level != 2 || Verify(m) != nil {
+		t.Errorf("openID() = %+v, %v", got, Verify(m))
+	}
+	if m.AzureADB2C.ClientSecret = ""; Verify(m) != nil { // a public client
+		t.Error(Verify(m))
+	}
+	if m.AzureADB2C.TenantID = "../x"; Verify(m) == nil {
+		t.Error("a directory that is a path is taken")
+	}
+}
+
 // TestLoginMethodMembersOfDirectories: likewise for a directory.
 func TestLoginMethodMembersOfDirectories(t *testing.T) {
 	t.Parallel()

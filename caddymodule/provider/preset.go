@@ -14,6 +14,7 @@ import (
 )
 
 func init() {
+	caddy.RegisterModule(AzureADB2CIDP{})
 	caddy.RegisterModule(GoogleIDP{})
 	caddy.RegisterModule(MicrosoftIDP{})
 }
@@ -57,6 +58,25 @@ type MicrosoftIDP struct {
 	FrontChannelLogout bool `json:"front_channel_logout,omitempty"`
 }
 
+// AzureADB2CIDP signs people in at a directory of Azure AD B2C.
+type AzureADB2CIDP struct {
+	OIDCPreset
+
+	// The name of the directory before .onmicrosoft.com. Required.
+	Tenant string `json:"tenant,omitempty"`
+	// The user flow or custom policy. Required.
+	Policy string `json:"policy,omitempty"`
+	// Where addresses have the policy: path or query. Default: path.
+	PolicyIn string `json:"policy_in,omitempty"`
+	// Whether the provider may sign people out by a frame: /oidc/<id>/frontchannel-logout. Default: false.
+	FrontChannelLogout bool `json:"front_channel_logout,omitempty"`
+}
+
+// CaddyModule implements caddy.Module.
+func (AzureADB2CIDP) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: Namespace + "." + oidc.AzureADB2C, New: func() caddy.Module { return new(AzureADB2CIDP) }}
+}
+
 // CaddyModule implements caddy.Module.
 func (GoogleIDP) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: Namespace + "." + oidc.Google, New: func() caddy.Module { return new(GoogleIDP) }}
@@ -76,7 +96,10 @@ func (o *OIDCPreset) read(d *caddyfile.Dispenser, kind string, block *reference.
 	}
 	own["client_id"], own["scopes"] = options.Value(&o.ClientID, nil), options.Values(&o.Scopes, nil)
 	own["client_secret"] = options.Value(&o.ClientSecret, nil)
-	own["select_account"], own["issuer"] = options.Flag(&o.SelectAccount), options.Value(&o.Issuer, nil)
+	own["issuer"] = options.Value(&o.Issuer, nil)
+	if kind != oidc.AzureADB2C { // which knows no such prompt
+		own["select_account"] = options.Flag(&o.SelectAccount)
+	}
 	if err := options.ReadBlock(d, "idp "+kind, block, o.with(own)); err != nil {
 		return err
 	}
@@ -167,7 +190,46 @@ func (o *MicrosoftIDP) build(r *options.Resolver) {
 	o.settle(r, before, cfg, append(slices.Clone(o.Tenants), o.Tenant)...)
 }
 
+// UnmarshalCaddyfile reads
+//
+//	idp <id> azure_ad_b2c {
+//		client_id      <text>
+//		client_secret  <secret>
+//		tenant         <name>
+//		policy         <name>
+//		policy_in      path|query
+//		front_channel_logout
+//		scopes         <scope>...
+//		issuer         <address>
+//		map, constant, level, couple, identify_by, domains, icon, timeout, name, disabled as for saml
+//	}
+func (o *AzureADB2CIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	return o.read(d, oidc.AzureADB2C, &reference.AzureADB2C, options.Subdirectives{
+		"tenant":               options.Value(&o.Tenant, nil),
+		"policy":               options.Value(&o.Policy, nil),
+		"policy_in":            options.Value(&o.PolicyIn, checkPolicyIn),
+		"front_channel_logout": options.Flag(&o.FrontChannelLogout),
+	}, o.build)
+}
+
+var checkPolicyIn = options.OneOf("path", "query")
+
+// Provision resolves the options.
+func (o *AzureADB2CIDP) Provision(caddy.Context) error { return options.Provision(o.build) }
+
+func (o *AzureADB2CIDP) build(r *options.Resolver) {
+	before := r.ProblemCount()
+	cfg := o.resolvePreset(r, oidc.AzureADB2C)
+	cfg.Tenant, cfg.Policy = r.Plain("tenant", o.Tenant, nil), r.Plain("policy", o.Policy, nil)
+	cfg.PolicyInQuery = r.Plain("policy_in", o.PolicyIn, checkPolicyIn) == "query"
+	cfg.FrontChannelLogout = o.FrontChannelLogout
+	o.settle(r, before, cfg, o.Tenant, o.Policy, o.PolicyIn)
+}
+
 var (
+	_ caddy.Provisioner     = (*AzureADB2CIDP)(nil)
+	_ caddyfile.Unmarshaler = (*AzureADB2CIDP)(nil)
+	_ remoteIDP             = (*AzureADB2CIDP)(nil)
 	_ caddy.Provisioner     = (*GoogleIDP)(nil)
 	_ caddyfile.Unmarshaler = (*GoogleIDP)(nil)
 	_ remoteIDP             = (*GoogleIDP)(nil)

@@ -15,7 +15,7 @@ import (
 // methodTypes are the types of login methods by the kinds of providers in the Caddyfile.
 var methodTypes = map[string]string{
 	"discord": config.TypeOIDC, "github": config.TypeOIDC, "oauth2": config.TypeOIDC,
-	"google": config.TypeGoogle, "microsoft": config.TypeMicrosoft,
+	"azure_ad_b2c": config.TypeAzureADB2C, "google": config.TypeGoogle, "microsoft": config.TypeMicrosoft,
 	"facebook": config.TypeFacebook, "linkedin": config.TypeLinkedIn, "twitter": config.TypeTwitter,
 	"saml": config.TypeSAML, "oidc": config.TypeOIDC, "ldap": config.TypeLDAP, "kerberos": config.TypeKerberos, "header": config.TypeHeader,
 }

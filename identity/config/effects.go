@@ -25,10 +25,15 @@ func later(path, missing string) effect { return effect{path: path, later: missi
 
 // The functions that are missing.
 const (
-	noAPI  = "there is no such API"
-	noSAML = "a sign-in at a SAML provider is always kept on the server; its cookie only binds the browser"
-	noType = "methods of this type do not exist yet; it can be stored with enabled false"
+	noAPI       = "there is no such API"
+	noSAML      = "a sign-in at a SAML provider is always kept on the server; its cookie only binds the browser"
+	noType      = "methods of this type do not exist yet; it can be stored with enabled false"
+	noInstagram = "Instagram signs nobody in: Meta ended the API for that (Basic Display) on 4 December 2024. Use FACEBOOK; it can be stored with enabled false"
+	noIDIN      = "iDIN needs a contract with an acquiring bank, its addresses and its certificates, and there is nobody without them to test against; it can be stored with enabled false"
 )
+
+// neverTypes are the types of login methods that wait for others than us.
+var neverTypes = map[string]string{TypeInstagram: noInstagram, TypeIDIN: noIDIN}
 
 // effectOf returns the row of a member: its own, or that of an object around it.
 func effectOf(path string) (effect, bool) {

@@ -127,6 +127,14 @@ func (m *LoginMethod) checkEnabled(at string, c *checker) {
 		}
 		need(name+"clientId", a.ClientID)
 		need(name+"client_secret", a.ClientSecret.Reveal())
+	case TypeAzureADB2C:
+		a := m.AzureADB2C
+		if a == nil {
+			a = &AzureADB2CAttributes{}
+		}
+		need("azure_ad_b2c_attributes.tenant_id", a.TenantID)
+		need("azure_ad_b2c_attributes.application_id", a.ApplicationID)
+		need("azure_ad_b2c_attributes.policy", a.Policy)
 	case TypeOIDC:
 		a := m.OIDC
 		if a == nil {
@@ -164,6 +172,9 @@ func (u *Units) secrets() iter.Seq2[string, *rest.Secret] {
 func (m *LoginMethod) secrets() iter.Seq2[string, *rest.Secret] {
 	return func(yield func(string, *rest.Secret) bool) {
 		if m.LDAP != nil && !yield("ladp_attributes.password", &m.LDAP.Password) {
+			return
+		}
+		if m.AzureADB2C != nil && !yield("azure_ad_b2c_attributes.client_secret", &m.AzureADB2C.ClientSecret) {
 			return
 		}
 		if m.OIDC != nil && !yield("open_id_connect_attributes.client_secret", &m.OIDC.ClientSecret) {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -258,7 +259,7 @@ func (s *Service) verifyMethods(from, to *Units) error {
 			err = s.cfg.Verify(*m)
 		}
 		if errors.Is(err, ErrTypeNotSupported) {
-			return refusal(at+".type", "methods of type "+m.Type+" do not exist yet; it can be stored with enabled false")
+			return refusal(at+".type", cmp.Or(neverTypes[m.Type], "methods of type "+m.Type+" do not exist yet; it can be stored with enabled false"))
 		}
 		if err != nil {
 			return rest.Invalid(rest.Problem{Path: at, Problem: err.Error()})

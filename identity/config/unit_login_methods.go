@@ -201,10 +201,11 @@ type AuthenticationLevelMapping struct {
 
 // AzureADB2CAttributes belong to type AZURE_AD_B2C.
 type AzureADB2CAttributes struct {
-	TenantID                  string `json:"tenant_id" check:"text,256"`
-	ApplicationID             string `json:"application_id" check:"text,256"`
-	Policy                    string `json:"policy" check:"text,256"`
-	FrontChannelLogoutEnabled bool   `json:"front_channel_logout_enabled"`
+	TenantID                  string      `json:"tenant_id" check:"text,256"`
+	ApplicationID             string      `json:"application_id" check:"text,256"`
+	ClientSecret              rest.Secret `json:"client_secret" check:"secret,1024"` // an addition to the document (docs/decisions.md#login-methods)
+	Policy                    string      `json:"policy" check:"text,256"`
+	FrontChannelLogoutEnabled bool        `json:"front_channel_logout_enabled"`
 }
 
 // IDINAttributes belong to type IDIN.

@@ -52,12 +52,16 @@ func (m Metadata) IsZero() bool { return m == Metadata{} }
 
 // Config is the operator's configuration.
 type Config struct {
-	// Preset is Google or Microsoft, which have rules of their own. Default: none.
+	// Preset is Google, Microsoft or AzureADB2C, which have rules of their own. Default: none.
 	Preset string `json:"preset,omitempty"`
 	// HostedDomains are the domains of Google Workspace whose people can sign in. Default: everybody with an account.
 	HostedDomains []string `json:"hosted_domains,omitempty"`
 	// Tenant is common, organizations, consumers or the id of a tenant of Microsoft. Default: common.
 	Tenant string `json:"tenant,omitempty"`
+	// Policy is the user flow or custom policy of Azure AD B2C by which people sign in. Tenant is the directory's name.
+	Policy string `json:"policy,omitempty"`
+	// PolicyInQuery has the policy as the parameter p of addresses. Default: it is part of their path.
+	PolicyInQuery bool `json:"policy_in_query,omitempty"`
 	// Tenants are the ids of the tenants whose people can sign in, if Tenant is of several. Default: all of them.
 	Tenants []string `json:"tenants,omitempty"`
 	// SelectAccount has the provider ask which account is meant.

@@ -53,7 +53,7 @@ func (p *Provider) verifyIDToken(ctx context.Context, m *metadata, raw, access s
 		return nil, &idp.Invalid{Reason: "the ID token cannot be read", Cause: err}
 	}
 	id := &idToken{raw: raw, claims: claims}
-	if id.issuer, err = p.judge(claims); err != nil {
+	if id.issuer, err = p.judge(m, claims); err != nil {
 		return nil, &idp.Invalid{Reason: "the ID token does not hold", Cause: err}
 	}
 	if id.subject, err = claims.Text("sub"); err != nil || id.subject == "" || !idp.IsText(id.subject, idp.MaxSubject) {
@@ -80,9 +80,12 @@ func (p *Provider) rules(m *metadata) *oidc.Config {
 }
 
 // judge checks the claims that ID and logout tokens share, in their exact spelling, and returns the issuer.
-func (p *Provider) judge(claims object) (issuer string, err error) {
+func (p *Provider) judge(m *metadata, claims object) (issuer string, err error) {
 	if issuer, err = p.cfg.issuerOf(claims); err != nil {
 		return "", err
+	}
+	if p.cfg.Preset == AzureADB2C && issuer != m.issuer { // it has the id of the directory, which the configuration does not know
+		return "", errIssuer
 	}
 	return issuer, p.judgeUse(claims)
 }

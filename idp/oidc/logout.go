@@ -88,7 +88,7 @@ func (p *Provider) verifyLogout(ctx context.Context, raw string) (*logoutToken, 
 	if err != nil {
 		return nil, &idp.Invalid{Reason: "the logout token cannot be read", Cause: err}
 	}
-	issuer, err := p.judge(claims)
+	issuer, err := p.judge(m, claims)
 	if err != nil {
 		return nil, &idp.Invalid{Reason: "the logout token does not hold", Cause: err}
 	}

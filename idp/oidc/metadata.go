@@ -20,6 +20,7 @@ var signatures = []jose.SignatureAlgorithm{
 type metadata struct {
 	Metadata
 
+	issuer      string                    // as the metadata write it
 	algs        []jose.SignatureAlgorithm // of ID tokens
 	assertions  []string                  // algorithms of private_key_jwt; empty: not stated
 	namesItself bool                      // iss is in every authorization response (RFC 9207)
@@ -57,10 +58,11 @@ func (p *Provider) discover(ctx context.Context) (*metadata, time.Duration, erro
 
 func (p *Provider) readMetadata(doc object) (*metadata, error) {
 	// OpenID Connect Discovery 4.3: the issuer must be exactly the one that was requested
-	if iss, err := doc.Text("issuer"); err != nil || !p.cfg.fitsMetadata(iss) {
+	iss, err := doc.Text("issuer")
+	if err != nil || !p.cfg.fitsMetadata(iss) {
 		return nil, errors.New("the provider's metadata name another issuer than the configuration")
 	}
-	m := &metadata{algs: signatures}
+	m := &metadata{issuer: iss, algs: signatures}
 	for _, f := range []struct {
 		name     string
 		into     *string

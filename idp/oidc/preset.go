@@ -14,8 +14,9 @@ import (
 
 // The presets: providers whose rules go beyond OpenID Connect, or fall short of it.
 const (
-	Google    = "google"
-	Microsoft = "microsoft"
+	Google     = "google"
+	Microsoft  = "microsoft"
+	AzureADB2C = "azure_ad_b2c"
 )
 
 const (
@@ -55,6 +56,8 @@ func (c Config) presetDefaults() Config {
 		c.Tenants = lower(c.Tenants)
 		c.Issuer = strings.TrimSuffix(cmp.Or(c.Issuer, microsoftIssuer), "/") + "/" + c.Tenant + "/v2.0"
 		c.IdentifyBy = cmp.Or(c.IdentifyBy, "oid") // the same in all applications of a tenant
+	case AzureADB2C:
+		return c.b2cDefaults()
 	default:
 		return c
 	}
@@ -75,7 +78,7 @@ func lower(list []string) (out []string) {
 // validatePreset returns what is wrong with the options of presets.
 func (c Config) validatePreset() (wrong []error) {
 	add := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
-	if !slices.Contains([]string{"", Google, Microsoft}, c.Preset) {
+	if !slices.Contains([]string{"", Google, Microsoft, AzureADB2C}, c.Preset) {
 		add("there is no preset %q", c.Preset)
 	}
 	if len(c.HostedDomains) > 0 && c.Preset != Google {
@@ -88,6 +91,12 @@ func (c Config) validatePreset() (wrong []error) {
 		if !isDomain(d) {
 			add("hosted_domain %q: want a domain of Google Workspace, such as example.com", d)
 		}
+	}
+	if c.Preset == AzureADB2C {
+		return append(wrong, c.validateB2C()...)
+	}
+	if c.Policy != "" || c.PolicyInQuery {
+		add("policy: it is for Azure AD B2C")
 	}
 	if c.Preset != Microsoft {
 		if c.Tenant != "" || len(c.Tenants) > 0 {
@@ -113,6 +122,9 @@ func (c Config) validatePreset() (wrong []error) {
 // fitsMetadata tells whether metadata of this issuer are those of the provider. (OpenID Connect Discovery 4.3: exactly
 // the one that was asked. At Microsoft it names another place than the address: the tenant's id, or a stand-in for it.)
 func (c Config) fitsMetadata(issuer string) bool {
+	if c.Preset == AzureADB2C {
+		return c.isIssuer(issuer)
+	}
 	if c.Preset != Microsoft {
 		return issuer == c.Issuer
 	}
@@ -142,6 +154,8 @@ func (c Config) isIssuer(iss string) bool {
 		id, ok := strings.CutPrefix(iss, before)
 		id, rest := strings.CutSuffix(id, after)
 		return found && ok && rest && isTenantID(id)
+	case AzureADB2C:
+		return c.isB2C(iss)
 	}
 	return iss == c.Issuer
 }
@@ -165,6 +179,8 @@ func (c Config) issuerOf(claims object) (string, error) {
 		if !c.admitsTenant(tid) {
 			return "", errTenant
 		}
+	case AzureADB2C:
+		return c.b2cIssuer(claims)
 	}
 	return iss, nil
 }

@@ -1,6 +1,7 @@
 package oidc_test
 
 import (
+	"cmp"
 	"net/url"
 	"strings"
 	"testing"
@@ -227,6 +228,64 @@ func TestMicrosoft(t *testing.T) {
 	})
 }
 
+// TestAzureADB2C: people sign in by one policy of a directory and no other.
+func TestAzureADB2C(t *testing.T) {
+	t.Parallel()
+	type claims = map[string]any
+	t.Run("attack 585: tokens of another policy and of another directory", func(t *testing.T) {
+		t.Parallel()
+		for name, c := range map[string]struct {
+			config func(*oidc.Config)
+			token  func(at string) claims
+			err    string
+		}{
+			"by the policy":                     {},
+			"with the policy in the query":      {config: func(c *oidc.Config) { c.PolicyInQuery = true }},
+			"in another spelling":               {config: func(c *oidc.Config) { c.Policy = "b2c_1_SIGN_in" }},
+			"the domain for the directory":      {config: func(c *oidc.Config) { c.Tenant = "Contoso.onmicrosoft.com" }},
+			"an older policy, which says acr":   {token: func(string) claims { return claims{"tfp": nil, "acr": "b2c_1_sign_in"} }},
+			"by another policy":                 {token: func(string) claims { return claims{"tfp": oidctest.AnotherPolicy} }, err: "invalid"},
+			"by another policy, which says acr": {token: func(string) claims { return claims{"tfp": nil, "acr": oidctest.AnotherPolicy} }, err: "invalid"},
+			"by two policies":                   {token: func(string) claims { return claims{"acr": oidctest.AnotherPolicy} }, err: "invalid"},
+			"by no policy":                      {token: func(string) claims { return claims{"tfp": nil} }, err: "invalid"},
+			"by an empty one":                   {token: func(string) claims { return claims{"tfp": ""} }, err: "invalid"},
+			"by a list of policies":             {token: func(string) claims { return claims{"tfp": []string{oidctest.Policy}} }, err: "invalid"},
+			"of another directory":              {token: func(at string) claims { return claims{"iss": at + "/" + oidctest.OtherTenant + "/v2.0/"} }, err: "invalid"},
+			"of a directory elsewhere": {token: func(string) claims {
+				return claims{"iss": "https://contoso.b2clogin.com/" + oidctest.Directory + "/v2.0/"}
+			}, err: "invalid"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				op := oidctest.NewAzureADB2C(t)
+				l := openAs(t, "customers", op, func(cfg *oidc.Config) {
+					cfg.Preset, cfg.Tenant, cfg.Policy, cfg.Scopes = oidc.AzureADB2C, "contoso", oidctest.Policy, nil
+					if c.config != nil {
+						c.config(cfg)
+					}
+				})
+				if c.token != nil {
+					op.Change(func(s *oidctest.Script) {
+						for k, v := range c.token(op.URL) {
+							s.IDToken[k] = v
+						}
+					})
+				}
+				if steps := l.Check(t.Context()); steps.Err() != nil {
+					t.Errorf("Check = %+v", steps)
+				}
+				got, err := l.signIn(whenever)
+				if kind(err) != cmp.Or(c.err, "none") {
+					t.Fatalf("%+v, %v, want the error %q", got, err, c.err)
+				}
+				if err == nil && (got.Issuer != op.URL+"/"+oidctest.Directory+"/v2.0/" || got.Subject != "alice") {
+					t.Errorf("%+v", got)
+				}
+			})
+		}
+	})
+}
+
 // TestSameNumberInTwoTenants: a sub or an oid that a hostile tenant chooses names another person than elsewhere.
 func TestSameNumberInTwoTenants(t *testing.T) {
 	t.Parallel()
@@ -255,6 +314,9 @@ func TestPresetOptions(t *testing.T) {
 		"unknown":          {func(c *oidc.Config) { c.Preset = "magic" }, `no preset "magic"`},
 		"domain elsewhere": {func(c *oidc.Config) { c.Issuer, c.HostedDomains = "https://a.example", []string{"example.com"} }, "hosted_domain is for Google"},
 		"no domain":        {func(c *oidc.Config) { c.Preset, c.HostedDomains = oidc.Google, []string{"example"} }, `hosted_domain "example"`},
+		"policy elsewhere": {func(c *oidc.Config) { c.Preset, c.Policy = oidc.Google, "B2C_1_x" }, "for Azure AD B2C"},
+		"no directory":     {func(c *oidc.Config) { c.Preset, c.Tenant, c.Policy = oidc.AzureADB2C, "contoso.example", "B2C_1_x" }, `tenant "contoso.example"`},
+		"no policy":        {func(c *oidc.Config) { c.Preset, c.Tenant, c.Policy = oidc.AzureADB2C, "contoso", "../x" }, `policy "../x"`},
 		"tenant elsewhere": {func(c *oidc.Config) { c.Preset, c.Tenant = oidc.Google, "common" }, "for Microsoft"},
 		"no tenant":        {func(c *oidc.Config) { c.Preset, c.Tenant = oidc.Microsoft, "contoso" }, `tenant "contoso"`},
 		"list beside one tenant": {func(c *oidc.Config) {

@@ -412,6 +412,7 @@ var catalogue = []section{
 		{582, "an address that administrators of a tenant have entered, called verified, in userinfo; where the operator takes all addresses of the provider for verified", "no account is linked by it"},
 		{583, "an account of Google outside `hosted_domain`, with an address of that domain, with `hd` in userinfo alone, with several", "refused"},
 		{584, "an account of Google whose verified address is of another mailbox provider", "no account is linked by it"},
+		{585, "an ID token of another policy of Azure AD B2C, of two, of none, of another directory", "refused"},
 	}},
 	{"Setting up in the console", []attackCase{
 		{601, "the address of metadata, entered in the console, on this machine or in a network that the operator has not opened", "refused before anything is saved"},

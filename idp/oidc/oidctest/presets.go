@@ -96,6 +96,54 @@ func NewMicrosoft(t testing.TB) *OP {
 	return o
 }
 
+// The directory, and its policies, of a provider that behaves like Azure AD B2C.
+const (
+	Directory     = "775527ff-9a37-4307-8b3d-cc311f58d925"
+	Policy        = "B2C_1_sign_in"
+	AnotherPolicy = "B2C_1_without_second_factor"
+)
+
+// NewAzureADB2C starts a provider that behaves like Azure AD B2C: a directory whose policies share the issuer, the keys
+// and the clients. Policies are in the path of addresses, or their parameter p, in any case.
+func NewAzureADB2C(t testing.TB) *OP {
+	o := New(t)
+	o.behave = func(w http.ResponseWriter, r *http.Request) bool {
+		rest, ok := strings.CutPrefix(r.URL.Path, "/contoso.onmicrosoft.com/")
+		policy := r.URL.Query().Get("p")
+		suffix := "?p=" + policy
+		at := o.URL + "/contoso.onmicrosoft.com"
+		if first, after, found := strings.Cut(rest, "/"); policy == "" && found {
+			policy, rest, suffix, at = first, after, "", at+"/"+first
+		}
+		if !ok || !strings.EqualFold(policy, Policy) && !strings.EqualFold(policy, AnotherPolicy) {
+			http.NotFound(w, r)
+			return true
+		}
+		switch rest {
+		case "v2.0/.well-known/openid-configuration":
+			JSON(w, http.StatusOK, map[string]any{
+				"issuer": o.URL + "/" + Directory + "/v2.0/", "authorization_endpoint": at + "/oauth2/v2.0/authorize" + suffix, "token_endpoint": at + "/oauth2/v2.0/token" + suffix,
+				"jwks_uri": at + "/discovery/v2.0/keys" + suffix, "end_session_endpoint": at + "/oauth2/v2.0/logout" + suffix, "id_token_signing_alg_values_supported": []string{"RS256"},
+			})
+			return true
+		case "discovery/v2.0/keys":
+			r.URL.Path = "/jwks"
+		case "oauth2/v2.0/authorize", "oauth2/v2.0/token":
+			r.URL.Path = "/" + rest[len("oauth2/v2.0/"):]
+		default:
+			http.NotFound(w, r)
+			return true
+		}
+		return false
+	}
+	o.Change(func(s *Script) {
+		s.Response = map[string]string{"iss": ""}
+		s.Token = map[string]any{"refresh_token": nil}
+		s.IDToken = map[string]any{"iss": o.URL + "/" + Directory + "/v2.0/", "tfp": Policy, "sid": nil, "name": "Ann Example", "emails": []string{"ann@example.com"}}
+	})
+	return o
+}
+
 // OfTenant are the claims of an ID token at a tenant of a provider like Microsoft. A nil value in change removes a
 // claim.
 func (o *OP) OfTenant(tenant string, change map[string]any) map[string]any {
