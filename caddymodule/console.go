@@ -42,10 +42,10 @@ func (b *builder) openConsole() error {
 	for _, name := range b.owners {
 		id.Person.KeepName(name)
 	}
-	i.manage = &manage.Service{Identity: id, Authz: i.authz, Store: i.core.Store, Log: i.log}
+	i.manage = &manage.Service{Identity: id, Authz: i.authz, Store: i.core.Store, Recorder: b.events}
 	i.console = console.New(b.console, console.Deps{
 		Identity: id, Manage: i.manage, Clients: i.authz.Clients(), Store: i.core.Store, Units: i.config.Units,
-		Pages: i.pages, PlaceOf: b.Places.Of, SourceOf: client.Source, Mails: i.mail != nil, Now: i.now,
+		Pages: i.pages, PlaceOf: b.Places.Of, SourceOf: client.Source, Mails: i.mail != nil, Now: i.now, Log: i.log,
 		Setup: setup.Deps{Issuer: i.issuer.String(), Config: i.config, Providers: i.providers, Store: i.core.Store, PlaceOf: b.Places.Of, Now: i.now,
 			Authz: i.authz, PublicKey: i.core.Keys.Public, OlderKeys: i.core.Keyring.HasOlder, Names: i.manage.Names},
 		GroupUses: func(ctx context.Context, group string) (places []string, err error) {

@@ -97,7 +97,7 @@ func (i *instance) work(a *App) {
 		var workers sync.WaitGroup
 		workers.Go(func() { i.watchCertificates(ctx) })
 		workers.Go(func() { i.core.Node.Lead(ctx, core.RoleReseal, i.keepSealed) })
-		workers.Go(func() { i.core.Node.Lead(ctx, core.RoleManage, i.manage.Run) })
+		workers.Go(func() { i.core.Node.Lead(ctx, core.RoleManage, i.console.Run) })
 		workers.Go(func() { i.identity.ServiceProviders.Run(ctx) })
 		for _, w := range i.tell.webhooks {
 			workers.Go(func() { w.Run(ctx) })

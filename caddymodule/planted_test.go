@@ -122,6 +122,7 @@ func TestPlantedSecrets(t *testing.T) {
 		"", "/persons", "/persons/" + id, "/persons/" + id + "/edit", "/persons/" + id + "/opens", "/groups", "/sessions", "/events", "/applications", "/applications/planted", "/applications/reports", "/applications/add",
 		"/sites", "/sites/explain", "/refusals", "/policies", "/requests",
 		"/providers", "/providers/corp", "/providers/stored", "/providers/stored/enable-provider", "/providers/add-provider", "/api-clients", "/keys",
+		"/persons/export", "/persons/block-many?all=yes",
 	} {
 		resp, text := owner.openConsole(s, "/admin"+path)
 		if resp.StatusCode != http.StatusOK || resp.Request.URL.Path != "/admin"+path {

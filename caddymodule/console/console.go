@@ -13,6 +13,8 @@ import (
 	"net/http"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
@@ -62,6 +64,7 @@ type Deps struct {
 	// Mails says that e-mails are sent.
 	Mails bool
 	Now   func() time.Time
+	Log   *zap.Logger
 }
 
 // Console serves the pages. It is safe for concurrent use.
@@ -80,6 +83,7 @@ func New(cfg frame.Config, d Deps) *Console {
 	c.frame.Close()
 	d.Identity.Front.OnNav(c.frame.Entrance)
 	d.Identity.Person.OnRemove(c.guardOwner)
+	d.Manage.Allow = c.allowJob
 	return c
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/access"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/lookup"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -75,6 +76,7 @@ type harness struct {
 	settings  *config.Service
 	keys      *keys.Keys
 	providers *providers
+	jobID     string
 }
 
 func newHarness(t *testing.T) *harness {
@@ -92,6 +94,7 @@ func newHarness(t *testing.T) *harness {
 	h.must(err)
 	hasher := secret.NewHasher(secret.HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 100})
 	events := &event.Recorder{Random: rand.Reader, Now: h.clock.Now, PartitionOf: person.PartitionOfID}
+	events.Note = lookup.Note
 	events.Also = func(tx storage.Tx, _ event.Ref, e event.Event) error { return tally.Event(tx, e, e.Partition) }
 	h.recorder = events
 	stored := config.Config{
@@ -139,7 +142,7 @@ func newHarness(t *testing.T) *harness {
 	h.id.Person.Watch(h.az)
 	h.id.Account.Tie(h.az)
 	deps := Deps{
-		Identity: h.id, Manage: &manage.Service{Identity: h.id, Authz: h.az, Store: h.store}, Clients: h.az.Clients(), Store: h.store, Units: units, Pages: pages, Mails: true, Now: h.clock.Now,
+		Identity: h.id, Manage: &manage.Service{Identity: h.id, Authz: h.az, Store: h.store, Recorder: events}, Clients: h.az.Clients(), Store: h.store, Units: units, Pages: pages, Mails: true, Now: h.clock.Now, Log: zap.NewNop(),
 		PlaceOf: func(option string) string {
 			if option == "client shop" {
 				return "Caddyfile:12"
@@ -184,6 +187,20 @@ func (h *harness) link(provider, id string) {
 		}
 		return person.IdentitiesOf.Put(tx, storage.Key(id, provider, key), struct{}{}, time.Time{})
 	}))
+}
+
+// job begins work of the helpdesk on nobody, and returns its id.
+func (h *harness) job() string {
+	h.t.Helper()
+	if h.jobID != "" {
+		return h.jobID
+	}
+	n := manage.NewJob{Kind: manage.JobEnd, By: manage.Requester{ID: h.personID("helpdesk@example.com"), Name: "helpdesk@example.com", Role: int(frame.Helpdesk)}}
+	n.Filter.Text = "zzz"
+	id, err := h.console.Manage.StartJob(h.t.Context(), n, event.Actor{ID: "test"})
+	h.must(err)
+	h.jobID = id
+	return id
 }
 
 // groupID returns the id of a group.

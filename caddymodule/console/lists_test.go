@@ -15,6 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/site"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
+	"github.com/gatehouse-id/gatehouse/identity/lookup"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -35,6 +36,15 @@ func TestListsGoOn(t *testing.T) {
 			Username: fmt.Sprintf("p%03d@example.com", i), FamilyName: fmt.Sprintf("Number%03d", i), Groups: []string{[]string{"even", "odd"}[i%2]},
 		}, event.Actor{})
 		h.must(err)
+	}
+	keep, stop := context.WithCancel(t.Context())
+	kept := make(chan struct{})
+	go func() { defer close(kept); lookup.New(h.store, h.clock.Now, zap.NewNop()).Run(keep) }()
+	defer func() { stop(); <-kept }()
+	for a := b.get("/admin/persons?q=number119"); !strings.Contains(a.form(), "p119@example.com"); a = b.get("/admin/persons?q=number119") {
+		if t.Context().Err() != nil {
+			break
+		}
 	}
 	for what, c := range map[string]struct {
 		path string

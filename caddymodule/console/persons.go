@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"errors"
 	"net/url"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
 	"github.com/gatehouse-id/gatehouse/identity/enrol"
+	"github.com/gatehouse-id/gatehouse/identity/lookup"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -21,16 +23,20 @@ const (
 	maxScan = 2000
 	// maxInvited bounds the addresses of one form.
 	maxInvited = 50
+	// lastJobs is how many of the newest jobs the list of persons shows, jobRefresh how often the page of one loads again.
+	lastJobs   = 5
+	jobRefresh = 3
 )
 
 // personsScreen is the list of the persons.
 func (c *Console) personsScreen() *frame.Screen {
 	return &frame.Screen{
 		Name: "persons", Path: "/persons", Icon: "person", Role: frame.Viewer, Show: c.showPersons,
-		Acts: []*frame.Act{
+		Acts: append([]*frame.Act{
 			{Name: "create", Role: frame.Helpdesk, Ask: c.askCreate, Do: c.create},
 			{Name: "invite", Role: frame.Helpdesk, Ask: c.askInvite, Do: c.invite},
-		},
+			{Name: "export", Role: frame.Operator, Hidden: true, Ask: c.askExport, Do: c.export},
+		}, c.manyActs()...),
 	}
 }
 
@@ -38,18 +44,6 @@ func (c *Console) personsScreen() *frame.Screen {
 type personFilter struct{ q, group, state, partition string }
 
 func (f personFilter) none() bool { return f.q == "" && f.group == "" && f.state == "" }
-
-func (f personFilter) selects(p person.Person) bool {
-	return (f.group == "" || slices.Contains(p.Groups, f.group)) && (f.state == "" || strings.EqualFold(string(p.State), f.state)) && f.named(p)
-}
-
-// named tells whether a search means the person: by the id, or by the beginning of the username, of the address or of a
-// name.
-func (f personFilter) named(p person.Person) bool {
-	q := strings.ToLower(f.q)
-	begins := func(s string) bool { return strings.HasPrefix(strings.ToLower(s), q) }
-	return q == "" || p.ID == f.q || begins(p.Username) || begins(p.Email) || begins(p.FamilyName) || slices.ContainsFunc(strings.Fields(p.Name), begins)
-}
 
 // states are the states that a list can be limited to.
 var states = []person.State{person.Active, person.Invited, person.Inactive, person.Blocked}
@@ -66,26 +60,44 @@ func (c *Console) showPersons(v *frame.Visit) (*page.Console, error) {
 	if c.Identity.Person.Partitioned() {
 		f.partition = q.Get("partition")
 	}
-	var list []person.Person
+	var list []lookup.Found
 	var next string
+	var jobs page.ConsolePart
+	hasJobs := false
 	err := c.Store.View(v.Context(), func(tx storage.Tx) (err error) {
-		list, next, err = c.findPersons(tx, f, q.Get("after"))
+		if list, next, err = c.findPersons(tx, f, q.Get("after")); err == nil {
+			jobs, hasJobs, err = c.jobsPart(tx)
+		}
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	t := &page.Table{Label: page.Say("console.persons.title"), Columns: []string{"console.column.person", "console.column.email", "console.column.groups", "console.column.state"}}
+	t := &page.Table{Label: page.Say("console.persons.title"), Columns: []string{"console.column.person", "console.column.email", "console.column.groups", "console.column.state", "console.field.signed_in"}}
 	for _, p := range list {
-		row := page.TableRow{URL: personPath(p.ID), Cells: []page.Cell{
-			{Name: manage.Typed(p), Note: p.Name}, {Name: p.Email}, {Name: strings.Join(p.Groups, ", ")}, stateCell(p.State),
+		row := page.TableRow{URL: personPath(p.ID), Pick: p.ID, Cells: []page.Cell{
+			{Name: manage.Typed(p.Person), Note: p.Name}, {Name: p.Email}, {Name: strings.Join(p.Groups, ", ")}, stateCell(p.State), frame.OrNone(""),
 		}}
+		if !p.Seen.IsZero() {
+			row.Cells[4] = page.Cell{Text: page.Say("console.time", "time", p.Seen)}
+		}
 		t.Rows = append(t.Rows, row)
 	}
 	t.First, t.Next = v.Pages(next)
 	out := &page.Console{Title: page.Say("console.persons.title"), Actions: v.Buttons(), Filter: c.personFilters(v, f), Parts: []page.ConsolePart{{Table: t}}}
+	if hasJobs {
+		out.Parts = append(out.Parts, jobs)
+	}
 	switch {
 	case len(list) > 0 || next != "":
+		out.Parts[0].Pick = c.pick(v, f)
+		if export := v.Screen.Act("export"); v.May(export) == nil {
+			q := url.Values{}
+			for _, h := range f.hidden() {
+				q.Set(h.Name, h.Value)
+			}
+			out.Actions = append(out.Actions, page.Action{Label: "console.act.export", URL: v.Path() + "/export?" + q.Encode()})
+		}
 	case f.none():
 		out.Parts[0].Empty = v.Empty("console.persons.none", "create")
 	default:
@@ -113,81 +125,30 @@ func (c *Console) personFilters(v *frame.Visit, f personFilter) *page.Filter {
 	return out
 }
 
-// findPersons returns a page of the persons that a filter selects, behind after, and what continues the list. It reads
-// the index that leads to the fewest: the members of a group, or the usernames.
-func (c *Console) findPersons(tx storage.Tx, f personFilter, after string) (list []person.Person, next string, err error) {
-	partition := f.partition
-	if partition == "" {
-		partition = event.DefaultPartition
+// filter is the filter as it is stored and searched. ok is false if it can select nobody.
+func (c *Console) filter(tx storage.Tx, f personFilter) (out manage.Filter, ok bool, err error) {
+	out = manage.Filter{Partition: cmp.Or(f.partition, event.DefaultPartition), Text: f.q, State: person.State(f.state)}
+	if !slices.Contains(states, out.State) {
+		out.State = ""
 	}
-	read := 0
-	take := func(id, place string) (goOn bool, err error) {
-		read++
-		found, err := c.Identity.Person.ManyPersons(tx, []string{id})
-		if err != nil {
-			return false, err
-		}
-		if len(found) == 1 && f.selects(found[0]) {
-			list = append(list, found[0])
-		}
-		if len(list) == frame.Rows || read == maxScan {
-			next = place
-		}
-		return next == "", nil
+	if f.group == "" {
+		return out, true, nil
 	}
-	if f.group != "" {
-		id, err := c.Identity.Person.GroupID(tx, partition, f.group)
-		if err != nil || id == "" {
-			return nil, "", err
-		}
-		members, err := c.Identity.Person.Members(tx, id, after, maxScan)
-		for i := 0; i < len(members) && err == nil; i++ {
-			if goOn, e := take(members[i], members[i]); !goOn {
-				err = e
-				break
-			}
-		}
-		return list, next, err
-	}
-	if after == "" && f.q != "" {
-		exact, err := c.exact(tx, partition, f.q)
-		if err != nil {
-			return nil, "", err
-		}
-		for _, id := range exact {
-			if _, err := take(id, ""); err != nil {
-				return nil, "", err
-			}
-		}
-		if len(list) > 0 {
-			return list, "", nil
-		}
-	}
-	err = c.Identity.Person.PersonIDs(tx, partition, after, false, func(folded, id string) (bool, error) { return take(id, folded) })
-	return list, next, err
+	out.Group, err = c.Identity.Person.GroupID(tx, out.Partition, f.group)
+	return out, out.Group != "", err
 }
 
-// exact returns the ids of the persons who have a search as their id, username or address.
-func (c *Console) exact(tx storage.Tx, partition, q string) (ids []string, err error) {
-	if person.IsID(q) {
-		return []string{q}, nil
+// findPersons returns a page of the persons that a filter selects, behind after, and what continues the list.
+func (c *Console) findPersons(tx storage.Tx, f personFilter, after string) (list []lookup.Found, next string, err error) {
+	q, ok, err := c.filter(tx, f)
+	if err != nil || !ok {
+		return nil, "", err
 	}
-	switch id, err := c.Identity.Person.ByUsername(tx, partition, q); {
-	case err == nil:
-		ids = append(ids, id)
-	case !errors.Is(err, person.ErrNoPerson):
-		return nil, err
+	found, err := lookup.Find(tx, c.Identity.Person, lookup.Query{Partition: q.Partition, Text: q.Text, Group: q.Group, State: q.State, After: after, Limit: frame.Rows})
+	if errors.Is(err, lookup.ErrCursor) { // of another list
+		return nil, "", nil
 	}
-	if !strings.Contains(q, "@") {
-		return ids, nil
-	}
-	more, err := c.Identity.Person.ByEmail(tx, partition, q)
-	for _, id := range more {
-		if !slices.Contains(ids, id) {
-			ids = append(ids, id)
-		}
-	}
-	return ids, err
+	return found.Persons, found.Next, err
 }
 
 func (c *Console) askCreate(*frame.Visit) (frame.Question, error) {

@@ -40,6 +40,15 @@ var rights = map[string][4]string{
 	"/refusals":          {"+", "+", "+", "+"},
 	"/refusals/{id}":     {"+", "+", "+", "+"},
 
+	"/persons/export":       operator,
+	"/persons/block-many":   looksAfter,
+	"/persons/unblock-many": looksAfter,
+	"/persons/end-many":     looksAfter,
+	"/persons/join-many":    operator,
+	"/persons/leave-many":   operator,
+	"/jobs/{id}":            {"+", "+", "+", "+"},
+	"/jobs/{id}/stop-job":   looksAfter,
+
 	"/requests":                     {"+", "+", "+", "+"},
 	"/requests/{id}":                {"++", "++", "++", "++"}, // of somebody without a role, and of an owner
 	"/requests/{id}/grant":          {"--", "--", "+-", "++"},
@@ -92,6 +101,8 @@ var (
 	helpdesk = [4]string{"-.--", "++--", "++--", "+++."}
 	persons  = [4]string{"-.--", "----", "++--", "+++."}
 	operator = [4]string{"-", "-", "+", "+"}
+
+	looksAfter = [4]string{"-", "+", "+", "+"}
 )
 
 // objects are what a row is about, in the order of its letters, for a role.
@@ -114,6 +125,8 @@ func (h *harness) objects(path, role string) []string {
 		return []string{h.groupID("staff"), h.groupID("gatehouse-viewer")}
 	case strings.HasPrefix(path, "/events/{id}"):
 		return []string{"1"}
+	case strings.HasPrefix(path, "/jobs/{id}"):
+		return []string{h.job()}
 	case strings.HasPrefix(path, "/applications/{id}"):
 		return []string{"wiki"}
 	case h.setupObjects(path) != nil:
@@ -223,6 +236,7 @@ func TestForgedForms(t *testing.T) {
 		h.policy("nights", "anybody")
 		h.objects("/requests/{id}", "viewer")
 		last := ""
+		h.job()
 		before := h.events()
 		for _, s := range h.console.screens {
 			object := h.objects(s.Path, "viewer")[0]
@@ -430,6 +444,9 @@ func TestEveryActHasItsEvent(t *testing.T) {
 		{victim + "/unblock", "person.PersonActivatedEvent", nil},
 		{"/admin/persons/create", "person.PersonCreatedEvent", []string{"username", "new@example.com", "password", password}},
 		{"/admin/persons/invite", "person.PersonInvitedEvent", []string{"addresses", "a@example.com\nb@example.com"}},
+		{"/admin/persons/end-many?person=" + h.personID("nobody@example.com"), "console.BulkChangeStartedEvent", nil},
+		{jobPath(h.job()) + "/stop-job", "console.BulkChangeStoppedEvent", nil},
+		{"/admin/persons/export", "console.PersonsExportedEvent", nil},
 		{"/admin/groups/create-group", "group.GroupCreatedEvent", []string{"group", "editors", "permissions", "wiki.edit"}},
 		{"/admin/applications/add", "client.ClientAddedEvent", []string{"template", "web", "client_id", "blog", "redirect_uris", "https://blog.example.com/cb"}},
 		{"/admin/applications/blog/rotate", "client.ClientSecretReplacedEvent", []string{"keep", "yes"}},

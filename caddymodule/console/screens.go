@@ -17,6 +17,7 @@ func (c *Console) all() []*frame.Screen {
 		c.overviewScreen(),
 		c.personsScreen(),
 		c.personScreen(),
+		c.jobScreen(),
 		c.groupsScreen(),
 		c.groupScreen(),
 		c.sessionsScreen(),

@@ -75,7 +75,7 @@ const (
 	roleEvents = "events"         // seals and collects events
 	roleKeys   = "keys"           // makes successors of signing keys
 	RoleReseal = "reseal"         // seals with the first encryption key what an older one has sealed
-	RoleManage = "administration" // ends blocks whose time is over
+	RoleManage = "administration" // does work on many persons, and ends blocks whose time is over
 	roleCounts = "statistics"     // moves what has happened into the counters
 	roleLists  = "lists"          // keeps the indexes by which persons are found
 	rolePlaces = "places"         // lists the sessions of an earlier version

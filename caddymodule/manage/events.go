@@ -10,6 +10,13 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
+// Events of what administrators do to many persons. What happens to each person has an event of its own.
+var (
+	jobStarted = event.Type{Type: "console.BulkChangeStartedEvent", Name: "Bulk Change Started"}
+	jobStopped = event.Type{Type: "console.BulkChangeStoppedEvent", Name: "Bulk Change Stopped"}
+	exported   = event.Type{Type: "console.PersonsExportedEvent", Name: "Persons Exported"}
+)
+
 // exportedEvents is how many events one transaction of an export reads.
 const exportedEvents = 500
 

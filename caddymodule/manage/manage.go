@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/identity"
@@ -30,7 +28,9 @@ type Service struct {
 	Identity *identity.Service
 	Authz    *authz.Server
 	Store    storage.Store
-	Log      *zap.Logger
+	Recorder *event.Recorder
+	// Allow returns a *Refusal unless somebody may do a kind of job to a person, as tx sees both. The console sets it.
+	Allow func(tx storage.Tx, by Requester, kind, personID string) error
 }
 
 // ErrGone says that what was to be ended is not there: it is unknown, or has ended already.

@@ -406,6 +406,7 @@ var catalogue = []section{
 		{537, "a link for a new password from an administrator, used twice, after a block, in place of one that people may not ask for", "an error page"},
 		{551, "an act of the console whose administrator loses the role, or whose object gets one, after the form was checked and before the change", "403, nothing happens"},
 		{552, "somebody who was invited becomes active by being blocked and unblocked", "they are invited"},
+		{553, "work on many persons goes on after the administrator who has asked for it was blocked, or lost all sessions", "it ends"},
 	}},
 	{"Well-known providers", []attackCase{
 		{581, "a token of a tenant of Microsoft that cannot sign people in; `tid` and `iss` of different tenants, `tid` missing or a list; a key of another tenant", "refused"},

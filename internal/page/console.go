@@ -49,6 +49,7 @@ type ConsolePart struct {
 	Choices     []Choice // of what the part shows
 	Table       *Table
 	Fold        Text   // folds the table up behind these words. Empty: it stands open
+	Pick        *Pick  // what is done to the rows that are chosen
 	Empty       *Empty // in place of a table without rows
 	Secret      *Secret
 	Source      string // lines of a configuration, to copy
@@ -75,6 +76,15 @@ type Table struct {
 type TableRow struct {
 	URL   string
 	Cells []Cell
+	Pick  string // value of the box that chooses it. Empty: it has none
+}
+
+// Pick makes the rows of a table eligible. The form is sent by GET to the address of the button that was used.
+type Pick struct {
+	Name    string // of the boxes
+	Hidden  []Hidden
+	All     Field // a box for all rows, also those of other pages
+	Actions []Action
 }
 
 // Cell is one value: a message, or a name. Kind makes it a mark: good, warn, bad or plain.
@@ -223,4 +233,12 @@ func (f *frame) ColumnOf(t Table, i int) string {
 		return ""
 	}
 	return f.T(t.Columns[i])
+}
+
+// RowName returns the words of the first cell of a row, which name what the row is about.
+func (f *frame) RowName(r TableRow) string {
+	if len(r.Cells) == 0 {
+		return ""
+	}
+	return cmp.Or(r.Cells[0].Name, f.Say(r.Cells[0].Text))
 }

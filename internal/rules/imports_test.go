@@ -73,7 +73,7 @@ var mayImport = map[string][]string{
 	"storage/transfer":          {"storage"},
 	"storage/storagetest":       {"storage"},
 	"internal":                  {"storage", "internal"},
-	"internal/compat":           {"authz", "identity", "storage", "storage/transfer", "internal"}, // it reads every table
+	"internal/compat":           {"caddymodule/manage", "authz", "identity", "storage", "storage/transfer", "internal"}, // it reads every table
 	"internal/cluster":          {"storage"},
 	"internal/secret":           {},
 	"internal/login":            {"storage"},

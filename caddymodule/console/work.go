@@ -1,0 +1,32 @@
+package console
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/internal/again"
+)
+
+const (
+	jobEvery    = 2 * time.Second  // how soon work on many persons begins
+	blocksEvery = 10 * time.Second // how soon after its time a block ends
+)
+
+// Run does the jobs and ends blocks whose time is over, until ctx ends. One node at a time does it.
+func (c *Console) Run(ctx context.Context) {
+	var jobs sync.WaitGroup
+	defer jobs.Wait()
+	jobs.Go(func() {
+		again.Every(ctx, jobEvery, c.Log, "work on many persons not done; retrying", func() error { return c.Manage.WorkOff(ctx) })
+	})
+	again.Every(ctx, blocksEvery, c.Log, "blocks not ended; retrying", func() error {
+		n, err := c.Identity.Person.EndBlocks(ctx)
+		if n > 0 {
+			c.Log.Info("blocks have ended", zap.Int("persons", n))
+		}
+		return err
+	})
+}

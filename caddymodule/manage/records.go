@@ -1,0 +1,38 @@
+package manage
+
+import (
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Every stored record of the package.
+var (
+	jobs     = storage.NewTable[jobRecord]("manage_job")       // id
+	openJobs = storage.NewTable[struct{}]("manage_job_open")   // id of a job that is not at its end
+	leftOut  = storage.NewTable[leftRecord]("manage_job_left") // id, number
+)
+
+// jobRecord is work on many persons.
+type jobRecord struct {
+	Kind      string    `cbor:"1,keyasint"`
+	Group     string    `cbor:"2,keyasint,omitempty"` // id
+	Reason    string    `cbor:"3,keyasint,omitempty"`
+	By        Requester `cbor:"4,keyasint"`
+	Persons   []string  `cbor:"5,keyasint,omitempty"` // ids. None: all whom the filter selects
+	Filter    Filter    `cbor:"6,keyasint"`
+	After     string    `cbor:"7,keyasint,omitempty"` // place in the list of the filter
+	At        int       `cbor:"8,keyasint,omitempty"` // place in Persons
+	State     JobState  `cbor:"9,keyasint"`
+	Done      int       `cbor:"10,keyasint,omitempty"`
+	Left      int       `cbor:"11,keyasint,omitempty"`
+	Created   time.Time `cbor:"12,keyasint"`
+	Changed   time.Time `cbor:"13,keyasint"`
+	GroupName string    `cbor:"14,keyasint,omitempty"`
+}
+
+// leftRecord is a person whom a job has left out.
+type leftRecord struct {
+	Person string `cbor:"1,keyasint"`
+	Why    string `cbor:"2,keyasint"`
+}
