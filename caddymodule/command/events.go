@@ -63,7 +63,7 @@ prints what happens from now on, until it is interrupted.`,
 	f.StringVar(&s.person, "person", "", "Only events about this person: a username or id")
 	f.StringVar(&s.client, "client", "", "Only events of this client")
 	f.StringVar(&s.actor, "actor", "", "Only events that this person or API client caused: an id")
-	f.StringVar(&s.address, "address", "", "Only events from this IP address")
+	f.StringVar(&s.address, "ip", "", "Only events from this IP address")
 	f.StringVar(&s.ref, "ref", "", "Only events with the reference of a refusal")
 	f.StringVar(&s.partition, "partition", "", "The partition (default: default)")
 	f.BoolVar(&s.tokens, "tokens", false, "The tokens of clients alone, which are kept apart")

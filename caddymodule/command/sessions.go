@@ -20,7 +20,7 @@ func listSessionsCommand() *cobra.Command {
 	var who, address, client, site, device string
 	cmd := &cobra.Command{
 		Use: "list", Short: "Lists the sessions of everybody, or of one person", Args: cobra.NoArgs,
-		Example: "  caddy gatehouse session list --person ada@example.com\n  caddy gatehouse session list --address 203.0.113.7",
+		Example: "  caddy gatehouse session list --person ada@example.com\n  caddy gatehouse session list --ip 203.0.113.7",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for name, value := range map[string]string{"person": who, "address": address, "client": client, "site": site, "device": device} {
 				if value != "" {
@@ -35,7 +35,7 @@ func listSessionsCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&who, "person", "", "The username or id of the person")
-	cmd.Flags().StringVar(&address, "address", "", "Only sessions last used from this IP address")
+	cmd.Flags().StringVar(&address, "ip", "", "Only sessions last used from this IP address")
 	cmd.Flags().StringVar(&client, "client", "", "Only sessions in which this client was given tokens")
 	cmd.Flags().StringVar(&site, "site", "", "Only sessions in which this protected site was entered, such as https://wiki.example.com")
 	cmd.Flags().StringVar(&device, "device", "", "Only sessions of such a device: \"Firefox / Linux\"")
