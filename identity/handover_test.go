@@ -158,6 +158,28 @@ func TestOldDirectoryIsAttacked(t *testing.T) {
 			t.Errorf("the old directory was asked %d times for an unknown name, want 5", n)
 		}
 	})
+	t.Run("attack 701: passwords are guessed at one old server while another one is down", func(t *testing.T) {
+		t.Parallel()
+		for _, first := range []string{"up", "down"} {
+			down := &idptest.Directory{}
+			down.Answer(func(context.Context) error { return errors.New("connection refused") })
+			o := newWithOld(t, func(c *identity.Config) {
+				c.Providers = append(c.Providers, federation.Provider{ID: "down", Name: "Another directory", Source: down, Migrates: true})
+				if first == "down" {
+					slices.Reverse(c.Providers)
+				}
+			})
+			for _, name := range []string{"eve", "nobody"} {
+				before := o.old.Tried()
+				for range 30 {
+					o.signsIn(name, "guess")
+				}
+				if n := o.old.Tried() - before; n > 5 {
+					t.Errorf("first %s: the old directory was asked %d times for %s, want 5", first, n, name)
+				}
+			}
+		}
+	})
 	t.Run("attack 702: the password of an account here is tried at the old server", func(t *testing.T) {
 		t.Parallel()
 		o := newWithOld(t)

@@ -51,7 +51,7 @@ type newcomer struct {
 
 	partition, name string // as it was typed, without the partition
 	folded          string
-	more            proof.Attempt // at the account that a directory has found
+	more            proof.Attempt // at the accounts that directories have found
 }
 
 var (
@@ -113,7 +113,9 @@ func (s *Service) askAll(ctx context.Context, n *newcomer, old []*federation.Mem
 		case errors.Is(err, errWait):
 			return a, nil
 		case errors.Is(err, idp.ErrCredentials):
+			n.more.Refused = true
 		case errors.As(err, &rejection):
+			n.more.Refused = true
 			s.refuse(ctx, n, m, refusal.ProviderRefused, err)
 		case isOurs(err):
 			return a, err
@@ -175,7 +177,8 @@ func (s *Service) count(ctx context.Context, n *newcomer, a person.Holder, name 
 	if err != nil {
 		return err
 	}
-	if n.more = at; at.Wait > 0 {
+	n.more.Counters = append(n.more.Counters, at.Counters...)
+	if n.more.Wait, n.more.Exhausted = at.Wait, n.more.Exhausted || at.Exhausted; at.Wait > 0 {
 		return errWait
 	}
 	return nil

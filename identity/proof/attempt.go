@@ -31,6 +31,9 @@ type Attempt struct {
 	Wait time.Duration
 	// Exhausted says that the next attempt has to wait if this one fails.
 	Exhausted bool
+	// Refused says that another server has refused the password: the attempt is never taken back as one that was not
+	// checked.
+	Refused bool
 	// Provider is the id of the provider whose password is tried. Empty: this service.
 	Provider string
 }

@@ -22,7 +22,8 @@ type Unknown struct {
 }
 
 // Elsewhere returns the person that an unknown username belongs to after all, whose password is then checked as ever.
-// more is an attempt that it has counted in addition. An empty Holder: nobody. Errors: ErrElsewhere.
+// more is an attempt that it has counted in addition, Refused if a server has refused the password. An empty Holder:
+// nobody. Errors: ErrElsewhere.
 type Elsewhere func(ctx context.Context, who Unknown) (a person.Holder, more Attempt, err error)
 
 // AskElsewhere sets who is asked about unknown usernames. New calls it before the service is used.
@@ -37,7 +38,7 @@ func (s *Service) Seek(ctx context.Context, a *person.Holder, at *Attempt, who U
 	}
 	known, more, err := s.elsewhere(ctx, who)
 	at.Counters = append(at.Counters, more.Counters...)
-	at.Wait, at.Exhausted = more.Wait, at.Exhausted || more.Exhausted
+	at.Wait, at.Exhausted, at.Refused = more.Wait, at.Exhausted || more.Exhausted, more.Refused
 	if err == nil && known.ID != "" {
 		*a = known
 	}

@@ -104,8 +104,12 @@ func ReasonOf(state person.State) refusal.Reason {
 	return refusal.PersonBlocked
 }
 
-// NotEvaluated takes back an attempt whose password could not be checked.
+// NotEvaluated takes back an attempt whose password could not be checked. One that another server has refused stays
+// counted: it was a guess there, whatever failed afterwards.
 func (s *Service) NotEvaluated(ctx context.Context, at Attempt) {
+	if at.Refused {
+		return
+	}
 	now := s.now()
 	if err := s.store.Update(ctx, func(tx storage.Tx) error { return s.Undo(tx, at, false, now) }); err != nil {
 		s.log.Error("attempt not taken back", zap.Error(err))
