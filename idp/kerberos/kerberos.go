@@ -142,16 +142,19 @@ func (p *Provider) Finish(ctx context.Context, state []byte, r *http.Request) (*
 	if !slices.Contains(p.realms, in.CRealm) {
 		return nil, &idp.Rejection{Reason: "the realm is not one whose people sign in here"}
 	}
-	if len(name) != 1 || name[0] == "" { // ann/admin, host/pc7, WELLKNOWN/ANONYMOUS
+	// ann/admin, host/pc7, WELLKNOWN/ANONYMOUS; and PC7$, a computer or a service of Active Directory
+	if len(name) != 1 || name[0] == "" || strings.HasSuffix(name[0], "$") {
 		return nil, &idp.Rejection{Reason: "the principal is that of a service or a role, not of a person"}
 	}
 	key := "authenticator " + secret.Hash(string(req.EncryptedAuthenticator.Cipher))
 	if err := p.env.Once(ctx, key, req.Authenticator.CTime.Add(2*skew)); err != nil {
 		return nil, err
 	}
+	// Active Directory gives a ticket for any spelling of a name, so each spelling would be an account: a person who is
+	// blocked would come back as ANN. (docs/kerberos.md)
 	details := p.cfg.Mapping.Apply(map[string][]string{"principal": {name[0] + "@" + in.CRealm}, "name": {name[0]}, "realm": {in.CRealm}})
 	return &idp.Identity{
-		Issuer: in.CRealm, Subject: name[0], Username: idp.Single(details["username"]), Level: p.cfg.Level, AuthTime: in.AuthTime, AMR: []string{"IMPLICIT"}, Details: details,
+		Issuer: in.CRealm, Subject: strings.ToLower(name[0]), Username: idp.Single(details["username"]), Level: p.cfg.Level, AuthTime: in.AuthTime, AMR: []string{"IMPLICIT"}, Details: details,
 	}, nil
 }
 

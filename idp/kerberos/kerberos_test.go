@@ -93,6 +93,19 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
+// TestSpellings: the computer chooses how the name is spelled, and none of the spellings is a person of its own.
+func TestSpellings(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"ANN", "Ann"} {
+		spelled := ann
+		spelled.Name = name
+		id, err := newProvider(t, nil).Finish(t.Context(), []byte("f"), answer("f", spelled.Token(t)))
+		if err != nil || id.Subject != "ann" || id.Username != name+"@EXAMPLE.COM" {
+			t.Errorf("attack 741: %s is %+v, %v, want the person that ann is", name, id, err)
+		}
+	}
+}
+
 func TestForeignTokens(t *testing.T) {
 	t.Parallel()
 	with := func(edit func(*kerberostest.Ticket)) []byte {
@@ -112,6 +125,7 @@ func TestForeignTokens(t *testing.T) {
 		{"attack 741: a realm that trusts ours names our people", answer("f", with(func(o *kerberostest.Ticket) { o.Realm = "EVIL.EXAMPLE" })), true},
 		{"attack 741: an anonymous ticket", answer("f", with(func(o *kerberostest.Ticket) { o.Name = "WELLKNOWN/ANONYMOUS" })), true},
 		{"attack 741: the ticket of a machine", answer("f", with(func(o *kerberostest.Ticket) { o.Name = "host/pc7.example.com" })), true},
+		{"attack 741: the ticket of a computer of Active Directory", answer("f", with(func(o *kerberostest.Ticket) { o.Name = "PC7$" })), true},
 		{"attack 741: a ticket that has ended", answer("f", with(func(o *kerberostest.Ticket) { o.Ends = -10 * time.Minute })), false},
 		{"attack 742: NTLM", answer("f", []byte("NTLMSSP\x00\x01\x00\x00\x00")), true},
 		{"attack 742: two answers", answer("f", twice, twice), false},
