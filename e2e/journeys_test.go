@@ -1,10 +1,13 @@
 package e2e
 
 import (
+	"encoding/pem"
 	"flag"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -38,7 +41,8 @@ type walk struct {
 type journeys struct {
 	*server
 
-	mail *mailServer
+	mail    *mailServer
+	partner string // address of the metadata of a SAML provider
 }
 
 const (
@@ -87,15 +91,24 @@ func TestConsoleJourneys(t *testing.T) {
 func openJourneys(t *testing.T) *journeys {
 	t.Helper()
 	j := &journeys{mail: newMailServer(t)}
+	partner := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // the server itself, as a SAML provider
+		pass(strings.TrimPrefix(j.Issuer, "http://"), false).ServeHTTP(w, r)
+	}))
+	t.Cleanup(partner.Close)
+	authorities := filepath.Join(t.TempDir(), "authorities.pem")
+	own := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: partner.Certificate().Raw})
+	if err := os.WriteFile(authorities, append([]byte(read(t, j.mail.certificate)), own...), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	j.server = startEdited(t, "", func(caddyfile string) string {
 		caddyfile = mailed(j.mail, caddyfile)
 		people := "\n\t\tidentity {\n\t\t\tadmin " + person + " {\n\t\t\t\tlevel 1\n\t\t\t}\n"
 		for _, name := range []string{colleague, visited} {
 			people += "\t\t\tperson " + name + " {\n\t\t\t\tpassword {env.TEST_PASSWORD}\n\t\t\t\tgroups cleaners\n\t\t\t}\n"
 		}
-		caddyfile = strings.Replace(caddyfile, "\n\t\tidentity {\n", people, 1)
-		return strings.Replace(caddyfile, "protect {\n\t\tlogin\n", "protect {\n\t\tlogin\n\t\tneed groups staff\n", 1)
-	}, "TEST_SMTP_PASSWORD="+j.mail.password, "SSL_CERT_FILE="+j.mail.certificate)
+		caddyfile = strings.Replace(caddyfile, "\n\t\tidentity {\n", "\n\t\toutbound {\n\t\t\tallow 127.0.0.0/8 ::1/128\n\t\t}"+people, 1)
+		return strings.Replace(caddyfile, "protect {\n\t\tlogin\n", "protect {\n\t\tlogin\n\t\tgroups staff\n\t\trequest_access on\n", 1)
+	}, "TEST_SMTP_PASSWORD="+j.mail.password, "SSL_CERT_FILE="+authorities)
 	j.secret("password of the mail server", j.mail.password)
 	if status, answer := j.configure(http.MethodPost, "/api/v2/config", `{"features":{"accepting_invitation_enabled":true,"google_authenticator_step_up_authentication_enabled":true},`+
 		`"step_up":{"actions":{"allow_set_initial_step_up_method_enabled":true}}}`); status != http.StatusNoContent {
@@ -104,6 +117,7 @@ func openJourneys(t *testing.T) *journeys {
 	if out, err := j.gatehouse("", "gatehouse", "client", "add", "blog", "--address", j.Admin, "--redirect-uris", "https://blog.example.com/callback", "--grants", "authorization_code", "--scopes", "openid"); err != nil {
 		t.Fatalf("client add: %v\n%s", err, out)
 	}
+	j.partner = partner.URL + "/sso/metadata"
 	b := j.browse(t)
 	b.open(j.Issuer + "/account/security/authenticator")
 	b.signIn(colleague, j.Password)
@@ -111,6 +125,12 @@ func openJourneys(t *testing.T) *journeys {
 	j.secret("secret of the app", strings.ReplaceAll(secret, " ", ""))
 	b.fill("#code", appCode(t, secret, 0))
 	b.click("main form button:not([type])")
+	if status := b.open(j.Wiki + "/plans"); status != http.StatusForbidden {
+		t.Fatalf("somebody without the group gets %d at the wiki", status)
+	}
+	b.click("main a.button")
+	b.fill("[name=reason]", "I write the plans")
+	b.click("main form button")
 	return j
 }
 
@@ -196,6 +216,18 @@ var allJourneys = []journey{
 		w.pressIn("main form", "Invite people")
 		w.shows("new9@example.com")
 	}},
+	{"Find out why somebody cannot open the wiki", func(w *walk) {
+		w.press("Refusals")
+		w.row(colleague)
+		w.shows("staff")
+	}},
+	{"Approve a request for access", func(w *walk) {
+		w.press("Requests")
+		w.row(colleague)
+		w.press("Grant access")
+		w.pressIn("main form", "Grant access")
+		w.shows(colleague)
+	}},
 	{"Reset a lost phone", func(w *walk) {
 		w.press("People")
 		w.search(colleague)
@@ -258,5 +290,69 @@ var allJourneys = []journey{
 		w.fill("[name=group]", "gatehouse-helpdesk")
 		w.pressIn("main form", "Add to a group")
 		w.shows("Helpdesk")
+	}},
+	{"See what a person can open", func(w *walk) {
+		w.press("People")
+		w.search(colleague)
+		w.row(colleague)
+		w.press("What this person can open")
+		w.shows("The shop")
+	}},
+	{"See who is signed in from an address", func(w *walk) {
+		w.press("Sessions")
+		w.fill("[name=address]", "127.0.0.1")
+		w.clicks++
+		w.lands(chromedp.SendKeys(chromedp.CSS("[name=address]"), "\r"))
+		w.shows(person)
+	}},
+	{"Add a SAML provider by its metadata address, and test it", func(w *walk) {
+		w.press("Sign-in providers")
+		w.press("Add a provider")
+		w.pick("[name=kind]", "saml")
+		w.fill("[name=metadata_url]", w.j.partner)
+		w.pressIn("main form", "Look at the metadata")
+		w.fill("[name=provider_name]", "Partner")
+		w.fill("[name=provider_id]", "partner")
+		w.do(chromedp.Click(chromedp.CSS("[name=enabled]")))
+		w.clicks++
+		w.pressIn("main form", "Add a provider")
+		w.press("Test")
+		w.pressIn("main form", "Test")
+		w.shows("metadata")
+	}},
+	{"Rotate the signing keys", func(w *walk) {
+		w.press("Keys")
+		w.press("Rotate signing keys")
+		w.pressIn("main form", "Rotate signing keys")
+		w.shows("Published, signs next")
+	}},
+	{"Put several people into a group", func(w *walk) {
+		w.press("People")
+		for _, name := range []string{colleague, "new1@example.com"} {
+			w.mark(name)
+			w.do(chromedp.Click(chromedp.CSS("[data-row] input[type=checkbox]")))
+			w.clicks++
+		}
+		w.press("Add people to a group")
+		w.fill("[name=group]", "cleaners")
+		w.pressIn("main form", "Add people to a group")
+		w.until(`document.body.innerText.includes("Done")`)
+	}},
+	{"Write a rule that several sites share", func(w *walk) {
+		w.press("Policies")
+		w.press("Add a policy")
+		w.fill("[name=policy]", "office")
+		w.pressIn("main form", "Add a policy")
+		w.do(chromedp.Click(chromedp.CSS("[name=confirm]")))
+		w.clicks++
+		w.pressIn("main form", "Add a policy")
+		w.shows("No site uses it")
+	}},
+	{"Follow what somebody did", func(w *walk) {
+		w.press("Events")
+		w.fill("[name=person]", colleague)
+		w.clicks++
+		w.lands(chromedp.SendKeys(chromedp.CSS("[name=person]"), "\r"))
+		w.shows(colleague)
 	}},
 }
