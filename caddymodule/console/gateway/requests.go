@@ -131,8 +131,10 @@ func (g *gateway) showRequest(v *frame.Visit) (*page.Console, error) {
 		return page.ConsoleFact{Label: label, Cells: []page.Cell{{Text: page.Say("console.time", "time", t)}}}
 	}
 	facts := []page.ConsoleFact{
-		{Label: "console.column.person", Cells: []page.Cell{{Name: r.Username, URL: personPath(r.Person)}}}, {Label: "console.column.site", Cells: []page.Cell{{Name: r.Site, Code: true}}},
-		{Label: "console.column.reason", Cells: []page.Cell{{Name: r.Reason}}}, when("console.column.time", r.AskedAt),
+		{Label: "console.column.person", Cells: []page.Cell{{Name: r.Username, URL: personPath(r.Person)}}},
+		{Label: "console.column.site", Cells: []page.Cell{{Name: r.Site, Code: true}}},
+		{Label: "console.column.reason", Cells: []page.Cell{{Name: r.Reason}}},
+		when("console.column.time", r.AskedAt),
 	}
 	if !r.Decided.IsZero() {
 		facts = append(facts, page.ConsoleFact{Label: "console.column.by", Cells: []page.Cell{{Name: r.By, Note: r.Note}}})
