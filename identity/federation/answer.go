@@ -97,7 +97,11 @@ func (s *Service) AnswerIn(q *front.Request) (*Answer, error) {
 	if misfit := a.misfit(); misfit != nil {
 		s.refuseAnswer(q, a, refusal.LevelTooLow, misfit)
 		s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, a.Provider.ID, "", a.Provider.Name+": "+misfit.Reason)
-		return nil, cmp.Or(s.refuse(q, a.Flow, misfit), front.ErrAnswered)
+		led, err := s.instead(q, &a.exchange)
+		if !led && err == nil {
+			err = s.refuse(q, a.Flow, misfit)
+		}
+		return nil, cmp.Or(err, front.ErrAnswered)
 	}
 	return a, nil
 }

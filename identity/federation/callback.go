@@ -226,11 +226,14 @@ func (s *Service) acceptable(id *idp.Identity) (*idp.Identity, error) {
 	return &own, nil
 }
 
-// rejected tells the application that the provider has not signed the person in. (token server document,
-// "Authorization error extension fields")
+// rejected tells the application that the provider has not signed the person in, unless nobody has chosen the provider
+// and there are other ways. (token server document, "Authorization error extension fields")
 func (s *Service) rejected(q *front.Request, a *Answer, why *idp.Rejection) error {
 	s.refuseAnswer(q, a, refusal.ProviderRefused, why)
 	s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, a.Provider.ID, "", "refused by "+a.Provider.Name+": "+why.Reason)
+	if led, err := s.instead(q, &a.exchange); led || err != nil {
+		return err
+	}
 	told := &login.Refusal{Code: "access_denied", Reason: "the identity provider has signed nobody in", SAMLStatus: why.SAMLStatus, Cause: why.Cause}
 	if why.Passive || a.Flow.Demand.Passive {
 		told.Code = "login_required"

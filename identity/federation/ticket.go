@@ -56,6 +56,19 @@ func (s *Service) challenge(q *front.Request, p *Member, name string) (asked boo
 	return true, nil
 }
 
+// instead leads a browser to the other ways to sign in if it was refused at a provider that nobody has to choose.
+// False: somebody has chosen the provider, or there is no other way.
+func (s *Service) instead(q *front.Request, x *exchange) (led bool, err error) {
+	if x.SignIn == "" || x.Flow.Demand.Passive || !x.Provider.isAuto() {
+		return false, nil
+	}
+	known, err := s.Registry(q.Context(), q.Settings)
+	if err != nil || known.Ways(x.Flow.Demand).Alone() {
+		return false, err
+	}
+	return true, q.Redirect(x.chooseURL())
+}
+
 // auto returns the first of the providers to which browsers at an address are sent without a choice, or nil.
 func (w *Ways) auto(addr netip.Addr) *Member {
 	i := slices.IndexFunc(w.Providers, func(p *Member) bool { return p.isAuto() && p.serves(addr) })
