@@ -192,6 +192,37 @@ func TestDecisionsHaveAnchors(t *testing.T) {
 	}
 }
 
+// TestDocumentsRepeatNothing: no table has a row twice, and the contents of docs/decisions.md name each part once. A
+// merge that keeps both sides leaves such lines.
+func TestDocumentsRepeatNothing(t *testing.T) {
+	t.Parallel()
+	all, err := files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range all {
+		if filepath.Ext(f) != ".md" {
+			continue
+		}
+		rows, parts := map[string]bool{}, map[string]bool{}
+		for n, line := range strings.Split(text(t, f), "\n") {
+			if !strings.HasPrefix(line, "|") {
+				clear(rows)
+			}
+			if rows[line] {
+				t.Errorf("%s:%d: the row stands in the table twice", f, n+1)
+			}
+			rows[line] = strings.HasPrefix(line, "|")
+			if part, _, ok := strings.Cut(line, ")**: ["); ok && strings.HasPrefix(part, "- **[") {
+				if parts[part] {
+					t.Errorf("%s:%d: the contents name the part twice", f, n+1)
+				}
+				parts[part] = true
+			}
+		}
+	}
+}
+
 // anchorOf returns the anchor of a heading, as GitHub makes it.
 func anchorOf(heading string) string {
 	return strings.Map(func(c rune) rune {
