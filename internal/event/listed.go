@@ -56,6 +56,7 @@ type listReader struct {
 	block       uint64 // the next one to look up in the lists
 	low         uint64 // the first one that can have something
 	top, bottom uint64 // events from bottom to top are in the lists; top 0: none
+	begun       bool
 }
 
 // open finds out what is in the lists.
@@ -100,9 +101,11 @@ func (r *listReader) open(tx storage.Tx, kinds []string) error {
 	return err
 }
 
-// fill reads until there is something, or nothing more may be read.
+// fill reads until there is something, or nothing more may be read. Each reader takes a step, whatever the others have
+// read: a search that waits for one of them would begin with the same again, and never end.
 func (r *listReader) fill(tx storage.Tx) (err error) {
-	for err == nil && len(r.some) == 0 && !r.end && *r.read < maxSearched {
+	for err == nil && len(r.some) == 0 && !r.end && (*r.read < maxSearched || !r.begun) {
+		r.begun = true
 		switch {
 		case r.top > 0 && r.behind > r.top+1:
 			err = r.scan(tx, r.top)
@@ -165,7 +168,7 @@ func (r *listReader) walk(tx storage.Tx) error {
 	if len(keys) > 0 {
 		return r.pick(tx, keys)
 	}
-	if *r.read < maxSearched {
+	if numbers != nil { // the lists have met in the block, and nothing is left in it
 		r.block--
 	}
 	b, found, err := blocks.Find(tx, r.chain.at(r.block)) // the next search goes on in it

@@ -174,3 +174,43 @@ func TestSearchGoesOn(t *testing.T) {
 		t.Errorf("found %v, want %s", got, want)
 	}
 }
+
+// TestSearchOfManyNodes: a search for many types reads something of each node, so that it comes to its end, however
+// many nodes there are.
+func TestSearchOfManyNodes(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	lane := 0
+	h.rec.Lane = func() int { return lane }
+	const nodes, types, blocks = 12, 60, 33
+	want := 0
+	for range blocks {
+		h.must(h.store.Update(t.Context(), func(tx storage.Tx) error {
+			for lane = range nodes {
+				for n := range types {
+					want++
+					if err := h.rec.Append(tx, event.Event{ID: fmt.Sprint("e", want), Type: fmt.Sprint("kind.", n), Occurred: h.time}); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		}))
+		h.time = h.time.Add(time.Second)
+		h.must(h.keep.Seal(t.Context()))
+	}
+	s, got := event.Search{Partition: event.DefaultPartition, Types: []string{"kind"}, Limit: 1000}, 0
+	for range want {
+		var found []event.Numbered
+		h.must(h.store.View(t.Context(), func(tx storage.Tx) (err error) {
+			found, s.Behind, err = s.Find(tx)
+			return err
+		}))
+		if got += len(found); len(s.Behind) == 0 {
+			break
+		}
+	}
+	if got != want {
+		t.Errorf("found %d events, want %d", got, want)
+	}
+}

@@ -74,8 +74,8 @@ func (u union) numbers(block uint64) (out []uint64) {
 }
 
 // common goes to the last block up to n in which each union has an event, and returns the events of that block that all
-// of them have, lowest first. There may be none, also because enough was read: then the search goes on in that block.
-// Block 0: there is no such block.
+// of them have, lowest first. There may be none. They are nil if enough was read before that: then the search goes on
+// in that block. Block 0: there is no such block.
 func common(tx storage.Tx, all []union, n uint64, read *int) (block uint64, numbers []uint64, err error) {
 	for agreed := 0; agreed < len(all); {
 		agreed = 0
