@@ -232,10 +232,14 @@ func gateOf(p *protect.Protect) gateway.Gate {
 		add("need", words)
 	}
 	each("accept", p.Accept)
-	for word, on := range map[string]bool{"request_access": p.RequestAccess == "on", "introspect": p.Introspect != nil, "mcp": p.MCP != nil} {
-		if on {
-			add(word)
-		}
+	if p.RequestAccess == "on" {
+		add("request_access")
+	}
+	if p.Introspect != nil {
+		add("introspect")
+	}
+	if p.MCP != nil {
+		add("mcp")
 	}
 	return g
 }
