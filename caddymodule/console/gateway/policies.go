@@ -302,11 +302,30 @@ func printOf(p config.Policy) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// diff returns the lines that differ between two texts: - the old ones, + the new ones.
+// maxCompared bounds the pairs of lines that diff compares: the memory for them grows with the product of the lengths.
+const maxCompared = 1 << 20
+
+// diff returns the lines that differ between two texts: - the old ones, + the new ones. Of texts that differ in too
+// many lines it returns all between the first difference and the last.
 func diff(before, after string) (out []string) {
 	a, b := strings.Split(before, "\n"), strings.Split(after, "\n")
 	if before == "" {
 		a = nil
+	}
+	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	if len(a)*len(b) > maxCompared {
+		for _, line := range a {
+			out = append(out, "- "+line)
+		}
+		for _, line := range b {
+			out = append(out, "+ "+line)
+		}
+		return out
 	}
 	common := make([][]int, len(a)+1) // length of the longest common part of the rests
 	for i := range common {
