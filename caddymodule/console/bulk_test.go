@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -195,4 +196,48 @@ func TestBulkEnds(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestBulkStopsAtOnce: once somebody has stopped the work, nobody is changed any more, also of those who were read
+// before.
+func TestBulkStopsAtOnce(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	crowd := h.crowd("crowd", 18)
+	h.clock.Advance(time.Second)
+	b := h.as("operator@example.com")
+	a := b.acts("/admin/persons/block-many?all=yes&in=crowd")
+	job := strings.TrimSuffix(a.url, "?done=block-many")
+	writes := 0
+	var count func()
+	count = func() {
+		if writes++; writes < 5 {
+			h.meanwhile.set(count)
+			return
+		}
+		h.must(h.console.Manage.StopJob(t.Context(), strings.TrimPrefix(job, "/admin/jobs/"), event.Actor{ID: "test"}))
+	}
+	h.meanwhile.set(count)
+	h.must(h.console.Manage.WorkOff(t.Context()))
+	if n := h.inState(crowd, person.Blocked); n != 4 {
+		t.Errorf("%d people are blocked by work that was stopped before the fifth", n)
+	}
+	if a := b.get(job); !strings.Contains(a.form(), "<dd><span>4</span>") || !strings.Contains(a.form(), "Stopped") {
+		t.Errorf("the page of the work says:\n%s", a.form())
+	}
+}
+
+// TestBulkCount: the page that asks counts in a bounded part of the people, however few the filter selects.
+func TestBulkCount(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	const many = 5100
+	h.crowd("crowd", many)
+	h.must(h.store.View(t.Context(), func(tx storage.Tx) error {
+		n, err := h.console.Manage.Count(tx, manage.Selection{Filter: manage.Filter{State: person.Blocked}}, h.clock.Now())
+		if n.Persons != 0 || !n.More {
+			t.Errorf("among %d people are %+v, want that there may be more", many, n)
+		}
+		return err
+	}))
 }

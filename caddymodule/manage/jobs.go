@@ -1,6 +1,7 @@
 package manage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,6 +50,7 @@ const (
 	maxLeft    = 500                 // who are left out are listed up to this number
 	maxChosen  = 500                 // persons chosen one by one
 	countMost  = 1000                // persons who are counted before somebody confirms
+	countLooks = 5                   // questions for them
 	countHolds = 100                 // of them whose sessions and tokens are counted
 )
 
@@ -113,6 +115,9 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return "manage: the job may not: " + r.Why }
 
+// errStopped says that a job is at its end.
+var errStopped = errors.New("manage: the job has ended")
+
 // Numbers are what a job would hit. More says that there are more persons, MoreHeld that there are more sessions and
 // tokens than were counted.
 type Numbers struct {
@@ -124,7 +129,8 @@ type Numbers struct {
 func (s *Service) Count(tx storage.Tx, sel Selection, now time.Time) (n Numbers, err error) {
 	ids := sel.Persons
 	if len(ids) == 0 {
-		for after := ""; ; {
+		after := ""
+		for looks := 0; looks < countLooks && len(ids) < countMost; looks++ {
 			found, err := lookup.Find(tx, s.Identity.Person, sel.Filter.query(after, countMost))
 			if err != nil {
 				return n, err
@@ -132,11 +138,11 @@ func (s *Service) Count(tx storage.Tx, sel Selection, now time.Time) (n Numbers,
 			for _, f := range found.Persons {
 				ids = append(ids, f.ID)
 			}
-			if after = found.Next; after == "" || len(ids) >= countMost {
-				n.More = after != ""
+			if after = found.Next; after == "" {
 				break
 			}
 		}
+		n.More = after != ""
 	}
 	n.Persons = len(ids)
 	if n.MoreHeld = n.More; len(ids) > countHolds {
@@ -327,7 +333,10 @@ func (s *Service) workOn(ctx context.Context, id string) (more bool, err error) 
 	over := false
 	for _, who := range next {
 		why := new(Refusal)
-		err := s.one(ctx, &rec, who)
+		err := s.one(ctx, id, &rec, who)
+		if errors.Is(err, errStopped) {
+			break
+		}
 		switch {
 		case err == nil:
 			rec.Done++
@@ -387,9 +396,15 @@ func (s *Service) forgetOpen(ctx context.Context, id string) error {
 	return s.Store.Update(ctx, func(tx storage.Tx) error { return openJobs.Delete(tx, id) })
 }
 
-// one does the job to one person. The rights of who has asked are checked in the transaction of the change.
-func (s *Service) one(ctx context.Context, j *jobRecord, id string) error {
-	check := func(tx storage.Tx) error { return s.Allow(tx, j.By, j.Kind, id) }
+// one does the job to one person. That nobody has stopped it, and the rights of who has asked, are checked in the
+// transaction of the change.
+func (s *Service) one(ctx context.Context, job string, j *jobRecord, id string) error {
+	check := func(tx storage.Tx) error {
+		if now, found, err := jobs.Find(tx, job); err != nil || !found || now.State != JobRunning {
+			return cmp.Or(err, errStopped)
+		}
+		return s.Allow(tx, j.By, j.Kind, id)
+	}
 	by := event.Actor{ID: j.By.ID, Name: j.By.Name, Origin: event.Origin{ClientIP: j.By.Address, UserAgent: j.By.Agent}, Reason: j.Reason, Check: check}
 	// Before the change too: who is left out is listed, also where there would be nothing to change.
 	if err := s.Store.View(ctx, check); err != nil {
