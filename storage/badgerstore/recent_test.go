@@ -2,6 +2,7 @@ package badgerstore
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -226,5 +227,50 @@ func TestRecentKnowsWhichTablesAreEmpty(t *testing.T) {
 	// The first write after that and a scan are in one batch.
 	if n := count("visit/", "visit/cas"); n != 1 || count("visit/") != 1 {
 		t.Errorf("%d records, want the new one", n)
+	}
+}
+
+// A look at a whole table does not pass all marks of what was deleted there, since every write waits for it.
+func TestLookAtATableIsBounded(t *testing.T) {
+	t.Parallel()
+	s, err := OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	remove := func(table string, records int) {
+		t.Helper()
+		for _, write := range []func(tx storage.Tx, key []byte) error{
+			func(tx storage.Tx, key []byte) error { return tx.Put(key, []byte("1"), time.Time{}) },
+			func(tx storage.Tx, key []byte) error { return tx.Delete(key) },
+		} {
+			err := s.Update(t.Context(), func(tx storage.Tx) error {
+				for i := range records {
+					if err := write(tx, fmt.Appendf(nil, "%s/%05d", table, i)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	remove("few", maxMarks/4)
+	remove("many", maxMarks+1)
+	err = s.Update(t.Context(), func(tx storage.Tx) error {
+		for _, prefix := range []string{"few/x", "many/x"} {
+			for rec, err := range tx.Scan(storage.Range{Prefix: []byte(prefix)}) {
+				t.Errorf("%s is found, %v", rec.Key, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if known := s.writer.known; !known.vacant([]byte("few/x")) || known.vacant([]byte("many/x")) {
+		t.Errorf("empty: %v, want the table with few marks alone", known.empty)
 	}
 }

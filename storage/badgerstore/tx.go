@@ -1,6 +1,7 @@
 package badgerstore
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -291,15 +292,34 @@ func (s *scan) open(prefix []byte) {
 	}
 }
 
-// empty tells whether Badger has no record whose key begins with prefix.
+// maxMarks bounds how many marks of deleted records a look at a whole table passes: every write waits for it, and a
+// table with short-lived records can have hundreds of thousands until Badger compacts.
+const maxMarks = 512
+
+// empty tells whether Badger has no record whose key begins with prefix. false: it has one, or more marks of
+// deleted ones than it pays to pass.
 func (t *tx) empty(prefix []byte) bool {
-	it, err := t.iterator(badger.IteratorOptions{Prefix: append([]byte{recordSpace}, prefix...)})
+	it, err := t.iterator(badger.IteratorOptions{Prefix: append([]byte{recordSpace}, prefix...), AllVersions: true})
 	if err != nil {
 		return false
 	}
 	defer it.Close()
-	it.Rewind()
-	return !it.Valid()
+	var last []byte
+	passed := 0
+	for it.Rewind(); it.Valid(); it.Next() {
+		item := it.Item()
+		if passed++; passed > maxMarks {
+			return false
+		}
+		if bytes.Equal(item.Key(), last) { // an earlier version, the newest comes first
+			continue
+		}
+		if !item.IsDeletedOrExpired() {
+			return false
+		}
+		last = item.KeyCopy(last)
+	}
+	return true
 }
 
 func (s *scan) close() {
