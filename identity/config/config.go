@@ -168,16 +168,19 @@ func (s *Service) state(tx storage.Tx) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.remember(st)
-	return st, nil
+	return s.remember(st), nil
 }
 
-// remember caches a state. An older one does not replace a newer one.
-func (s *Service) remember(st *state) {
+// remember caches a state and returns the one to use: of two that were read at the same time the first one, since
+// IsCurrent and those who keep Units know a version by its address. An older state does not replace a newer one.
+func (s *Service) remember(st *state) *state {
 	for {
 		known := s.cache.Load()
-		if known != nil && known.version.Version > st.version.Version || s.cache.CompareAndSwap(known, st) {
-			return
+		switch {
+		case known != nil && known.version.is(st.version):
+			return known
+		case known != nil && known.version.Version > st.version.Version, s.cache.CompareAndSwap(known, st):
+			return st
 		}
 	}
 }

@@ -48,6 +48,8 @@ type brittle struct {
 	storage.Store
 	broken  atomic.Pointer[error]
 	aborted atomic.Bool // updates run and are then undone
+
+	committed atomic.Pointer[func()] // is called once, when an update has been kept and its caller does not know yet
 }
 
 func (b *brittle) failUpdates(on bool) { b.aborted.Store(on) }
@@ -65,12 +67,16 @@ func (b *brittle) Update(ctx context.Context, fn func(storage.Tx) error) error {
 	if err := b.broken.Load(); err != nil {
 		return *err
 	}
-	return b.Store.Update(ctx, func(tx storage.Tx) error {
+	err := b.Store.Update(ctx, func(tx storage.Tx) error {
 		if err := fn(tx); err != nil || !b.aborted.Load() {
 			return err
 		}
 		return storage.ErrUnavailable
 	})
+	if f := b.committed.Load(); f != nil && err == nil && b.committed.CompareAndSwap(f, nil) {
+		(*f)()
+	}
+	return err
 }
 
 // fixed is a provider of the Caddyfile.

@@ -614,3 +614,26 @@ func TestStoredMethodExpires(t *testing.T) {
 		}
 	}
 }
+
+// A request that reads a change before the one that made it is told so, has the same settings: those who keep them,
+// such as the login methods, would otherwise take them for older ones for as long as nothing changes.
+func TestOneStateOfEachVersion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	before := w.units(w.service)
+	var early *config.Units
+	read := func() { early = w.units(w.service) }
+	w.store.committed.Store(&read)
+	if a := w.call("POST", "/api/v2/config/features", `{"login_enabled":false}`); a.status >= http.StatusBadRequest {
+		t.Fatalf("POST = %d %s", a.status, a.body)
+	}
+	if early == nil || early == before || early.Features.LoginEnabled {
+		t.Fatalf("read while the change is answered: %v, want the change", early)
+	}
+	if now := w.units(w.service); now != early || !w.service.IsCurrent(early) {
+		t.Errorf("settings of one version are two: those of a request meanwhile count as current: %t", w.service.IsCurrent(early))
+	}
+	if w.service.IsCurrent(before) {
+		t.Error("the settings before the change count as current")
+	}
+}

@@ -166,8 +166,7 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 	for name := range records {
 		after.revisions[name] = revision
 	}
-	s.remember(after)
-	return after, nil
+	return s.remember(after), nil
 }
 
 // put writes units under the next version, which it returns.
