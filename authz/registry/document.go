@@ -89,7 +89,7 @@ func (d *readyDocuments) find(ctx context.Context, id string, docs *metadoc.Docu
 // keep keeps a client, where the store tells what changes and there is no other client of its id.
 func (d *readyDocuments) keep(ctx context.Context, store storage.Store, id string, c readyDocument) error {
 	tracker, ok := store.(storage.Tracker)
-	if !ok {
+	if _, shared := store.(storage.Shared); shared || !ok { // no Reading holds where other processes write
 		return nil
 	}
 	taken := false
@@ -98,7 +98,7 @@ func (d *readyDocuments) keep(ctx context.Context, store storage.Store, id strin
 		taken, err = clients.Has(tx, id)
 		return err
 	})
-	if err != nil || taken || !c.free.Holds() { // it never holds where other processes write
+	if err != nil || taken || !c.free.Holds() {
 		return oauth.StorageError(err)
 	}
 	d.mu.Lock()
