@@ -106,6 +106,8 @@ type Info struct {
 	// Origin is where it comes from: one of the constants.
 	Origin    string    `json:"origin"`
 	CreatedAt time.Time `json:"created_at,omitzero"` // of stored ones
+	// SecretsMark is another word after each change of the secrets. Empty: it has none that are stored.
+	SecretsMark string `json:"-"`
 }
 
 // List returns all clients in the order of their ids, defaults filled in, and those with a metadata document to which
@@ -122,7 +124,7 @@ func (r *Registry) List(ctx context.Context) ([]Info, error) {
 			if err != nil {
 				return err
 			}
-			info := Info{Client: *reg.client, Stored: true, Origin: OriginCommand, CreatedAt: e.Value.CreatedAt}
+			info := Info{Client: *reg.client, Stored: true, Origin: OriginCommand, CreatedAt: e.Value.CreatedAt, SecretsMark: secretsMark(reg.client)}
 			if e.Value.Registered {
 				info.Origin = OriginRegistration
 			}

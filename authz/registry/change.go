@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -32,15 +34,19 @@ func (r *Registry) Change(ctx context.Context, id, reason string, by event.Actor
 }
 
 // ReplaceSecret gives a client that was added by command a new secret and returns it. keep leaves the newest one of
-// before valid too, so that the application can change over. Errors: as Change; a client without a secret has none to
-// replace.
-func (r *Registry) ReplaceSecret(ctx context.Context, id string, keep bool, by event.Actor) (secretText string, err error) {
+// before valid too, so that the application can change over. seen is the mark of the secrets that the caller knows of
+// (Info.SecretsMark): a second click must not end the secret in use. Empty: any. Errors: as Change, and ErrChanged; a
+// client without a secret has none to replace.
+func (r *Registry) ReplaceSecret(ctx context.Context, id string, keep bool, seen string, by event.Actor) (secretText string, err error) {
 	if secretText, err = newSecret(r.deps.Random); err != nil {
 		return "", err
 	}
 	err = r.change(ctx, id, eventSecretReplaced, "", by, func(c *client.Client) error {
 		if len(c.SecretHashes) == 0 {
 			return noSecret(id)
+		}
+		if seen != "" && seen != secretsMark(c) {
+			return ErrChanged
 		}
 		old := []string(nil)
 		if keep {
@@ -50,6 +56,14 @@ func (r *Registry) ReplaceSecret(ctx context.Context, id string, keep bool, by e
 		return nil
 	})
 	return secretText, err
+}
+
+// secretsMark tells states of the secrets of a client apart. No secret follows from it.
+func secretsMark(c *client.Client) string {
+	if len(c.SecretHashes) == 0 {
+		return ""
+	}
+	return hex.EncodeToString([]byte(secret.Hash(strings.Join(c.SecretHashes, "\n"))))[:16]
 }
 
 // EndOldSecrets ends every secret of a client but the newest. Errors: as ReplaceSecret.

@@ -82,13 +82,16 @@ func (c *Console) showApplication(v *frame.Visit) (*page.Console, error) {
 	return out, nil
 }
 
-func askRotate(*frame.Visit) (frame.Question, error) {
-	return frame.Question{Fields: []page.Field{{Name: "keep", Type: "checkbox", Checked: true, Hint: "console.field.keep.hint"}}}, nil
+func askRotate(v *frame.Visit) (frame.Question, error) {
+	return frame.Question{
+		Hidden: []page.Hidden{{Name: "seen", Value: shownClient(v).SecretsMark}},
+		Fields: []page.Field{{Name: "keep", Type: "checkbox", Checked: true, Hint: "console.field.keep.hint"}},
+	}, nil
 }
 
 // rotate makes a new secret. The one of before stays valid if the form says so, until it is ended.
 func (c *Console) rotate(v *frame.Visit, in url.Values) (frame.Result, error) {
-	secret, err := c.Clients.ReplaceSecret(v.Context(), shownClient(v).ID, in.Has("keep"), v.Actor())
+	secret, err := c.Clients.ReplaceSecret(v.Context(), shownClient(v).ID, in.Has("keep"), frame.Part(in, "seen"), v.Actor())
 	if err != nil {
 		return frame.Result{}, err
 	}

@@ -234,3 +234,19 @@ func TestSessionsByPlace(t *testing.T) {
 		t.Error("a session that has ended is listed")
 	}
 }
+
+// TestSecondClick: a form for a new secret that is sent twice makes one, so that the secret in use stays valid.
+func TestSecondClick(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	_, err := h.az.Clients().Add(t.Context(), client.Client{ID: "wiki", RedirectURIs: []string{"https://wiki.example.com/cb"}, Grants: []string{"authorization_code"}, Scopes: []string{"openid"}}, event.Actor{})
+	h.must(err)
+	b := h.as("owner@example.com")
+	form := b.get(applicationPath("wiki") + "/rotate")
+	if a := b.submit(form, "keep", "yes"); a.Code != http.StatusOK || !strings.Contains(a.Body.String(), `id="secret"`) {
+		t.Fatalf("the first click: %d\n%s", a.Code, a.form())
+	}
+	if a := b.submit(form, "keep", "yes"); a.Code != http.StatusUnprocessableEntity || strings.Contains(a.Body.String(), `id="secret"`) {
+		t.Errorf("the second click: %d\n%s", a.Code, a.form())
+	}
+}

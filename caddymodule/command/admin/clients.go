@@ -169,7 +169,7 @@ func adminReplaceSecret(i *Instance, r *http.Request, in ClientRequest) (any, er
 		err := i.Authz.Clients().EndOldSecrets(r.Context(), in.Client, caller(r))
 		return ClientCredentials{ID: in.Client}, i.aboutClient(r, in.Client, inCaddyfile(in.Client, err))
 	}
-	text, err := i.Authz.Clients().ReplaceSecret(r.Context(), in.Client, in.Keep, caller(r))
+	text, err := i.Authz.Clients().ReplaceSecret(r.Context(), in.Client, in.Keep, "", caller(r))
 	if err != nil {
 		return nil, i.aboutClient(r, in.Client, inCaddyfile(in.Client, err))
 	}
