@@ -187,7 +187,7 @@ func (c *crawler) kind(a fetched) string {
 
 var (
 	word      = regexp.MustCompile(`^[a-z_-]{1,20}$`)
-	verbatim  = regexp.MustCompile(`(?s)<(?:pre|code)\b.*?</(?:pre|code)>`) // lines of a Caddyfile have braces
+	verbatim  = regexp.MustCompile(`(?s)<(?:pre|code|textarea)\b.*?</(?:pre|code|textarea)>`) // lines of a Caddyfile and of JSON have braces
 	tags      = regexp.MustCompile(`(?s)<[^>]*>`)
 	csrfField = regexp.MustCompile(`name="csrf" value="([^"]+)"`)
 	langOf    = regexp.MustCompile(`<html lang="([^"]*)"`)

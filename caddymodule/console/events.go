@@ -71,6 +71,9 @@ func actorCell(names map[string]string, e *event.Event) page.Cell {
 	if e.Actor == "" {
 		return page.Cell{Text: page.Say("console.event.self")}
 	}
+	if e.Actor == e.PersonID && names[e.Actor] != "" { // who that is stands next to it
+		return page.Cell{Text: page.Say("console.event.own")}
+	}
 	return personCell(names, e.Actor, cmp.Or(e.AgentUser, e.Actor))
 }
 

@@ -84,7 +84,7 @@ func askGroup(v *frame.Visit) (frame.Question, error) {
 	}}
 	if shownGroup(v) != nil {
 		q.Fields[0].Value, q.Fields[1].Value = shownGroup(v).Name, strings.Join(shownGroup(v).Permissions, " ")
-		q.Fill = []any{"n", shownGroup(v).Members}
+		q.Submit, q.Fill = "console.save", []any{"n", shownGroup(v).Members}
 	}
 	return q, nil
 }

@@ -37,7 +37,7 @@ func askPart(param string) func(*frame.Visit) (frame.Question, error) {
 
 func (c *Console) askEdit(v *frame.Visit) (frame.Question, error) {
 	p := shownPerson(v)
-	return frame.Question{Fields: []page.Field{
+	return frame.Question{Submit: "console.save", Fields: []page.Field{
 		{Name: "username", Value: p.Username, Required: true, MaxLength: person.MaxUsername},
 		{Name: "name", Value: p.Name, MaxLength: person.MaxName},
 		{Name: "given_name", Value: p.GivenName, MaxLength: person.MaxName},

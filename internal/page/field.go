@@ -396,6 +396,7 @@ var icons = map[string]template.HTML{
 	"eye":    `<path d="M2 12s3.6-6.5 10-6.5S22 12 22 12s-3.6 6.5-10 6.5S2 12 2 12z"/><circle cx="12" cy="12" r="2.5"/><line x1="4" y1="20" x2="20" y2="4"/>`,
 	"key":    `<circle cx="8" cy="15" r="4.5"/><path d="m11.5 11.5 8-8M16 7l3 3"/>`,
 	"door":   `<path d="M10 4h9v16h-9M3 12h11M10 8l4 4-4 4"/>`,
+	"globe":  `<circle cx="12" cy="12" r="9"/><path d="M3 12h18M12 3a14 14 0 0 1 0 18M12 3a14 14 0 0 0 0 18"/>`,
 	"check":  `<path d="m5 12.5 4.5 4.5L19 7.5"/>`,
 	"alert":  `<circle cx="12" cy="12" r="9"/><path d="M12 7.5v5.5M12 16.5h.01"/>`,
 	"lock":   `<rect x="4" y="11" width="16" height="10" rx="2"/><path d="M8 11V7a4 4 0 0 1 8 0v4"/>`,

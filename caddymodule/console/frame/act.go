@@ -110,7 +110,10 @@ func (f *Frame) renderQuestion(v *Visit, a *Act, ask Question, status int, in ur
 	}
 	out.Parts = []page.ConsolePart{{Facts: ask.Facts, Form: form}}
 	if len(ask.Parts) > 0 {
-		out.Parts = append(append([]page.ConsolePart{{Facts: ask.Facts}}, ask.Parts...), page.ConsolePart{Form: form})
+		out.Parts = append(ask.Parts, page.ConsolePart{Form: form})
+		if len(ask.Facts) > 0 {
+			out.Parts = append([]page.ConsolePart{{Facts: ask.Facts}}, out.Parts...)
+		}
 	}
 	return f.render(v, status, out)
 }

@@ -194,7 +194,7 @@ func (g *gateway) askPolicy(v *frame.Visit) (q frame.Question, err error) {
 	before, text := "", newPolicy
 	if p, ok := v.About.(*config.PolicyEntry); ok {
 		before = textOf(p.Policy)
-		text, q.Hidden = before, []page.Hidden{{Name: "before", Value: printOf(p.Policy)}}
+		text, q.Submit, q.Hidden = before, "console.save", []page.Hidden{{Name: "before", Value: printOf(p.Policy)}}
 	} else {
 		q.Fields = append(q.Fields, page.Field{Name: "policy", Label: "console.column.policy", Hint: "console.policy.name.hint", Required: true, MaxLength: 64})
 	}

@@ -156,7 +156,7 @@ func (g *gateway) showRefusal(v *frame.Visit) (*page.Console, error) {
 	if request := strings.TrimSpace(f.Method + " " + f.Site + f.Path); request != "" {
 		facts = append(facts, page.ConsoleFact{Label: "console.field.request", Cells: []page.Cell{{Name: request, Code: true}}})
 	}
-	out.Lead = page.Say("console.refusal.sentence", "text", f.Sentence())
+	out.Lead = page.Say("console.refusal.sentence", "text", strings.Replace(f.Sentence(), " (person "+f.PersonID+")", "", 1)) // their page is one click away
 	out.Parts = []page.ConsolePart{{Facts: facts}}
 	if f.PersonID != "" {
 		out.Parts[0].Actions = append(out.Parts[0].Actions, page.Action{Label: "console.refusals.person", URL: RefusalsOf(f.PersonID)})

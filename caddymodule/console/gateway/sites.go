@@ -26,7 +26,7 @@ var counted = []struct {
 
 // sitesScreen is the list of the sites.
 func (g *gateway) sitesScreen() *frame.Screen {
-	return &frame.Screen{Name: "sites", Path: sitesPath, Icon: "door", Role: frame.Viewer, Show: g.showSites}
+	return &frame.Screen{Name: "sites", Path: sitesPath, Icon: "globe", Role: frame.Viewer, Show: g.showSites}
 }
 
 // waysOn lead from sites to what explains them.

@@ -39,7 +39,7 @@ func (s *setup) showKeys(v *frame.Visit) (*page.Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	signing := &page.Table{Label: page.Say("console.keys.signing"), Columns: []string{"console.column.key", "console.column.use", "console.column.created", "console.column.signs_until", "console.column.action", "console.column.action"}}
+	signing := &page.Table{Label: page.Say("console.keys.signing"), Columns: []string{"console.column.key", "console.column.use", "console.column.created", "console.column.signs_until", "console.column.public", "console.column.action"}}
 	for _, k := range s.Authz.SigningKeys() {
 		kind := map[string]string{"signs": "good", "next": "plain"}[k.Use]
 		until := when(k.RetiresAt)
@@ -68,7 +68,7 @@ func (s *setup) showKeys(v *frame.Visit) (*page.Console, error) {
 }
 
 func (s *setup) pairTable(v *frame.Visit, pairs []keypair.Summary) *page.Table {
-	t := &page.Table{Label: page.Say("console.keys.pairs"), Columns: []string{"console.column.name", "console.field.kind", "console.column.valid_until", "console.column.used_by", "console.column.action", "console.column.action"}}
+	t := &page.Table{Label: page.Say("console.keys.pairs"), Columns: []string{"console.column.name", "console.field.kind", "console.column.valid_until", "console.column.used_by", "console.column.public", "console.column.action"}}
 	for i := range pairs {
 		p := &pairs[i]
 		name, param := page.Cell{Name: p.Name}, p.ID
