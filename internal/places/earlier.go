@@ -3,6 +3,7 @@ package places
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -106,14 +107,16 @@ func (s *Source) some(ctx context.Context, store storage.Store) (more bool, err 
 	return true, err
 }
 
-// note lists a record as it is now.
+// note lists a record as it is now. One that cannot be read is left out, since all others would wait for it.
 func (s *Source) note(tx storage.Tx, key []byte) error {
 	for rec, err := range tx.Scan(storage.Range{Prefix: key, Limit: 1}) {
 		if err != nil {
 			return err
 		}
 		if bytes.Equal(rec.Key, key) {
-			return s.Note(tx, rec)
+			if err := s.Note(tx, rec); !errors.Is(err, storage.ErrCorrupt) {
+				return err
+			}
 		}
 	}
 	return nil
