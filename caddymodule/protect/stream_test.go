@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -48,6 +49,35 @@ func TestWebSocketEnds(t *testing.T) {
 		}
 		g.fake.mend()
 		g.take()
+	}
+	g.handled(t, "/ws", len(ends))
+}
+
+// handled waits until Caddy has ended so many requests for a path. When it stops, it closes the connections that it has
+// left to protocols of their own, without a lock against what copies them.
+func (g *gateway) handled(t *testing.T, path string, n int) {
+	t.Helper()
+	tick, end := time.NewTicker(10*time.Millisecond), time.After(30*time.Second)
+	defer tick.Stop()
+	for {
+		log, err := os.ReadFile(g.log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := 0
+		for line := range strings.Lines(string(log)) {
+			if strings.Contains(line, `"handled request"`) && strings.Contains(line, `"uri":"`+path+`"`) {
+				ended++
+			}
+		}
+		if ended >= n {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("%d requests for %s have ended, want %d", ended, path, n)
+		}
 	}
 }
 
