@@ -170,12 +170,27 @@ func (g *passage) Flush() { g.FlushError() } //nolint:errcheck // http.Flusher h
 func (g *passage) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(g.ResponseWriter).Hijack()
 	if err == nil {
+		conn = &tunnel{Conn: conn}
 		g.wrote = true
 		g.mu.Lock()
 		g.conn = conn
 		g.mu.Unlock()
 	}
 	return conn, rw, err
+}
+
+// tunnel is a connection that was handed over. It has one writer at a time: the proxy copies into it while its end is
+// announced, and what counts its bytes for Caddy's access log has no lock.
+type tunnel struct {
+	net.Conn
+
+	mu sync.Mutex // held by the writer
+}
+
+func (t *tunnel) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.Conn.Write(b)
 }
 
 // Unwrap returns the underlying writer for http.ResponseController.
