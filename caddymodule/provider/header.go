@@ -3,6 +3,7 @@ package provider
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"regexp"
 	"slices"
 
@@ -151,10 +152,7 @@ func (h *HeaderIDP) build(r *options.Resolver) {
 		User: r.Plain("user", h.User, checkHeaderName), LevelHeader: r.Plain("level_header", h.LevelHeader, checkHeaderName),
 		Level: r.Count("level", h.Level, options.CheckLevel), Parameters: r.List("parameters", h.Parameters, nil),
 	}
-	for _, s := range r.List("trust", h.Trust, checkNetwork) {
-		n, _ := options.ParseNetwork(s)
-		cfg.Trust = append(cfg.Trust, n)
-	}
+	cfg.Trust = networks(r, "trust", h.Trust)
 	for _, a := range h.Attributes {
 		cfg.Attributes = append(cfg.Attributes, header.Attribute{
 			Header: r.Plain("attributes", a.Header, checkHeaderName), Detail: r.Plain("attributes", a.Detail, nil),
@@ -173,6 +171,15 @@ func (h *HeaderIDP) build(r *options.Resolver) {
 
 // Source implements IDP.
 func (h *HeaderIDP) Source() idp.Provider { return h.provider }
+
+// networks resolves an option that lists networks.
+func networks(r *options.Resolver, option string, values []string) (out []netip.Prefix) {
+	for _, s := range r.List(option, values, checkNetwork) {
+		n, _ := options.ParseNetwork(s)
+		out = append(out, n)
+	}
+	return out
+}
 
 func checkNetwork(s string) error {
 	_, err := options.ParseNetwork(s)

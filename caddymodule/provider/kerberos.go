@@ -91,10 +91,7 @@ func (k *KerberosIDP) build(r *options.Resolver) {
 	k.cfg = kerberos.Config{
 		Service: r.Plain("service", k.Service, nil), Realms: r.List("realms", k.Realms, nil), Auto: k.Auto, Level: k.remote.level, Mapping: k.remote.mapping,
 	}
-	for _, s := range r.List("networks", k.Networks, checkNetwork) {
-		n, _ := options.ParseNetwork(s)
-		k.cfg.Networks = append(k.cfg.Networks, n)
-	}
+	k.cfg.Networks = networks(r, "networks", k.Networks)
 	if k.Auto && len(k.Networks) == 0 {
 		r.Fail("auto: networks is missing: name where the computers are that have tickets, since browsers elsewhere would be asked in vain")
 	}

@@ -185,10 +185,7 @@ func (l *LDAPIDP) build(r *options.Resolver) {
 		Attributes: r.List("attributes", l.Attributes, nil), Mapping: l.remote.mapping, Level: l.remote.level, IdentifyBy: l.remote.identifyBy,
 		EmailVerified: l.EmailVerified, Pool: r.Count("pool", l.Pool, checkPool), Timeout: l.remote.timeout,
 	}
-	for _, s := range r.List("networks", l.Networks, checkNetwork) {
-		n, _ := options.ParseNetwork(s)
-		l.cfg.Networks = append(l.cfg.Networks, n)
-	}
+	l.cfg.Networks = networks(r, "networks", l.Networks)
 	l.cfg.BindPassword = secretOf(r, "bind", l.BindPassword)
 	if g := l.Groups; g != nil {
 		l.cfg.Groups = ldap.Groups{Base: r.Plain("groups base", g.Base, nil), Match: r.Plain("groups match", g.Match, nil)}

@@ -3,7 +3,6 @@ package federation
 import (
 	"context"
 	"maps"
-	"net/netip"
 	"slices"
 
 	"github.com/gatehouse-id/gatehouse/idp"
@@ -24,9 +23,6 @@ func (m *Member) canMigrate() bool { return m.taker != nil || m.asker != nil }
 
 // Redirects tells whether browsers are sent to the provider.
 func (m *Member) Redirects() bool { return m.redirector != nil }
-
-// Serves tells whether people sign in at the provider from an address.
-func (m *Member) Serves(addr netip.Addr) bool { return m.serves(addr) }
 
 // Names returns the username that the provider gives a newcomer, or "" where it must not choose one.
 func (m *Member) Names(id *idp.Identity) string { return m.names(id) }

@@ -27,7 +27,7 @@ import (
 // have: that of the peer, or what a proxy says that the operator trusts.
 func (s *Service) checkNetwork(q *front.Request, p *Member, ways *Ways) error {
 	addr, _ := netip.ParseAddr(s.origin(q.Request).ClientIP)
-	if p.serves(addr) {
+	if p.Serves(addr) {
 		return nil
 	}
 	s.front.Refuse(q, refusal.Refusal{Where: refusal.SignIn, Reason: refusal.ProviderNotOffered, By: "provider", Provider: p.ID, Detail: "not from this address"}, nil)

@@ -12,8 +12,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// serves tells whether people sign in at the provider from an address.
-func (m *Member) serves(addr netip.Addr) bool {
+// Serves tells whether people sign in at the provider from an address.
+func (m *Member) Serves(addr netip.Addr) bool {
 	local, ok := m.Source.(interface{ Serves(addr netip.Addr) bool })
 	return !ok || local.Serves(addr)
 }
@@ -71,7 +71,7 @@ func (s *Service) instead(q *front.Request, x *exchange) (led bool, err error) {
 
 // auto returns the first of the providers to which browsers at an address are sent without a choice, or nil.
 func (w *Ways) auto(addr netip.Addr) *Member {
-	i := slices.IndexFunc(w.Providers, func(p *Member) bool { return p.isAuto() && p.serves(addr) })
+	i := slices.IndexFunc(w.Providers, func(p *Member) bool { return p.isAuto() && p.Serves(addr) })
 	if i < 0 {
 		return nil
 	}

@@ -76,8 +76,8 @@ func (w *Ways) WithoutPhones() *Ways {
 func (w *Ways) At(address string) *Ways {
 	addr, _ := netip.ParseAddr(address)
 	out := *w
-	out.Providers = slices.DeleteFunc(slices.Clone(w.Providers), func(p *Member) bool { return !p.serves(addr) })
-	if out.Straight != nil && !out.Straight.serves(addr) && !out.None() {
+	out.Providers = slices.DeleteFunc(slices.Clone(w.Providers), func(p *Member) bool { return !p.Serves(addr) })
+	if out.Straight != nil && !out.Straight.Serves(addr) && !out.None() {
 		out.Straight = nil
 	}
 	if out.Straight == nil && !out.asked {

@@ -172,11 +172,7 @@ func (p *Provider) Cleanse(r *http.Request) {
 // Trusts implements idp.RequestReader: the peer of the connection is one of the proxies.
 func (p *Provider) Trusts(r *http.Request) bool {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return false
-	}
-	addr := at.Addr().Unmap().WithZone("")
-	return slices.ContainsFunc(p.cfg.Trust, func(n netip.Prefix) bool { return n.Contains(addr) })
+	return err == nil && idp.Within(p.cfg.Trust, at.Addr())
 }
 
 // same tells whether two names are equal for software that folds case and separators, as CGI does.

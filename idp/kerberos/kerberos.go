@@ -83,8 +83,7 @@ func (*Provider) Parameters() []string { return nil }
 
 // Serves implements idp.Challenger.
 func (p *Provider) Serves(addr netip.Addr) bool {
-	addr = addr.Unmap().WithZone("")
-	return len(p.cfg.Networks) == 0 || slices.ContainsFunc(p.cfg.Networks, func(n netip.Prefix) bool { return n.Contains(addr) })
+	return len(p.cfg.Networks) == 0 || idp.Within(p.cfg.Networks, addr)
 }
 
 // Auto implements idp.Challenger.

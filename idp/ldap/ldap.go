@@ -63,8 +63,7 @@ func (*Provider) Parameters() []string { return nil }
 
 // Serves implements idp.PasswordTaker.
 func (p *Provider) Serves(addr netip.Addr) bool {
-	addr = addr.Unmap().WithZone("")
-	return len(p.cfg.Networks) == 0 || slices.ContainsFunc(p.cfg.Networks, func(n netip.Prefix) bool { return n.Contains(addr) })
+	return len(p.cfg.Networks) == 0 || idp.Within(p.cfg.Networks, addr)
 }
 
 // OwnGroups implements idp.PasswordTaker.
