@@ -184,9 +184,30 @@ func (w *walk) mark(text string) {
 // search types into the search field of a list and sends it with Enter.
 func (w *walk) search(text string) {
 	w.t.Helper()
-	w.fill("main input[type=search]", text)
+	w.send("main input[type=search]", text)
+}
+
+// send types into a field and sends its form with Enter.
+func (w *walk) send(selector, text string) {
+	w.t.Helper()
+	w.fill(selector, text)
 	w.clicks++
-	w.lands(chromedp.SendKeys(chromedp.CSS("main input[type=search]"), "\r"))
+	w.lands(chromedp.SendKeys(chromedp.CSS(selector), "\r"))
+}
+
+// check clicks a box.
+func (w *walk) check(selector string) {
+	w.t.Helper()
+	w.clicks++
+	w.do(chromedp.Click(chromedp.CSS(selector)))
+}
+
+// person opens the page of a person.
+func (w *walk) person(username string) {
+	w.t.Helper()
+	w.press("People")
+	w.search(username)
+	w.row(username)
 }
 
 // write types into an empty field of several lines.
@@ -229,9 +250,7 @@ var allJourneys = []journey{
 		w.shows(colleague)
 	}},
 	{"Reset a lost phone", func(w *walk) {
-		w.press("People")
-		w.search(colleague)
-		w.row(colleague)
+		w.person(colleague)
 		w.inRow("Authenticator app", "Remove")
 		w.pressIn("main form", "Remove")
 		w.shows("The method has been removed.")
@@ -244,9 +263,7 @@ var allJourneys = []journey{
 		w.shows("Copy this secret now.")
 	}},
 	{"Block an account everywhere", func(w *walk) {
-		w.press("People")
-		w.search(visited)
-		w.row(visited)
+		w.person(visited)
 		w.press("Block")
 		w.fill("[name=reason]", "left the company")
 		w.pressIn("main form", "Block")
@@ -261,9 +278,7 @@ var allJourneys = []journey{
 		w.shows("The person is in the group.")
 	}},
 	{"End all sessions of a person", func(w *walk) {
-		w.press("People")
-		w.search(colleague)
-		w.row(colleague)
+		w.person(colleague)
 		w.press("End all sessions")
 		w.pressIn("main form", "End all sessions")
 		w.shows("All sessions have ended.")
@@ -283,26 +298,20 @@ var allJourneys = []journey{
 		w.pressIn("main form", "Switch off")
 	}},
 	{"Give a colleague the role helpdesk", func(w *walk) {
-		w.press("People")
-		w.search(colleague)
-		w.row(colleague)
+		w.person(colleague)
 		w.press("Add to a group")
 		w.fill("[name=group]", "gatehouse-helpdesk")
 		w.pressIn("main form", "Add to a group")
 		w.shows("Helpdesk")
 	}},
 	{"See what a person can open", func(w *walk) {
-		w.press("People")
-		w.search(colleague)
-		w.row(colleague)
+		w.person(colleague)
 		w.press("What this person can open")
 		w.shows("The shop")
 	}},
 	{"See who is signed in from an address", func(w *walk) {
 		w.press("Sessions")
-		w.fill("[name=address]", "127.0.0.1")
-		w.clicks++
-		w.lands(chromedp.SendKeys(chromedp.CSS("[name=address]"), "\r"))
+		w.send("[name=address]", "127.0.0.1")
 		w.shows(person)
 	}},
 	{"Add a SAML provider by its metadata address, and test it", func(w *walk) {
@@ -313,8 +322,7 @@ var allJourneys = []journey{
 		w.pressIn("main form", "Look at the metadata")
 		w.fill("[name=provider_name]", "Partner")
 		w.fill("[name=provider_id]", "partner")
-		w.do(chromedp.Click(chromedp.CSS("[name=enabled]")))
-		w.clicks++
+		w.check("[name=enabled]")
 		w.pressIn("main form", "Add a provider")
 		w.press("Test")
 		w.pressIn("main form", "Test")
@@ -330,8 +338,7 @@ var allJourneys = []journey{
 		w.press("People")
 		for _, name := range []string{colleague, "new1@example.com"} {
 			w.mark(name)
-			w.do(chromedp.Click(chromedp.CSS("[data-row] input[type=checkbox]")))
-			w.clicks++
+			w.check("[data-row] input[type=checkbox]")
 		}
 		w.press("Add people to a group")
 		w.fill("[name=group]", "cleaners")
@@ -343,16 +350,13 @@ var allJourneys = []journey{
 		w.press("Add a policy")
 		w.fill("[name=policy]", "office")
 		w.pressIn("main form", "Add a policy")
-		w.do(chromedp.Click(chromedp.CSS("[name=confirm]")))
-		w.clicks++
+		w.check("[name=confirm]")
 		w.pressIn("main form", "Add a policy")
 		w.shows("No site uses it")
 	}},
 	{"Follow what somebody did", func(w *walk) {
 		w.press("Events")
-		w.fill("[name=person]", colleague)
-		w.clicks++
-		w.lands(chromedp.SendKeys(chromedp.CSS("[name=person]"), "\r"))
+		w.send("[name=person]", colleague)
 		w.shows(colleague)
 	}},
 }

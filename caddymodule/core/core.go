@@ -144,7 +144,7 @@ func (v *vault) Destruct() error {
 	return nil
 }
 
-// Core is what one configuration holds of the pools. Call release once to give it back.
+// Core is what one configuration holds of the pools. Call Release once to give it back.
 type Core struct {
 	*OpenStore
 	*vault
