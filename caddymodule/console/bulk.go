@@ -69,7 +69,7 @@ func (c *Console) sentFilter(v *frame.Visit) personFilter {
 	return f
 }
 
-// chosen is whom an act on many persons is about. ok is false if nobody was chosen.
+// chosen is the persons that an act on many is about. ok is false if nobody was chosen.
 func (c *Console) chosen(v *frame.Visit) (sel manage.Selection, hidden []page.Hidden, ok bool, err error) {
 	in := sent(v)
 	if in.Has("all") {
@@ -247,7 +247,7 @@ func (c *Console) jobScreen() *frame.Screen {
 
 func jobPath(id string) string { return frame.Root + "/jobs/" + id }
 
-// jobDetails is a job with whom it has left out.
+// jobDetails is a job with the persons that it has left out.
 type jobDetails struct {
 	manage.Job
 

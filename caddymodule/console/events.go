@@ -33,7 +33,7 @@ func (c *Console) eventsFileScreen() *frame.Screen {
 	return &frame.Screen{Name: "events", Path: "/events.csv", Role: frame.Viewer, Show: c.sendEvents}
 }
 
-// eventTable lists events. names are those of persons by their ids. whom: with the subject of each event.
+// eventTable lists events. names are those of persons by their ids. whom adds the subject of each event.
 func (c *Console) eventTable(list []event.Numbered, names map[string]string, whom bool) *page.Table {
 	t := &page.Table{Label: page.Say("console.events.title"), Columns: []string{"console.column.event", "console.column.time", "console.column.person", "console.column.by", "console.column.from"}}
 	if !whom {
@@ -61,7 +61,7 @@ func eventsOf(param, value string) string {
 	return frame.Root + "/events?" + url.Values{param: {value}}.Encode()
 }
 
-// subjectCell says to whom or what an event has happened.
+// subjectCell names the subject of an event.
 func subjectCell(names map[string]string, e *event.Event) page.Cell {
 	return personCell(names, e.PersonID, e.ClientID)
 }

@@ -66,7 +66,7 @@ type harness struct {
 	access  *access.Service
 	refused *refusal.Recorder
 	sites   []gateway.Site
-	ref     string // of somebody whom the wiki has refused
+	ref     string // of a refusal by the wiki
 	on      bool
 	more    func(*config.Units) // changes the settings. nil: nothing
 

@@ -45,7 +45,7 @@ func (e namedOwnerError) Unwrap() []error {
 	}
 }
 
-// guardOwner keeps the last owner, and those whom the configuration names, from being removed, by whom and where ever.
+// guardOwner keeps the last owner, and those that the configuration names, from being removed, by whom and where ever.
 // It is a hook of the removal.
 func (c *Console) guardOwner(tx storage.Tx, id string) error {
 	_, rec, err := c.Identity.Person.Find(tx, id)
