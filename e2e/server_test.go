@@ -330,13 +330,19 @@ func random(n int) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
+// handed has the ports that freePorts has returned to any test of this run.
+var handed sync.Map
+
 // freePorts returns ports without a listener, below the range for outgoing connections, which could otherwise take a
-// port before it is used.
+// port before it is used. No two tests get the same one, since the first may listen on it late.
 func freePorts(t *testing.T, n int) []int {
 	t.Helper()
 	var free []int
 	for tries := 0; len(free) < n; tries++ {
 		port := 10_000 + mathrand.IntN(20_000)
+		if _, taken := handed.LoadOrStore(port, true); taken {
+			continue
+		}
 		l, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
 		if err != nil {
 			if tries > 100 {

@@ -9,6 +9,7 @@ import (
 	mathrand "math/rand/v2"
 	"net"
 	"strings"
+	"sync"
 )
 
 // Config describes the server under test.
@@ -72,12 +73,18 @@ func Random(n int) []byte {
 
 func text(n int) string { return base64.RawURLEncoding.EncodeToString(Random(n)) }
 
+// handed has the ports that FreePorts has returned in this process.
+var handed sync.Map
+
 // FreePorts returns n ports without a listener, below the range for outgoing connections, which could otherwise take a
-// port before it is used.
+// port before it is used. It never returns a port twice, since the first who got it may listen on it late.
 func FreePorts(n int) ([]int, error) {
 	var ports []int
 	for tries := 0; len(ports) < n; tries++ {
 		port := 10_000 + mathrand.IntN(20_000) //nolint:gosec // no secret
+		if _, taken := handed.LoadOrStore(port, true); taken {
+			continue
+		}
 		l, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
 		if err != nil {
 			if tries > 100 {
