@@ -3,47 +3,12 @@ package config
 import (
 	"bytes"
 	"reflect"
-	"strings"
-)
 
-// effect is what a member does. Every member of every unit has one. docs/configuration.md is made from this table, and
-// a member whose function does not exist yet must keep its default.
-type effect struct {
-	// path is that of a member, or of an object with .* for all its members.
-	path string
-	// does says what the member changes. It is empty while the member does nothing.
-	does string
-	// test is the test that shows it, without the prefix Test.
-	test string
-	// later says what is missing before the member can do anything.
-	later string
-}
-
-func does(path, what, test string) effect { return effect{path: path, does: what, test: test} }
-
-func later(path, missing string) effect { return effect{path: path, later: missing} }
-
-// The functions that are missing.
-const (
-	noAPI       = "there is no such API"
-	noSAML      = "a sign-in at a SAML provider is always kept on the server; its cookie only binds the browser"
-	noType      = "methods of this type do not exist yet; it can be stored with enabled false"
-	noInstagram = "Instagram signs nobody in: Meta ended the API for that (Basic Display) on 4 December 2024. Use FACEBOOK; it can be stored with enabled false"
-	noIDIN      = "iDIN needs a contract with an acquiring bank, its addresses and its certificates, and there is nobody without them to test against; it can be stored with enabled false"
+	"github.com/gatehouse-id/gatehouse/identity/config/effect"
 )
 
 // neverTypes are the types of login methods that wait for others than us.
-var neverTypes = map[string]string{TypeInstagram: noInstagram, TypeIDIN: noIDIN}
-
-// effectOf returns the row of a member: its own, or that of an object around it.
-func effectOf(path string) (effect, bool) {
-	for _, e := range effects {
-		if e.path == path || strings.HasSuffix(e.path, ".*") && strings.HasPrefix(path, strings.TrimSuffix(e.path, "*")) {
-			return e, true
-		}
-	}
-	return effect{}, false
-}
+var neverTypes = map[string]string{TypeInstagram: effect.NoInstagram, TypeIDIN: effect.NoIDIN}
 
 // refuseIneffective refuses a member that does nothing yet and differs from its default, unless that value is already
 // stored: a value that an earlier version accepted must not block other changes. A login method is judged once it is
@@ -74,17 +39,17 @@ func ineffective(u *Units, fn func(at, path string, value []byte, missing string
 			}
 		})
 		judged.visitMembers(un, func(v reflect.Value, p place) {
-			e, _ := effectOf(p.path)
-			if e.does != "" {
+			e, _ := effect.Of(p.path)
+			if e.Does != "" {
 				return
 			}
 			value := encode(v.Interface())
 			if s, ok := standard[p.path]; ok && !p.entry {
 				if !bytes.Equal(s, value) {
-					fn(p.at, p.path, value, e.later)
+					fn(p.at, p.path, value, e.Later)
 				}
 			} else if !isEmpty(v) {
-				fn(p.at, p.path, value, e.later)
+				fn(p.at, p.path, value, e.Later)
 			}
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatehouse-id/gatehouse/identity/config/effect"
 	"github.com/gatehouse-id/gatehouse/internal/alias"
 )
 
@@ -23,22 +24,22 @@ func TestEveryMemberHasAnEffect(t *testing.T) {
 	used := map[string]bool{}
 	for _, m := range members() {
 		var rows []string
-		for _, e := range effects {
-			if e.path == m.path || strings.HasSuffix(e.path, ".*") && strings.HasPrefix(m.path, strings.TrimSuffix(e.path, "*")) {
-				rows = append(rows, e.path)
-				used[e.path] = true
+		for _, e := range effect.All {
+			if e.Path == m.path || strings.HasSuffix(e.Path, ".*") && strings.HasPrefix(m.path, strings.TrimSuffix(e.Path, "*")) {
+				rows = append(rows, e.Path)
+				used[e.Path] = true
 			}
 		}
 		if len(rows) != 1 {
 			t.Errorf("%s has the rows %q in effects, want one", m.path, rows)
 		}
 	}
-	for _, e := range effects {
-		if !used[e.path] {
-			t.Errorf("effects tells of %s, which there is not", e.path)
+	for _, e := range effect.All {
+		if !used[e.Path] {
+			t.Errorf("effects tells of %s, which there is not", e.Path)
 		}
-		if (e.does == "") == (e.later == "") || (e.does == "") != (e.test == "") {
-			t.Errorf("%s: want either its effect and the test of it, or the missing function", e.path)
+		if (e.Does == "") == (e.Later == "") || (e.Does == "") != (e.Test == "") {
+			t.Errorf("%s: want either its effect and the test of it, or the missing function", e.Path)
 		}
 	}
 }
@@ -61,9 +62,9 @@ func TestEffectsAreShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range effects {
-		if e.test != "" && !there[e.test] {
-			t.Errorf("%s: there is no Test%s", e.path, e.test)
+	for _, e := range effect.All {
+		if e.Test != "" && !there[e.Test] {
+			t.Errorf("%s: there is no Test%s", e.Path, e.Test)
 		}
 	}
 }
@@ -147,7 +148,7 @@ func configurationDocument() string {
 	var b strings.Builder
 	b.WriteString(`# Configuration units
 
-Made from the table in ` + "`identity/config/effects_table.go`" + ` by ` + "`make golden`" + `; do not edit it.
+Made from the table in ` + "`identity/config/effect/table.go`" + ` by ` + "`make golden`" + `; do not edit it.
 
 The members that the configuration API can set, with their defaults and effects. A change takes effect at once, on every
 node. A member whose function does not exist yet can be set only to its default: any other value is answered 409 with the
@@ -187,10 +188,10 @@ keeps what was set. ` + "`caddy gatehouse check`" + ` names the words that are o
 			fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| member | type | default | effect |\n|---|---|---|---|\n", name, about[name])
 			last = name
 		}
-		e, _ := effectOf(m.path)
-		does := e.does
+		e, _ := effect.Of(m.path)
+		does := e.Does
 		if does == "" {
-			does = "Not yet: " + e.later + "."
+			does = "Not yet: " + e.Later + "."
 		}
 		if path == "" {
 			path = "(all of it)"

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/identity/config/effect"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -90,8 +91,8 @@ func TestNotYet(t *testing.T) {
 	}
 	count := 0
 	for _, m := range members() {
-		e, _ := effectOf(m.path)
-		if e.later == "" || strings.Contains(m.path, "{}") {
+		e, _ := effect.Of(m.path)
+		if e.Later == "" || strings.Contains(m.path, "{}") {
 			continue
 		}
 		count++
@@ -140,13 +141,13 @@ func TestNotYet(t *testing.T) {
 		if strings.Contains(m.tag, "keypair") {
 			continue // one that is there would be needed; the type is refused anyway
 		}
-		if e.later == noAPI {
+		if e.Later == effect.NoAPI {
 			continue // TestAPIsThatThereAreNot
 		}
 		err := set(other(t, m, standard[m.path]))
 		refused := new(rest.Error)
-		if !errors.As(err, &refused) || refused.Status != http.StatusConflict || !strings.Contains(refused.Message, e.later) {
-			t.Errorf("%s set to %v: %v, want 409 with %q", m.path, other(t, m, standard[m.path]), err, e.later)
+		if !errors.As(err, &refused) || refused.Status != http.StatusConflict || !strings.Contains(refused.Message, e.Later) {
+			t.Errorf("%s set to %v: %v, want 409 with %q", m.path, other(t, m, standard[m.path]), err, e.Later)
 		}
 		if s, ok := standard[m.path]; ok {
 			if err := set(json.RawMessage(s)); err != nil {

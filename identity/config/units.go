@@ -3,7 +3,7 @@ package config
 // Units is one consistent state of all configuration units. It must not be changed.
 //
 // The names in JSON are those of the identity service document, misspellings included. The tag check says which values
-// are valid (check.go). The effect of each member is listed in effects_table.go.
+// are valid (check.go). The effect of each member is listed in effect/table.go.
 type Units struct {
 	Attributes         Attributes         `json:"attributes"`
 	CustomMessages     CustomMessages     `json:"custom_messages"`

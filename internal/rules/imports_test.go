@@ -62,7 +62,8 @@ var mayImport = map[string][]string{
 	"authz/site":                {"authz/token", "authz/oauth", "storage", "internal"},
 	"authz/token":               {"authz/details", "authz/envelope", "authz/registry", "authz/keys", "authz/client", "authz/oauth", "storage", "internal"},
 	"identity":                  {"idp", "storage", "internal"},
-	"identity/config":           {"identity/keypair", "storage", "internal"},
+	"identity/config":           {"identity/config/effect", "identity/keypair", "storage", "internal"},
+	"identity/config/effect":    {},
 	"identity/keypair":          {"identity/config", "storage", "internal"}, // config for its tests alone: the compiler refuses the circle
 	"identity/api":              {"identity", "idp/idptest", "storage", "internal"},
 	"identity/scim":             {"identity", "storage", "internal"},

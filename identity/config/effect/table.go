@@ -1,7 +1,7 @@
-package config
+package effect
 
-// effects is what each member does. (docs/configuration.md)
-var effects = []effect{
+// All has the effect of each member. (docs/configuration.md)
+var All = []Effect{
 	does("attributes.name_visible_on_dashboard", "The account page shows the person's name.", "NameVisibleOnDashboard"),
 	does("attributes.person_creation_mandatory_fields.first_name_required", "A person without a given name is not created: by command, SCIM or import. The sign-up page asks for it.", "MandatoryFields"),
 	does("attributes.person_creation_mandatory_fields.last_name_required", "A person without a family name is not created. The sign-up page asks for it.", "MandatoryFields"),
@@ -41,7 +41,7 @@ var effects = []effect{
 	does("features.person_identifier_in_external_profile_required_for_migration", "Only newcomers whose login method says a person_identifier are asked for an account that they have; others get a new one. person_identifier is a user detail, mapped by attribute_mappings: the id or the external_id of a person.", "MigrationByAPI"),
 	does("features.pin_enabled", "Persons choose a PIN, which raises the level of their sign-in. Off: existing PINs are not accepted.", "PIN"),
 	does("features.post_login_extra_registration_after_second_login", "From the second sign-in on (since a version that has this), a person who lacks what is asked for is shown a page for it before going on: person_creation_mandatory_fields, required_attributes_validation_rules, custom_attribute_fields that were never answered, a verified e-mail address where email_required is on. They may go on without, and are asked at the next sign-in again. Addresses and numbers are confirmed as on the profile page, and not asked for where the level of the sign-in would not do there. prompt=none and providers that read requests lead on.", "ExtraRegistration"),
-	later("features.session_api_enabled", noAPI),
+	later("features.session_api_enabled", NoAPI),
 	does("features.sign_up_enabled", "People make accounts of their own, from the sign-in page. `verification.email_enabled` of the attributes belongs to it: then their addresses are confirmed first.", "SignUp"),
 	does("features.sms_enabled", "Text messages are sent: codes that raise the level of a sign-in, to verified numbers, and those that verify a number. Needs `sms` in the Caddyfile; off or without it, everything that needs text messages is off.", "SMSCode"),
 	does("features.statistics_api_enabled", "Off: the statistics API, `/api/v1/statistics`, answers 503 with code 1001. What happens is counted all the same.", "Statistics"),
@@ -141,7 +141,7 @@ var effects = []effect{
 	does("login_methods.login_methods[].azure_ad_b2c_attributes.client_secret", "The secret there, an addition to the document. Empty: the application is registered as a public client, or what is stored stays. It is never read back.", "LoginMethodSecrets"),
 	does("login_methods.login_methods[].azure_ad_b2c_attributes.policy", "The user flow or custom policy by which people sign in. ID tokens of another one are refused.", "LoginMethodMembersOfPolicies"),
 	does("login_methods.login_methods[].azure_ad_b2c_attributes.front_channel_logout_enabled", "The provider can sign people out by a frame.", "LoginMethodMembersOfPolicies"),
-	later("login_methods.login_methods[].idin_attributes.*", noIDIN),
+	later("login_methods.login_methods[].idin_attributes.*", NoIDIN),
 	later("login_methods.login_methods[].digid_attributes.*", noType),
 	later("login_methods.login_methods[].itsme_attributes.*", noType),
 	later("login_methods.login_methods[].apple_attributes.*", noType),
@@ -153,7 +153,7 @@ var effects = []effect{
 	does("login_methods.login_methods[].linkedin_attributes.client_secret", "The secret there. It is never read back; an empty one keeps what is stored.", "LoginMethodSecrets"),
 	does("login_methods.login_methods[].twitter_attributes.clientId", "What X calls Gatehouse.", "LoginMethodMembers"),
 	does("login_methods.login_methods[].twitter_attributes.client_secret", "The secret there. It is never read back; an empty one keeps what is stored.", "LoginMethodSecrets"),
-	later("login_methods.login_methods[].instagram_attributes.*", noInstagram),
+	later("login_methods.login_methods[].instagram_attributes.*", NoInstagram),
 	does("login_methods.login_methods[].microsoft_attributes.clientId", "What Microsoft calls Gatehouse. Accounts of all tenants and personal ones can sign in; for one tenant use OPEN_ID_CONNECT, or the Caddyfile.", "LoginMethodMembers"),
 	does("login_methods.login_methods[].microsoft_attributes.client_secret", "The secret there. It is never read back; an empty one keeps what is stored.", "LoginMethodSecrets"),
 	does("login_methods.mobile_login.allowed_login_attempts", "After so many wrong numbers a code is over.", "PhoneTries"),

@@ -1,0 +1,43 @@
+// Package effect says what each member of the configuration units does.
+package effect
+
+import "strings"
+
+// Effect is what a member does. Every member of every unit has one. docs/configuration.md is made from this table, and
+// a member whose function does not exist yet must keep its default.
+type Effect struct {
+	// Path is that of a member, or of an object with .* for all its members.
+	Path string
+	// Does says what the member changes. It is empty while the member does nothing.
+	Does string
+	// Test is the test that shows it, without the prefix Test.
+	Test string
+	// Later says what is missing before the member can do anything.
+	Later string
+}
+
+func does(path, what, test string) Effect { return Effect{Path: path, Does: what, Test: test} }
+
+func later(path, missing string) Effect { return Effect{Path: path, Later: missing} }
+
+// The functions that are missing.
+const (
+	// NoAPI is the reason for what belongs to an API that does not exist.
+	NoAPI = "there is no such API"
+
+	noSAML = "a sign-in at a SAML provider is always kept on the server; its cookie only binds the browser"
+	noType = "methods of this type do not exist yet; it can be stored with enabled false"
+	// NoInstagram and NoIDIN are the reasons of types that wait for others than us.
+	NoInstagram = "Instagram signs nobody in: Meta ended the API for that (Basic Display) on 4 December 2024. Use FACEBOOK; it can be stored with enabled false"
+	NoIDIN      = "iDIN needs a contract with an acquiring bank, its addresses and its certificates, and there is nobody without them to test against; it can be stored with enabled false"
+)
+
+// Of returns the row of a member: its own, or that of an object around it.
+func Of(path string) (Effect, bool) {
+	for _, e := range All {
+		if e.Path == path || strings.HasSuffix(e.Path, ".*") && strings.HasPrefix(path, strings.TrimSuffix(e.Path, "*")) {
+			return e, true
+		}
+	}
+	return Effect{}, false
+}
