@@ -63,6 +63,7 @@ func (b *builder) openConsole() error {
 			return places, nil
 		},
 		Findings: func(ctx context.Context) ([]finding.Finding, error) { return i.findings(ctx, b.App) },
+		Machine:  i.machine,
 		Gateway:  b.behind.Console(b.Instance, i.core.Refused, i.manage, i.config, i.access),
 	})
 	for _, name := range b.others {

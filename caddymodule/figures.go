@@ -5,6 +5,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/console"
 	"github.com/gatehouse-id/gatehouse/caddymodule/metrics"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -12,6 +13,11 @@ import (
 
 // figures returns what the instance shows in the metrics.
 func (i *instance) figures() *metrics.Figures {
+	return &metrics.Figures{Store: i.core.Store, Waiting: i.waiting()}
+}
+
+// waiting returns what counts the messages that are not handed over yet, by kind.
+func (i *instance) waiting() map[string]func(context.Context, int) (int, error) {
 	waiting := map[string]func(context.Context, int) (int, error){}
 	if i.mail != nil {
 		waiting["mail"] = i.mail.Waiting
@@ -22,7 +28,25 @@ func (i *instance) figures() *metrics.Figures {
 	if i.pushes != nil {
 		waiting["push"] = i.pushes.Waiting
 	}
-	return &metrics.Figures{Store: i.core.Store, Waiting: waiting}
+	return waiting
+}
+
+// machine returns how the servers, the disk and the queues are, for the console.
+func (i *instance) machine(ctx context.Context) (m console.Machine, err error) {
+	if m.Nodes, err = i.core.Node.List(ctx); err != nil {
+		return m, err
+	}
+	m.Waiting = map[string]int{}
+	for kind, count := range i.waiting() {
+		if m.Waiting[kind], err = count(ctx, console.MostWaiting); err != nil {
+			return m, err
+		}
+	}
+	if free := i.core.Metrics.Free(); free != nil {
+		m.Free = free()
+	}
+	m.Certificates, err = i.config.KeyPairs().Expiries(ctx)
+	return m, err
 }
 
 // sayReady writes the one line that says what runs.

@@ -57,6 +57,8 @@ type Deps struct {
 	GroupUses func(ctx context.Context, group string) ([]string, error)
 	// Findings returns what is wrong with the configuration and the machine at this moment.
 	Findings func(ctx context.Context) ([]finding.Finding, error)
+	// Machine returns how the servers, the disk and the queues are.
+	Machine func(ctx context.Context) (Machine, error)
 	// Gateway is what the screens about sites work with.
 	Gateway gateway.Deps
 	// Setup is what the screens of sign-in providers, keys and settings work with.

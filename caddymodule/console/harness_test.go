@@ -68,6 +68,7 @@ type harness struct {
 	sites   []gateway.Site
 	ref     string // of a refusal by the wiki
 	on      bool
+	machine Machine
 	more    func(*config.Units) // changes the settings. nil: nothing
 
 	meanwhile *meanwhile // store
@@ -151,6 +152,7 @@ func newHarness(t *testing.T) *harness {
 		},
 		SourceOf:  func(c *client.Client) string { return "client " + c.ID + " {\n\tname " + c.Name + "\n}\n" },
 		GroupUses: func(context.Context, string) ([]string, error) { return []string{"Caddyfile:30"}, nil },
+		Machine:   func(context.Context) (Machine, error) { return h.machine, nil },
 		Findings: func(context.Context) ([]finding.Finding, error) {
 			return []finding.Finding{{Severity: finding.Warning, Place: "Caddyfile:3", Reason: "something is odd", Mend: "mend it"}}, nil
 		},

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -15,9 +16,11 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/site"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
+	"github.com/gatehouse-id/gatehouse/identity/keypair"
 	"github.com/gatehouse-id/gatehouse/identity/lookup"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/internal/cluster"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/places"
 	"github.com/gatehouse-id/gatehouse/internal/tally"
@@ -128,6 +131,75 @@ func TestOverviewCounts(t *testing.T) {
 		}
 		if active := strings.Contains(a.form(), "active per day"); active != (period == "month") {
 			t.Errorf("the overview of %s has people per day: %t", period, active)
+		}
+	}
+}
+
+// TestOverviewOfServers: the overview says which servers run, what waits to be sent, how much of the disk is left, and
+// which certificate ends next.
+func TestOverviewOfServers(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	now := h.clock.Now()
+	h.machine = Machine{
+		Nodes: []cluster.Info{
+			{ID: "a1", Host: "gate-1", Version: "v1.2.3", Started: now.Add(-time.Hour), Seen: now, Alive: true, This: true, Lag: 3},
+			{ID: "a2", Host: "gate-2", Version: "v1.2.2", Started: now.Add(-time.Hour), Seen: now.Add(-time.Minute), Lag: 41},
+			{ID: "a3", Host: "gate-3", Alive: true, Problem: "its clock is <b>wrong</b>"},
+		},
+		Waiting: map[string]int{"mail": 17, "push": MostWaiting},
+		Free:    5 << 30,
+		Certificates: []keypair.Expiry{
+			{Name: "later", NotAfter: now.AddDate(1, 0, 0)},
+			{Name: "surf", NotAfter: now.AddDate(0, 0, 9), Soon: true},
+		},
+	}
+	a := h.as("viewer@example.com").get("/admin").form()
+	for _, want := range []string{
+		"gate-1", "v1.2.2", "3 ms", "41 ms", "Running", "Does not answer", "Does not serve", "its clock is &lt;b&gt;wrong", "E-mails not sent yet", "17", "More than 1000", "5.0 GiB", "surf", `>surf</a>`,
+	} {
+		if !strings.Contains(a, want) {
+			t.Errorf("the overview lacks %q\n%s", want, a)
+		}
+	}
+	for _, not := range []string{"later", "Text messages not sent"} {
+		if strings.Contains(a, not) {
+			t.Errorf("the overview has %q\n%s", not, a)
+		}
+	}
+	h.machine = Machine{Nodes: h.machine.Nodes[:1]}
+	if a := h.as("viewer@example.com").get("/admin").form(); strings.Contains(a, "not sent yet") || strings.Contains(a, "Free disk space") {
+		t.Errorf("the overview tells of what there is not\n%s", a)
+	}
+}
+
+// TestOverviewOfLatency: how long sites took to decide is drawn, and stands in a table with shares.
+func TestOverviewOfLatency(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	b := h.as("viewer@example.com")
+	if a := b.get("/admin").form(); !strings.Contains(a, "No site has decided on a request in this time.") {
+		t.Errorf("nothing was decided\n%s", a)
+	}
+	counts := tally.NewBuffer(h.store, h.clock.Now, rand.Reader, zap.NewNop())
+	for range 198 {
+		counts.Judged(80 * time.Microsecond)
+	}
+	counts.Judged(2 * time.Millisecond)
+	counts.Judged(time.Minute)
+	counts.Flush(t.Context())
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); tally.New(h.store, h.clock.Now, zap.NewNop()).Run(ctx) }()
+	a := b.get("/admin")
+	for !strings.Contains(a.form(), "99 of 100 decisions") && t.Context().Err() == nil {
+		a = b.get("/admin")
+	}
+	stop()
+	<-done
+	for _, want := range []string{"<b>≤ 0.1 ms</b>", "<span>198</span>", "99 %", "≤ 2.5 ms", "99.5 %", "&gt; 1000 ms", "100 %"} {
+		if !strings.Contains(a.form(), want) {
+			t.Errorf("the overview lacks %q\n%s", want, a.form())
 		}
 	}
 }

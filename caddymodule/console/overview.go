@@ -62,7 +62,15 @@ func (c *Console) showOverview(v *frame.Visit) (*page.Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.Parts = append(counted, findingsPart(found), happened)
+	latency, err := c.latencyPart(v)
+	if err != nil {
+		return nil, err
+	}
+	machine, err := c.machinePart(v)
+	if err != nil {
+		return nil, err
+	}
+	out.Parts = append(counted, latency, findingsPart(found), machine, happened)
 	return out, nil
 }
 

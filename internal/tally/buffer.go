@@ -20,14 +20,14 @@ const (
 	mostSites  = 1000 // that are counted one by one
 )
 
-// Bounds are the upper bounds of how long decisions take, and the names of what they are counted as: milliseconds.
-var (
-	bounds = []time.Duration{
-		100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond, time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond,
-		25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second,
-	}
-	boundNames = []string{"0.1", "0.25", "0.5", "1", "2.5", "5", "10", "25", "50", "100", "250", "500", "1000", "+Inf"}
-)
+// bounds are the upper bounds of how long decisions take.
+var bounds = []time.Duration{
+	100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond, time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond,
+	25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second,
+}
+
+// LatencyBounds are the values of Latency: the same bounds in milliseconds, and what took longer.
+var LatencyBounds = []string{"0.1", "0.25", "0.5", "1", "2.5", "5", "10", "25", "50", "100", "250", "500", "1000", "+Inf"}
 
 // Buffer counts what happens in each request, in memory, and writes it every few seconds. What is not written when the
 // process dies is lost. A nil Buffer counts nothing.
@@ -146,7 +146,7 @@ func (b *Buffer) Flush(ctx context.Context) {
 	b.mu.Unlock()
 	for i := range b.took {
 		if n := b.took[i].Swap(0); n > 0 {
-			sums = append(sums, sum{Decisions, Latency, boundNames[i], n})
+			sums = append(sums, sum{Decisions, Latency, LatencyBounds[i], n})
 		}
 	}
 	if len(sums)+len(called) == 0 {
@@ -174,7 +174,7 @@ func (b *Buffer) Flush(ctx context.Context) {
 		if s.By == Site {
 			b.Site(s.Value).add(slices.Index(siteMeasures[:], s.Measure), s.Count)
 		} else {
-			b.took[slices.Index(boundNames, s.Value)].Add(s.Count)
+			b.took[slices.Index(LatencyBounds, s.Value)].Add(s.Count)
 		}
 	}
 }
