@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what the tests need and this machine lacks: a C compiler (the race detector needs one), Chromium, Node.js
-# with npm, Python's requests-oauthlib, Django, Authlib and PyJWT, nginx with set_misc, HAProxy, OpenLDAP, PostgreSQL,
-# PgBouncer, PHP with SimpleSAMLphp, and the npm packages of e2e/node and e2e/mcp. It installs on Debian and Ubuntu; on
-# other systems it names the missing packages. It needs root or sudo only to install.
+# with npm, Python's requests-oauthlib, Django, Authlib and PyJWT, nginx with set_misc, HAProxy, OpenLDAP, MIT
+# Kerberos, PostgreSQL, PgBouncer, PHP with SimpleSAMLphp, and the npm packages of e2e/node and e2e/mcp. It installs on
+# Debian and Ubuntu; on other systems it names the missing packages. It needs root or sudo only to install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,6 +23,9 @@ have nginx || [[ -x /usr/sbin/nginx ]] || missing+=(nginx-light)
 [[ -e /usr/lib/nginx/modules/ngx_http_set_misc_module.so ]] || missing+=(libnginx-mod-http-set-misc)
 have haproxy || [[ -x /usr/sbin/haproxy ]] || missing+=(haproxy)
 have slapd || [[ -x /usr/sbin/slapd ]] || missing+=(slapd)
+have krb5kdc || [[ -x /usr/sbin/krb5kdc ]] || missing+=(krb5-kdc)
+have kadmin.local || [[ -x /usr/sbin/kadmin.local ]] || missing+=(krb5-admin-server)
+have kinit || missing+=(krb5-user)
 compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || missing+=(postgresql)
 have pgbouncer || [[ -x /usr/sbin/pgbouncer ]] || missing+=(pgbouncer)
 have php || missing+=(php-cli)
