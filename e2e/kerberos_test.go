@@ -165,7 +165,7 @@ func TestKerberosGuide(t *testing.T) {
 			t.Errorf("curl --ntlm: %s %.2000s", status, page)
 		}
 	})
-	t.Run("attack 741: an answer that was seen on the way, and after a restart", func(t *testing.T) {
+	t.Run("attack 744: an answer that was seen on the way, and after a restart", func(t *testing.T) {
 		answer := k.seen(t, "ann")
 		s.secret("token of Kerberos", strings.TrimPrefix(answer, "Negotiate "))
 		if status, page := s.answers(t, answer); status != http.StatusOK || !signedIn(page) {

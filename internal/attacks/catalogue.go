@@ -431,5 +431,6 @@ var catalogue = []section{
 		{741, "a Kerberos ticket for another service, of a foreign realm, of a machine, ended, or that says another name than the computer; a token that was seen on the way", "nobody is signed in"},
 		{742, "NTLM, two answers, another scheme and garbage where a Kerberos ticket is asked for", "nobody is signed in, and the browser is asked once"},
 		{743, "10,000 mutations of a Kerberos token", "none is taken for somebody else, none panics"},
+		{744, "the same answer of a computer a second time, in another browser, after a restart", "400, nobody is signed in"},
 	}},
 }
