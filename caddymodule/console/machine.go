@@ -79,8 +79,12 @@ func nodeRow(n *cluster.Info) page.TableRow {
 		name.Note, name.Hint = "", page.Say("console.machine.this")
 	}
 	return page.TableRow{Cells: []page.Cell{
-		name, {Name: n.Version}, {Text: page.Say("console.time", "time", n.Started)}, {Text: page.Say("console.time", "time", n.Seen)},
-		{Name: strconv.FormatInt(n.Lag, 10) + " ms"}, state,
+		name,
+		{Name: n.Version},
+		{Text: page.Say("console.time", "time", n.Started)},
+		{Text: page.Say("console.time", "time", n.Seen)},
+		{Name: strconv.FormatInt(n.Lag, 10) + " ms"},
+		state,
 	}}
 }
 
