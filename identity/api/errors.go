@@ -125,6 +125,10 @@ func eventsOff() *rest.Error {
 	return &rest.Error{Status: http.StatusServiceUnavailable, Code: 1001, Message: "events API not available"}
 }
 
+func sessionsOff() *rest.Error {
+	return &rest.Error{Status: http.StatusServiceUnavailable, Code: 1001, Message: "session API not available"}
+}
+
 func storageOff() *rest.Error {
 	return &rest.Error{Status: http.StatusServiceUnavailable, Code: 1001, Message: "storage API not available"}
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 
+	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
 	"github.com/gatehouse-id/gatehouse/identity/enrol"
 	"github.com/gatehouse-id/gatehouse/identity/locker"
@@ -168,6 +169,26 @@ func Operations() []openapi.Operation {
 			},
 			Header:  []openapi.Param{{Name: rest.PartitionHeader, Text: "Only events of this partition"}},
 			Answers: []openapi.Answer{{Status: http.StatusOK, Body: resultSet{}}, {Status: http.StatusBadRequest, Text: "4002 limit, 4003 offset, 4004 neither id"}},
+		},
+		{
+			Method: http.MethodGet, Path: "/api/persons/{id}/sessions", ID: "listSessions", Tag: sessionsAPI, Summary: "Lists the live sessions of a person, page by page",
+			Query: []openapi.Param{
+				{Name: "limit", Text: "How many, 1 to 1000. Default: 100"},
+				{Name: "after", Text: "next of the page before"},
+			},
+			Answers: []openapi.Answer{{Status: http.StatusOK, Body: sessionsAnswer{}}, {Status: http.StatusBadRequest, Text: "4002 limit; no code: another parameter"}, {Status: http.StatusNotFound}},
+		},
+		{
+			Method: http.MethodDelete, Path: "/api/persons/{id}/sessions", ID: "endSessions", Tag: sessionsAPI, Summary: "Ends all sessions of a person, with their tokens",
+			Answers: []openapi.Answer{{Status: http.StatusNoContent}, {Status: http.StatusNotFound}},
+		},
+		{
+			Method: http.MethodGet, Path: "/api/sessions/{session}", ID: "readSession", Tag: sessionsAPI, Summary: "Reads a live session",
+			Answers: []openapi.Answer{{Status: http.StatusOK, Body: identity.OpenSession{}}, {Status: http.StatusNotFound}},
+		},
+		{
+			Method: http.MethodDelete, Path: "/api/sessions/{session}", ID: "endSession", Tag: sessionsAPI, Summary: "Ends a session, with its tokens",
+			Answers: []openapi.Answer{{Status: http.StatusNoContent}, {Status: http.StatusNotFound}},
 		},
 		{
 			Method: http.MethodGet, Path: "/api/storage/{id}", ID: "listValues", Tag: storageAPI, Summary: "Reads all that the API client keeps for a person",

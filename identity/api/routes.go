@@ -14,11 +14,12 @@ const (
 	personsAPI     = "persons"
 	statisticsAPI  = "statistics"
 	storageAPI     = "storage"
+	sessionsAPI    = "sessions"
 )
 
 // Paths returns the paths that ServeHTTP answers, and those below each that ends with a slash.
 func (a *API) Paths() []string {
-	return []string{"/api/events", "/api/v1/statistics", "/api/v1/statistics/", "/api/credentials/", "/api/persons", "/api/persons/", "/api/storage/"}
+	return []string{"/api/events", "/api/v1/statistics", "/api/v1/statistics/", "/api/credentials/", "/api/persons", "/api/persons/", "/api/storage/", "/api/sessions/"}
 }
 
 // routes: every path of the package.
@@ -42,6 +43,9 @@ func (a *API) routes() http.Handler {
 	mux.Handle("/api/storage/{id}/{key}", a.deps.Gate.Methods(storageAPI, kept, map[string]rest.Handler{
 		http.MethodGet: a.handleValue, http.MethodPut: a.handlePutValue, http.MethodDelete: a.handleDeleteValue,
 	}))
+	sessions := able(a.deps.Identity != nil, a.on(func(f *config.Features) bool { return f.SessionAPIEnabled }, sessionsOff))
+	mux.Handle("/api/persons/{id}/sessions", a.deps.Gate.Methods(sessionsAPI, sessions, map[string]rest.Handler{http.MethodGet: a.handleSessions, http.MethodDelete: a.handleEndSessions}))
+	mux.Handle("/api/sessions/{session}", a.deps.Gate.Methods(sessionsAPI, sessions, map[string]rest.Handler{http.MethodGet: a.handleSession, http.MethodDelete: a.handleEndSession}))
 	mux.Handle("/api/persons", a.deps.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodGet: a.handlePersons}))
 	mux.Handle("/api/persons/{id}/tokens", a.deps.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodPost: a.handleMakeToken, http.MethodDelete: a.handleRevokeTokens}))
 	mux.Handle("/api/persons/{id}/tokens/{token}", a.deps.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodDelete: a.handleRevokeTokens}))

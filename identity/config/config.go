@@ -209,7 +209,6 @@ func (s *Service) load(tx storage.Tx, v versionRecord) (*state, error) {
 		st.revisions[un.name] = rec.Revision
 		st.chosen.add(un.name, rec.JSON)
 	}
-	u.Features.withoutAPIs()
 	s.addFixed(u)
 	u.complete()
 	settleTwins(u, u)

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/config/effect"
-	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -141,9 +140,6 @@ func TestNotYet(t *testing.T) {
 		if strings.Contains(m.tag, "keypair") {
 			continue // one that is there would be needed; the type is refused anyway
 		}
-		if e.Later == effect.NoAPI {
-			continue // TestAPIsThatThereAreNot
-		}
 		err := set(other(t, m, standard[m.path]))
 		refused := new(rest.Error)
 		if !errors.As(err, &refused) || refused.Status != http.StatusConflict || !strings.Contains(refused.Message, e.Later) {
@@ -236,51 +232,6 @@ func TestInvalidTextStoredBefore(t *testing.T) {
 		if _, err := s.Diff(t.Context(), []byte(body)); (err == nil) != ok {
 			t.Errorf("%s: %v, want it to be taken: %t", body, err, ok)
 		}
-	}
-}
-
-// TestAPIsThatThereAreNot: a switch says that an API is on which nobody can reach.
-func TestAPIsThatThereAreNot(t *testing.T) {
-	t.Parallel()
-	s := newService(t)
-	const old = `{"features":{"session_api_enabled":true,"sign_up_enabled":true}}`
-	off := func(when string) {
-		t.Helper()
-		u, err := s.Current(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if f := u.Features; f.SessionAPIEnabled {
-			t.Errorf("%s: on", when)
-		}
-	}
-	off("by default")
-	if _, err := s.Import(t.Context(), []byte(old), event.Actor{}); err != nil {
-		t.Errorf("import of an earlier version's export: %v", err)
-	}
-	off("after an import")
-	if _, err := (Config{}).Check([]byte(old)); err != nil {
-		t.Errorf("a bootstrap file of an earlier version: %v", err)
-	}
-	err := s.store.Update(t.Context(), func(tx storage.Tx) error {
-		stored := strings.TrimSuffix(strings.TrimPrefix(old, `{"features":`), "}")
-		if err := units.Put(tx, "features", unitRecord{JSON: []byte(stored), Revision: 9}, time.Time{}); err != nil {
-			return err
-		}
-		_, err := writeVersion(tx, versionRecord{Nonce: []byte("n")})
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	off("as an earlier version has stored it")
-	refused := new(rest.Error)
-	_, err = s.update(t.Context(), edit{apply: func(u *Units) error { u.Features.SessionAPIEnabled = true; return nil }})
-	if !errors.As(err, &refused) || refused.Status != http.StatusConflict {
-		t.Errorf("switched on by a request: %v, want 409", err)
-	}
-	if _, err := s.Import(t.Context(), []byte(`{"features":{"sign_up_enabled":false}}`), event.Actor{}); err != nil {
-		t.Errorf("another change: %v", err)
 	}
 }
 

@@ -35,7 +35,6 @@ func (s *Service) editAll(ctx context.Context, raw []byte, by event.Actor) (edit
 		b := bundle{Units: *u}
 		err := rest.DecodeBytes(raw, &b)
 		*u = b.Units
-		u.Features.withoutAPIs()
 		return err
 	}}
 	if len(first.KeyPairs) > 0 {
@@ -125,7 +124,6 @@ func (c Config) Check(raw []byte) (*Units, error) {
 	if err := rest.DecodeBytes(raw, &b); err != nil {
 		return nil, err
 	}
-	b.Features.withoutAPIs()
 	s := &Service{cfg: c, random: new(counter)}
 	_, err := s.settle(c.standard(), &b.Units, true)
 	return &b.Units, err

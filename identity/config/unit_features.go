@@ -87,12 +87,6 @@ type ActivationExternallyDeliveredCode struct {
 	ForceActivationAfterAcceptingInvitation bool `json:"force_activation_after_accepting_invitation"`
 }
 
-// withoutAPIs says that there is no API for sessions, whatever an earlier version has stored or exported: there it was
-// on.
-func (f *Features) withoutAPIs() {
-	f.SessionAPIEnabled = false
-}
-
 // CustomEmailValidation is about additional demands on e-mail addresses: each expression must match the whole of its
 // part.
 type CustomEmailValidation struct {

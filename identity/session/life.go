@@ -49,6 +49,9 @@ func (s *Service) ends(rec Record) time.Time {
 	return at
 }
 
+// Ends returns when a session ends if it is not used again.
+func (s *Service) Ends(rec Record) time.Time { return s.ends(rec) }
+
 // Latest returns when a session ends at the latest, however often it is used.
 func (s *Service) Latest(rec Record) time.Time {
 	at := rec.OpenedAt().Add(s.cfg.Absolute)

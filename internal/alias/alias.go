@@ -178,6 +178,11 @@ var Words = []Word{
 		"The statistics API is open to API clients that have it.", "`on`",
 	},
 	{
+		"session_api",
+		[]string{"features.session_api_enabled"},
+		"API clients that have the session API see who is signed in where, and end sessions.", "`off`",
+	},
+	{
 		"storage_api",
 		[]string{"features.storage_api_enabled"},
 		"API clients that have the storage API keep small values for people.", "`on`",

@@ -433,4 +433,8 @@ var catalogue = []section{
 		{743, "10,000 mutations of a Kerberos token", "none is taken for somebody else, none panics"},
 		{744, "the same answer of a computer a second time, in another browser, after a restart", "400, nobody is signed in"},
 	}},
+	{"Sessions and assurance by API", []attackCase{
+		{770, "a backend without the right, or of another partition, reads and ends sessions", "403, 404"},
+		{771, "the id of a session, or the hash of its cookie, is sent as its cookie", "nobody is signed in, and no answer tells the cookie"},
+	}},
 }

@@ -22,9 +22,6 @@ func later(path, missing string) Effect { return Effect{Path: path, Later: missi
 
 // The functions that are missing.
 const (
-	// NoAPI is the reason for what belongs to an API that does not exist.
-	NoAPI = "there is no such API"
-
 	noSAML = "a sign-in at a SAML provider is always kept on the server; its cookie only binds the browser"
 	noType = "methods of this type do not exist yet; it can be stored with enabled false"
 	// NoInstagram and NoIDIN are the reasons of types that wait for others than us.

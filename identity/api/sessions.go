@@ -1,0 +1,110 @@
+package api
+
+import (
+	"net/http"
+	"net/url"
+
+	"github.com/google/uuid"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// sessionsAnswer is the answer of GET /api/persons/{id}/sessions.
+type sessionsAnswer struct {
+	Sessions []identity.OpenSession `json:"sessions" rest:"required"`
+	// Next continues the list as after. Absent: this is its end.
+	Next string `json:"next,omitempty"`
+}
+
+// handleSessions serves GET /api/persons/{id}/sessions. (docs/decisions.md#session-api)
+func (a *API) handleSessions(w http.ResponseWriter, r *http.Request, client string) error {
+	id, err := a.idOf(r, client)
+	if err != nil {
+		return err
+	}
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil || len(r.URL.RawQuery) > maxQuery {
+		return badQuery("the query is malformed or too long")
+	}
+	limit := listed
+	if values.Has("limit") {
+		var ok bool
+		if limit, ok = number(values["limit"], 1, maxRows); !ok {
+			return badLimit()
+		}
+	}
+	if len(values["after"]) > 1 || len(values.Get("after")) > maxID {
+		return badQuery("after must be next of the page before")
+	}
+	list, more, err := a.deps.Identity.OpenSessions(r.Context(), id, values.Get("after"), limit)
+	if err != nil {
+		return missing(err)
+	}
+	out := sessionsAnswer{Sessions: list}
+	if more {
+		out.Next = list[len(list)-1].ID
+	}
+	rest.JSON(w, http.StatusOK, out)
+	return nil
+}
+
+// handleEndSessions serves DELETE /api/persons/{id}/sessions.
+func (a *API) handleEndSessions(w http.ResponseWriter, r *http.Request, client string) error {
+	id, err := a.idOf(r, client)
+	if err != nil {
+		return err
+	}
+	if err := a.deps.Identity.Person.EndSessions(r.Context(), id, a.actor(r, client)); err != nil {
+		return missing(err)
+	}
+	rest.Empty(w, http.StatusNoContent)
+	return nil
+}
+
+// handleSession serves GET /api/sessions/{session}.
+func (a *API) handleSession(w http.ResponseWriter, r *http.Request, client string) error {
+	found, err := a.sessionOf(r, client)
+	if err != nil {
+		return err
+	}
+	rest.JSON(w, http.StatusOK, found)
+	return nil
+}
+
+// handleEndSession serves DELETE /api/sessions/{session}.
+func (a *API) handleEndSession(w http.ResponseWriter, r *http.Request, client string) error {
+	found, err := a.sessionOf(r, client)
+	if err != nil {
+		return err
+	}
+	if err := a.deps.Identity.EndSession(r.Context(), found.ID, a.actor(r, client)); err != nil {
+		return noValue(err)
+	}
+	rest.Empty(w, http.StatusNoContent)
+	return nil
+}
+
+// sessionOf returns the session that the path names. Its person must be in the partition that the request is about.
+func (a *API) sessionOf(r *http.Request, client string) (out identity.OpenSession, err error) {
+	partition, err := a.ownPartition(r, client)
+	if err != nil {
+		return out, err
+	}
+	id := r.PathValue("session")
+	if len(id) > maxID || uuid.Validate(id) != nil {
+		return out, rest.NotFound()
+	}
+	if out, err = a.deps.Identity.ReadSession(r.Context(), id); err != nil || partition == "" {
+		return out, noValue(err)
+	}
+	return out, a.deps.Store.View(r.Context(), func(tx storage.Tx) error {
+		is, err := person.PartitionOfID(tx, out.PersonID)
+		if err == nil && is != partition {
+			err = rest.NotFound()
+		}
+		return err
+	})
+}
