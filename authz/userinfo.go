@@ -121,11 +121,7 @@ func twoTokens() error {
 
 // userinfo returns the claims of a person that the scopes and the claims parameter give.
 func (s *Server) userinfo(ctx context.Context, in *token.Introspection) (map[string]any, error) {
-	names := slices.Clone(in.Claims)
-	for _, scope := range in.Scope {
-		names = append(names, client.ScopeClaims[scope]...)
-	}
-	claims, err := s.tokens.PersonClaims(ctx, in.Person, names)
+	claims, err := s.tokens.PersonClaims(ctx, in.Person, append(slices.Clone(in.Claims), client.ClaimsOf(in.Scope)...))
 	if err != nil {
 		return nil, err
 	}

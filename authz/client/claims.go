@@ -26,6 +26,14 @@ var ScopeClaims = map[string][]string{
 	ScopePermissions: {ScopePermissions},
 }
 
+// ClaimsOf returns the claims that scopes give.
+func ClaimsOf(scopes []string) (out []string) {
+	for _, scope := range scopes {
+		out = append(out, ScopeClaims[scope]...)
+	}
+	return out
+}
+
 // ScopeOfClaim is the standard scope that gives a claim; "" when none does.
 func ScopeOfClaim(name string) string {
 	for scope, claims := range ScopeClaims {

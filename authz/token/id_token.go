@@ -1,6 +1,7 @@
 package token
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/sha512"
@@ -57,36 +58,49 @@ type IDToken struct {
 // the ID token too if the client wants them there, or if no access token comes with it that could ask the userinfo
 // endpoint (OpenID Connect Core 5.4).
 func (l *Ledger) SignIDToken(ctx context.Context, t IDToken, now time.Time) (string, error) {
-	c, si := t.Client, t.SignIn
-	alg := c.IDTokenAlg
-	if alg == "" {
-		alg = string(keys.Algorithms[0])
+	c, alg := t.Client, t.algorithm()
+	claims, err := l.idTokenOf(ctx, t, now)
+	if err != nil {
+		return "", err
 	}
+	signed, err := l.deps.Keys.Sign(alg, keys.TypeIDToken, claims)
+	if err != nil {
+		return "", err
+	}
+	return envelope.Encrypt(ctx, l.deps.Clients, c, c.IDTokenEncryption(), signed)
+}
+
+// algorithm is the one that the token is signed with.
+func (t *IDToken) algorithm() string { return cmp.Or(t.Client.IDTokenAlg, string(keys.Algorithms[0])) }
+
+// idTokenOf returns what an ID token says.
+func (l *Ledger) idTokenOf(ctx context.Context, t IDToken, now time.Time) (joinedClaims, error) {
+	c, si := t.Client, t.SignIn
 	claims := idTokenClaims{
 		Issuer: l.issuer, Subject: l.SubjectFor(c, t.Subject.ID), Audience: c.ID, Expires: now.Add(idTokenLifetime).Unix(), IssuedAt: now.Unix(),
 		AuthTime: si.AuthTime.Unix(), Nonce: t.Nonce, ACR: ACR(si.Level), AMR: methodReferences(si), AZP: c.ID, Session: si.SessionID,
 	}
 	if t.Access != "" {
-		claims.ATHash = tokenHash(alg, t.Access)
+		claims.ATHash = tokenHash(t.algorithm(), t.Access)
 	}
 	names := c.AllowedClaims(t.Asked)
 	if c.IDTokenClaims || t.Access == "" {
-		for _, scope := range t.Scope {
-			names = append(names, client.ScopeClaims[scope]...)
-		}
+		names = append(names, client.ClaimsOf(t.Scope)...)
 	}
-	var person map[string]any
-	if len(names) > 0 {
-		var err error
-		if person, err = l.PersonClaims(ctx, &t.Subject, names); err != nil {
-			return "", err
-		}
+	if len(names) == 0 {
+		return joinedClaims{claims, nil}, nil
 	}
-	signed, err := l.deps.Keys.Sign(alg, keys.TypeIDToken, joinedClaims{claims, person})
+	person, err := l.PersonClaims(ctx, &t.Subject, names)
+	return joinedClaims{claims, person}, err
+}
+
+// PreviewIDToken returns what an ID token would say, as JSON. Nothing is signed.
+func (l *Ledger) PreviewIDToken(ctx context.Context, t IDToken, now time.Time) ([]byte, error) {
+	claims, err := l.idTokenOf(ctx, t, now)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	return envelope.Encrypt(ctx, l.deps.Clients, c, c.IDTokenEncryption(), signed)
+	return claims.MarshalJSON()
 }
 
 // joinedClaims are the claims of an ID token and those of the person, which have other names.

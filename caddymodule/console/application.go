@@ -76,7 +76,7 @@ func (c *Console) showApplication(v *frame.Visit) (*page.Console, error) {
 		facts = append(facts, uris)
 	}
 	out.Parts = []page.ConsolePart{
-		{Facts: facts, Actions: v.Buttons()},
+		{Facts: facts, Actions: append(v.Buttons(), page.Action{Label: "console.preview.title", URL: previewPath(a.ID)})},
 		{ID: "caddyfile", Title: page.Say("console.client.source"), Text: page.Say("console.client.source.text"), Source: c.SourceOf(&a.Client)},
 	}
 	return out, nil

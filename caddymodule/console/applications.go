@@ -75,6 +75,7 @@ var templates = []struct {
 	{"web", client.Client{Grants: []string{"authorization_code", "refresh_token"}, Scopes: []string{"openid", "profile", "email"}}},
 	{"spa", client.Client{Public: true, Grants: []string{"authorization_code", "refresh_token"}, Scopes: []string{"openid", "profile", "email"}}},
 	{"native", client.Client{Public: true, Native: true, Grants: []string{"authorization_code", "refresh_token"}, Scopes: []string{"openid", "profile", "email"}}},
+	{"mcp", client.Client{Public: true, Native: true, Grants: []string{"authorization_code", "refresh_token"}, Scopes: []string{"openid", "profile", "email"}, Consent: "always"}},
 	{"machine", client.Client{Grants: []string{"client_credentials"}}},
 	{"device", client.Client{Public: true, Grants: []string{"device_code", "refresh_token"}, Scopes: []string{"openid", "profile"}}},
 }

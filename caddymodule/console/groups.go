@@ -77,16 +77,20 @@ func (c *Console) showGroups(v *frame.Visit) (*page.Console, error) {
 	return out, nil
 }
 
-func askGroup(v *frame.Visit) (frame.Question, error) {
-	q := frame.Question{Fields: []page.Field{
+func askGroup(*frame.Visit) (frame.Question, error) {
+	return frame.Question{Fields: []page.Field{
 		{Name: "group", Required: true, MaxLength: person.MaxName},
 		{Name: "permissions", Hint: "console.field.permissions.hint"},
-	}}
-	if shownGroup(v) != nil {
-		q.Fields[0].Value, q.Fields[1].Value = shownGroup(v).Name, strings.Join(shownGroup(v).Permissions, " ")
-		q.Submit, q.Fill = "console.save", []any{"n", shownGroup(v).Members}
-	}
-	return q, nil
+	}}, nil
+}
+
+// askGroupEdit says what a new name breaks.
+func (c *Console) askGroupEdit(v *frame.Visit) (frame.Question, error) {
+	q, _ := askGroup(v)
+	q.Fields[0].Value, q.Fields[1].Value = shownGroup(v).Name, strings.Join(shownGroup(v).Permissions, " ")
+	uses, err := c.usesFact(v)
+	q.Submit, q.Fill, q.Facts = "console.save", []any{"n", shownGroup(v).Members}, []page.ConsoleFact{uses}
+	return q, err
 }
 
 func (c *Console) createGroup(v *frame.Visit, in url.Values) (frame.Result, error) {
@@ -105,8 +109,8 @@ func (c *Console) groupScreen() *frame.Screen {
 		Acts: []*frame.Act{
 			{Name: "add-member", Role: frame.Operator, May: c.mayChangeShown, Ask: c.askMember, Do: c.addMember},
 			{Name: "remove-member", Role: frame.Operator, May: c.mayChangeShown, Danger: true, Hidden: true, Ask: c.askLeaving, Do: c.removeMember},
-			{Name: "edit-group", Role: frame.Operator, May: c.mayRename, Ask: askGroup, Do: c.editGroup},
-			{Name: "remove-group", Role: frame.Operator, May: c.mayRename, Danger: true, Ask: askGroupEnd, Do: c.removeGroup},
+			{Name: "edit-group", Role: frame.Operator, May: c.mayRename, Ask: c.askGroupEdit, Do: c.editGroup},
+			{Name: "remove-group", Role: frame.Operator, May: c.mayRename, Danger: true, Ask: c.askGroupEnd, Do: c.removeGroup},
 		},
 	}
 }
@@ -166,16 +170,9 @@ func (c *Console) showGroup(v *frame.Visit) (*page.Console, error) {
 		return nil, err
 	}
 	facts := []page.ConsoleFact{{Label: "console.column.members", Cells: []page.Cell{{Text: page.Say("console.count", "n", g.Members)}}}, {Label: "console.field.permissions", Cells: []page.Cell{frame.OrNone(strings.Join(g.Permissions, ", "))}}}
-	uses := page.ConsoleFact{Label: "console.group.uses"}
-	places, err := c.GroupUses(v.Context(), g.Name)
+	uses, err := c.usesFact(v)
 	if err != nil {
 		return nil, err
-	}
-	for _, place := range places {
-		uses.Cells = append(uses.Cells, page.Cell{Name: place, Code: true})
-	}
-	if len(uses.Cells) == 0 {
-		uses.Cells = []page.Cell{{Text: page.Say("console.group.uses.none")}}
 	}
 	facts = append(facts, uses, page.ConsoleFact{Label: "console.column.created", Cells: []page.Cell{{Text: page.Say("console.time", "time", g.CreatedAt)}}})
 	t := &page.Table{Label: page.Say("console.column.members"), Columns: []string{"console.column.person", "console.column.email", "console.column.state", "console.column.action"}}
@@ -193,6 +190,19 @@ func (c *Console) showGroup(v *frame.Visit) (*page.Console, error) {
 	}
 	out.Parts = []page.ConsolePart{{Facts: facts, Actions: v.Buttons()}, members}
 	return out, nil
+}
+
+// usesFact is where the configuration names the group: these places do not follow a new name.
+func (c *Console) usesFact(v *frame.Visit) (page.ConsoleFact, error) {
+	uses := page.ConsoleFact{Label: "console.group.uses"}
+	places, err := c.GroupUses(v.Context(), shownGroup(v).Name)
+	for _, place := range places {
+		uses.Cells = append(uses.Cells, page.Cell{Name: place, Code: true})
+	}
+	if len(uses.Cells) == 0 {
+		uses.Cells = []page.Cell{{Text: page.Say("console.group.uses.none")}}
+	}
+	return uses, err
 }
 
 func (c *Console) askMember(*frame.Visit) (frame.Question, error) {
@@ -243,8 +253,9 @@ func (c *Console) editGroup(v *frame.Visit, in url.Values) (frame.Result, error)
 	return frame.Result{}, err
 }
 
-func askGroupEnd(v *frame.Visit) (frame.Question, error) {
-	return frame.Question{Fill: []any{"n", shownGroup(v).Members}}, nil
+func (c *Console) askGroupEnd(v *frame.Visit) (frame.Question, error) {
+	uses, err := c.usesFact(v)
+	return frame.Question{Fill: []any{"n", shownGroup(v).Members}, Facts: []page.ConsoleFact{uses}}, err
 }
 
 func (c *Console) removeGroup(v *frame.Visit, _ url.Values) (frame.Result, error) {

@@ -18,7 +18,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-const lastEvents = 20 // on the page of a person
+const lastEvents = 50 // on the page of a person
 
 // personScreen is one person.
 func (c *Console) personScreen() *frame.Screen {

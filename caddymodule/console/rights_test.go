@@ -21,13 +21,17 @@ import (
 // operator, owner. An act on a person has four letters for each kind of person: nobody without a role, somebody with a
 // lower role, with the same role, with a higher role; + may, - may not, . there is no such person.
 var rights = map[string][4]string{
-	"":                   {"+", "+", "+", "+"},
-	"/persons":           {"+", "+", "+", "+"},
-	"/persons/create":    {"-", "+", "+", "+"},
-	"/persons/invite":    {"-", "+", "+", "+"},
-	"/groups":            {"+", "+", "+", "+"},
-	"/sessions":          {"+", "+", "+", "+"},
-	"/applications":      {"+", "+", "+", "+"},
+	"":                {"+", "+", "+", "+"},
+	"/persons":        {"+", "+", "+", "+"},
+	"/persons/create": {"-", "+", "+", "+"},
+	"/persons/invite": {"-", "+", "+", "+"},
+	"/groups":         {"+", "+", "+", "+"},
+	"/sessions":       {"+", "+", "+", "+"},
+	"/applications":   {"+", "+", "+", "+"},
+
+	"/sessions/end-listed":       looksAfter,
+	"/applications/{id}/preview": {"+", "+", "+", "+"},
+
 	"/events":            {"+", "+", "+", "+"},
 	"/events.csv":        {"+", "+", "+", "+"},
 	"/events/{id}":       {"+", "+", "+", "+"},

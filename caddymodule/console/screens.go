@@ -23,6 +23,7 @@ func (c *Console) all() []*frame.Screen {
 		c.sessionsScreen(),
 		c.applicationsScreen(),
 		c.applicationScreen(),
+		c.previewScreen(),
 	}, gateway.Screens(c.frame, c.Gateway), setup.Screens(c.Setup), []*frame.Screen{
 		c.eventsScreen(),
 		c.eventsFileScreen(),

@@ -32,24 +32,40 @@ func (s *Service) Uses(ctx context.Context, p *PersonDetails) (out []Use, err er
 	}
 	list, err := clients.List(ctx)
 	for i := range list {
-		c := &list[i].Client
-		at := slices.IndexFunc(peopleUse, c.HasGrant)
-		if at < 0 {
-			continue
+		if use, ok := s.use(&list[i].Client, p); ok {
+			out = append(out, use)
 		}
-		use := Use{ClientID: c.ID, Name: cmp.Or(c.Name, c.ID), Level: clients.ScopeLevel(c.DefaultScopes)}
-		for _, provider := range waysOf(p) {
-			use.Refused = clients.May(c, registry.Permission{Grant: peopleUse[at], Scope: c.DefaultScopes, Provider: provider})
-			if use.Refused == nil {
-				break
-			}
-		}
-		if use.Refused == nil && p.State != person.Active {
-			use.Refused = &person.StateError{State: p.State}
-		}
-		out = append(out, use)
 	}
 	return out, err
+}
+
+// UseOf tells whether a person can use an application, as Uses does. ok is false for one that is not for people.
+func (s *Service) UseOf(ctx context.Context, c *client.Client, p *PersonDetails) (use Use, ok bool, err error) {
+	if err := s.Authz.Clients().RefreshProviders(ctx); err != nil {
+		return use, false, err
+	}
+	use, ok = s.use(c, p)
+	return use, ok, nil
+}
+
+// use decides about one application.
+func (s *Service) use(c *client.Client, p *PersonDetails) (use Use, ok bool) {
+	clients := s.Authz.Clients()
+	at := slices.IndexFunc(peopleUse, c.HasGrant)
+	if at < 0 {
+		return use, false
+	}
+	use = Use{ClientID: c.ID, Name: cmp.Or(c.Name, c.ID), Level: clients.ScopeLevel(c.DefaultScopes)}
+	for _, provider := range waysOf(p) {
+		use.Refused = clients.May(c, registry.Permission{Grant: peopleUse[at], Scope: c.DefaultScopes, Provider: provider})
+		if use.Refused == nil {
+			break
+		}
+	}
+	if use.Refused == nil && p.State != person.Active {
+		use.Refused = &person.StateError{State: p.State}
+	}
+	return use, true
 }
 
 // waysOf are the identity providers by which a person can sign in: that of their session, this server, and others that

@@ -134,23 +134,29 @@ func (g *gateway) openRow(v *frame.Visit, p *manage.PersonDetails, what *target)
 
 // useRow says whether the person can use an application.
 func useRow(p *manage.PersonDetails, what *target) page.TableRow {
-	verdict, why, best := "allow", page.Cell{}, 0
+	verdict, why := UseCells(p, what.use)
+	return page.TableRow{URL: applicationPath(what.use.ClientID), Cells: []page.Cell{{Name: what.name}, {Text: page.Say("console.where.oauth")}, verdict, why}}
+}
+
+// UseCells say whether the person can use an application, and why not.
+func UseCells(p *manage.PersonDetails, use *manage.Use) (outcome, why page.Cell) {
+	verdict, best := "allow", 0
 	for _, s := range p.Sessions {
 		best = max(best, s.Level)
 	}
 	refused, state := new(oauth.Error), new(person.StateError)
 	switch {
-	case errors.As(what.use.Refused, &state):
+	case errors.As(use.Refused, &state):
 		verdict, why = "deny", page.Cell{Text: page.Say("console.opens.state")}
-	case errors.As(what.use.Refused, &refused):
+	case errors.As(use.Refused, &refused):
 		verdict, why = "deny", page.Cell{Name: refused.Description}
 		if refused.Cause != nil {
 			why.Name = refused.Cause.Error()
 		}
-	case what.use.Refused != nil:
-		verdict, why = "deny", page.Cell{Name: what.use.Refused.Error()}
-	case what.use.Level > max(best, 1):
-		verdict, why = "step-up", page.Cell{Text: page.Say("console.level", "n", what.use.Level)}
+	case use.Refused != nil:
+		verdict, why = "deny", page.Cell{Name: use.Refused.Error()}
+	case use.Level > max(best, 1):
+		verdict, why = "step-up", page.Cell{Text: page.Say("console.level", "n", use.Level)}
 	}
-	return page.TableRow{URL: applicationPath(what.use.ClientID), Cells: []page.Cell{{Name: what.name}, {Text: page.Say("console.where.oauth")}, verdictCell(verdict), why}}
+	return verdictCell(verdict), why
 }
