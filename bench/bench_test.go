@@ -149,7 +149,7 @@ func TestEveryRowIsMeasured(t *testing.T) {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	for _, row := range []string{
-		rowFloor, rowOpen, rowClient, rowPerson, rowCookie, rowJWT, rowProxy, rowForward, rowRespond, rowIntrospect, rowIntrospecting,
+		rowFloor, rowOpen, rowClient, rowPerson, rowCookie, rowJWT, rowProxy, rowNames, rowClean, rowForward, rowRespond, rowIntrospect, rowIntrospecting,
 		rowBearer, rowProof, rowProofs, "verifying a signature by ES256, alone", rowPoll, rowPollRespond,
 		rowSelect, rowPlain16, rowInsert, rowPgRead, rowPgIssue, rowPgFlow, rowBadgerFlow, rowOneNode, rowTwoNodes,
 		rowNginx, rowNginxRespond, rowForwardAuth, rowCheck, rowCheckNothing, rowElsewhere,

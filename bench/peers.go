@@ -95,7 +95,7 @@ func (b *bench) plainCaddy(bin string) (err error) {
 	if path := peer("caddy"); path != "" {
 		bin = path
 	}
-	ports, err := lab.FreePorts(5)
+	ports, err := lab.FreePorts(6)
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,15 @@ http://localhost:%[6]d {
 	request_header Remote-Groups staff
 	reverse_proxy %[5]s
 }
-`, ports[0], ports[1], ports[2], ports[4], b.echo, ports[3])
+http://localhost:%[7]d {
+	@credential header Authorization Bearer*
+	request_header -Remote-User
+	request_header -Remote-Name
+	request_header -Remote-Email
+	request_header -Remote-Groups
+	reverse_proxy @credential %[5]s
+}
+`, ports[0], ports[1], ports[2], ports[5], b.echo, ports[3], ports[4])
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return err
 	}

@@ -159,7 +159,7 @@ func (p *Proofs) use(ctx context.Context, f *Proof) error {
 // Offer gives the client a nonce where it needs one: it was refused for want of one, or uses one that will expire soon.
 // (RFC 9449 8, 8.2)
 func (p *Proofs) Offer(h http.Header, f *Proof, err error) {
-	if (f != nil && f.renew) || needsNonce(err) {
+	if (f != nil && f.renew) || (err != nil && needsNonce(err)) {
 		h.Set(NonceHeader, p.nonce(p.deps.Now().UTC()))
 	}
 }

@@ -43,6 +43,9 @@ func (p *Protect) possess(g *passage, rec *arrival, in Entrance, c credential, w
 		}
 		return unproved(refusals.KeyUnproved, "invalid_token", "the access token is bound to a key")
 	}
+	if bound.JKT == "" && !g.byProof { // what Admit says as well; most tokens are like this, and need no address made
+		return nil
+	}
 	proof, err := in.Proofs.Admit(g.r.Context(), http.Header{dpop.Header: rec.proofs}, dpop.Request{Method: g.r.Method, URL: p.publicURL(g.r), Token: c.token}, g.byProof, bound.JKT)
 	in.Proofs.Offer(g.Header(), proof, err)
 	if err != nil {
