@@ -35,9 +35,10 @@ func (s *Server) AuthorizeAPI(r *http.Request, api string) (client string, err e
 	return s.clients.AuthorizeAPI(r, api)
 }
 
-// RevokeEverything ends every token, code, grant and site session that was issued before now.
-func (s *Server) RevokeEverything(ctx context.Context, by event.Actor) error {
-	return s.tokens.RevokeEverything(ctx, by)
+// RevokeEverything ends every token, code, grant and site session that was issued before now. also is done in the same
+// transaction.
+func (s *Server) RevokeEverything(ctx context.Context, by event.Actor, also ...func(storage.Tx) error) error {
+	return s.tokens.RevokeEverything(ctx, by, also...)
 }
 
 // RevokeToken ends a token of any client: an access token alone, a refresh token together with its grant. An unknown

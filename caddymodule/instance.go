@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/assertion"
+	"github.com/gatehouse-id/gatehouse/caddymodule/backup"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console"
 	"github.com/gatehouse-id/gatehouse/caddymodule/core"
 	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
@@ -42,6 +43,7 @@ type instance struct {
 	gate       *rest.Gate
 	console    *console.Console
 	manage     *manage.Service
+	backups    *backup.Service
 	apis       []pathHandler
 	gates      *forwardauth.Gates
 	tell       *teller

@@ -92,6 +92,9 @@ func (b *BadgerStorage) Watermark() uint64 {
 	return badgerstore.Options{MinFree: b.minFree}.Watermark()
 }
 
+// Size is the space that the directory takes on the disk.
+func (b *BadgerStorage) Size() (int64, error) { return badgerstore.SizeOnDisk(b.Path) }
+
 // Open implements core.Storage.
 func (b *BadgerStorage) Open(ctx context.Context, log *zap.Logger) (storage.Store, error) {
 	return badgerstore.Open(ctx, badgerstore.Options{Dir: b.Path, MinFree: b.minFree, Log: log})

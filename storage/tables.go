@@ -13,6 +13,17 @@ type TableInfo struct {
 	Recode func(raw []byte) ([]byte, error)
 }
 
+// Count counts the records of the table, up to most. Those that can be collected count as long as they are there.
+func (t TableInfo) Count(tx Tx, most int) (n int, err error) {
+	for _, err := range tx.Scan(Range{Prefix: []byte(t.Name + "/"), Limit: most}) {
+		if err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
 var registry struct {
 	mu     sync.Mutex // guards tables
 	tables []TableInfo

@@ -124,14 +124,25 @@ func endEverything(ctx context.Context, store storage.Store, also func(storage.T
 	return epoch, err
 }
 
-// RevokeEverything ends every token, code, grant and site session that was issued before now.
-func (l *Ledger) RevokeEverything(ctx context.Context, by event.Actor) error {
+// RevokeEverything ends every token, code, grant and site session that was issued before now. also is done in the same
+// transaction, behind the event.
+func (l *Ledger) RevokeEverything(ctx context.Context, by event.Actor, also ...func(storage.Tx) error) error {
 	e, err := l.deps.Events.New(eventAllRevoked, by.Origin)
 	if err != nil {
 		return err
 	}
 	e = by.Fill(e, "", "")
-	epoch, err := endEverything(ctx, l.deps.Store, func(tx storage.Tx) error { return l.deps.Events.Append(tx, e) })
+	epoch, err := endEverything(ctx, l.deps.Store, func(tx storage.Tx) error {
+		if err := l.deps.Events.Append(tx, e); err != nil {
+			return err
+		}
+		for _, fn := range also {
+			if err := fn(tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"time"
@@ -29,12 +30,19 @@ on. The copy holds password hashes and sealed keys, and not the encryption key t
 them: keep that apart, since without it a restored server cannot open its private keys.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			resp, err := open(cmd, "/backup", nil)
+			path, err := filepath.Abs(args[0])
+			if err != nil {
+				return err
+			}
+			resp, err := open(cmd, "/backup?"+url.Values{"file": {path}}.Encode(), nil)
 			if err != nil {
 				return err
 			}
 			defer resp.Body.Close() //nolint:errcheck // read to its end
-			n, err := writeNew(args[0], resp.Body)
+			n, err := transfer.WriteFile(args[0], func(w io.Writer) error {
+				_, err := io.Copy(w, resp.Body)
+				return err
+			})
 			if err != nil {
 				return err
 			}
@@ -42,23 +50,6 @@ them: keep that apart, since without it a restored server cannot open its privat
 				fmt.Sprintf("wrote %s (%d bytes)", args[0], n), "The encryption key is not in it: keep a copy of the key apart.")
 		},
 	}
-}
-
-// writeNew writes a file that must not exist yet, complete and synced, or none.
-func writeNew(path string, from io.Reader) (n int64, err error) {
-	if _, err := os.Lstat(path); err == nil {
-		return 0, fmt.Errorf("%s exists already", path)
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
-	if err != nil {
-		return 0, err
-	}
-	defer os.Remove(f.Name()) //nolint:errcheck // linked below, or not needed
-	n, err = io.Copy(f, from)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return 0, fmt.Errorf("the backup broke off: %w", err)
-	}
-	return n, os.Link(f.Name(), path) // unlike Rename, it never replaces
 }
 
 func restoreCommand() *cobra.Command {

@@ -20,6 +20,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/gateway"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/setup"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/upkeep"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
 	"github.com/gatehouse-id/gatehouse/identity"
@@ -63,6 +64,8 @@ type Deps struct {
 	Gateway gateway.Deps
 	// Setup is what the screens of sign-in providers, keys and settings work with.
 	Setup setup.Deps
+	// Upkeep is what the screens about the storage and blocked sign-ins work with.
+	Upkeep upkeep.Deps
 	// Mails says that e-mails are sent.
 	Mails bool
 	Now   func() time.Time

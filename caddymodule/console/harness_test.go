@@ -17,6 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
+	"github.com/gatehouse-id/gatehouse/caddymodule/backup"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/gateway"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
@@ -72,6 +73,7 @@ type harness struct {
 	more    func(*config.Units) // changes the settings. nil: nothing
 
 	meanwhile *meanwhile // store
+	backups   *backup.Service
 
 	recorder  *event.Recorder
 	settings  *config.Service
@@ -157,7 +159,7 @@ func newHarness(t *testing.T) *harness {
 			return []finding.Finding{{Severity: finding.Warning, Place: "Caddyfile:3", Reason: "something is odd", Mend: "mend it"}}, nil
 		},
 	}
-	deps.Gateway, deps.Setup = h.gateway(deps.Manage), h.setup()
+	deps.Gateway, deps.Setup, deps.Upkeep = h.gateway(deps.Manage), h.setup(), h.upkeep(raw)
 	h.strict = New(frame.Config{Level: 2}, deps)
 	h.console = New(frame.Config{Level: 1}, deps)
 	return h

@@ -7,6 +7,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/gateway"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/setup"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/upkeep"
 	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 )
@@ -28,7 +29,7 @@ func (c *Console) all() []*frame.Screen {
 		c.eventsScreen(),
 		c.eventsFileScreen(),
 		c.eventScreen(),
-	}, setup.LastScreens(c.Setup))
+	}, setup.LastScreens(c.Setup), upkeep.Screens(c.Upkeep))
 }
 
 // shownPerson is the person whom the screen is about.

@@ -23,3 +23,18 @@ func Newest(tx storage.Tx) (newest time.Time, err error) {
 	}
 	return newest, nil
 }
+
+// Kept returns how many events there are that were not collected.
+func Kept(tx storage.Tx) (n int64, err error) {
+	for e, err := range nexts.Scan(tx, storage.Range{}) {
+		if err != nil {
+			return 0, err
+		}
+		c, _, err := chains.Find(tx, e.Key)
+		if err != nil {
+			return 0, err
+		}
+		n += int64(e.Value - 1 - c.CutEvent) //nolint:gosec // far below the limit
+	}
+	return n, nil
+}

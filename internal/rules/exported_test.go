@@ -18,7 +18,6 @@ var unused = allowance{
 
 	"FieldText": "to do: unexport or remove",
 
-	"Tables":     "the test that reads the store of an earlier version",
 	"Gate.Enter": "to do: unexport",
 }
 

@@ -5,10 +5,12 @@ package badgerstore
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,6 +22,14 @@ func freeSpace(dir string) (uint64, error) {
 		return 0, err
 	}
 	return uint64(max(int64(st.Bavail), 0)) * uint64(st.Bsize), nil //nolint:unconvert // the types differ between systems
+}
+
+// allocated is the space that a file takes on the disk.
+func allocated(info fs.FileInfo) int64 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return st.Blocks * 512 // POSIX leaves the unit open; it is this one on every system here
+	}
+	return info.Size()
 }
 
 // locksForBadger says that lockDir takes Badger's lock, too.

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/caddymodule/backup"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -16,13 +17,12 @@ import (
 
 // adminBackup streams a copy of the store. The reader notices a stream that breaks off: its end is missing.
 func adminBackup(i *Instance, w http.ResponseWriter, r *http.Request) (any, error) {
-	b, ok := i.Store.(storage.Backuper)
-	if !ok {
-		return nil, badRequestf("this storage has its own way of making backups")
+	if _, ok := i.Store.(storage.Backuper); !ok {
+		return nil, badRequestf("%v", backup.ErrUnsupported)
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Cache-Control", "no-store")
-	if err := b.Backup(r.Context(), w); err != nil {
+	if err := i.Backups.Copy(r.Context(), w, r.URL.Query().Get("file"), caller(r)); err != nil {
 		i.Log.Error("backup failed", zap.Error(err))
 		panic(http.ErrAbortHandler)
 	}

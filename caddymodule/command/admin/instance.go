@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/caddymodule/backup"
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/explain"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
@@ -39,6 +40,7 @@ type Instance struct {
 	Refusals  *refusal.Recorder
 	Decisions *decision.Recorder
 	Node      *cluster.Node // this process
+	Backups   *backup.Service
 	Log       *zap.Logger
 
 	// Check tells whether it can serve and write. reason is the part of the error that is safe to show to anyone.

@@ -1,0 +1,23 @@
+package backup
+
+import (
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Every stored record of the package.
+var made = storage.NewTable[record]("backup_made") // id, which ascends with time
+
+// record is a backup that was made, or is being made.
+type record struct {
+	State   State     `cbor:"1,keyasint"`
+	File    string    `cbor:"2,keyasint,omitempty"`
+	Host    string    `cbor:"3,keyasint,omitempty"`
+	By      string    `cbor:"4,keyasint,omitempty"`
+	Bytes   int64     `cbor:"5,keyasint,omitempty"`
+	Records int64     `cbor:"6,keyasint,omitempty"`
+	Began   time.Time `cbor:"7,keyasint"`
+	Seen    time.Time `cbor:"8,keyasint"` // when it was known to go on, or to have ended
+	Problem string    `cbor:"9,keyasint,omitempty"`
+}

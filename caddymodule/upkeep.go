@@ -1,0 +1,57 @@
+package caddymodule
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/backup"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/upkeep"
+	"github.com/gatehouse-id/gatehouse/caddymodule/core"
+	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+)
+
+// openBackups opens what makes backups.
+func (b *builder) openBackups() {
+	i := b.inst
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	i.backups = &backup.Service{Store: i.core.Store, Recorder: b.events, Dir: b.backupDir(), Host: host, Log: i.log.Named("backup")}
+	free := i.core.Metrics.Free()
+	if s, ok := b.storage.(interface{ Watermark() uint64 }); ok && free != nil {
+		i.backups.Room = func() bool { return free() > 2*s.Watermark() }
+	}
+	i.onClose("backups", i.backups.Close)
+}
+
+// backupDir is the directory for the backups of the console: beside that of the storage, like the key file.
+func (b *builder) backupDir() string {
+	base := filepath.Join(caddy.AppDataDir(), "gatehouse")
+	if kf, ok := b.storage.(core.KeyFiler); ok {
+		path, _ := kf.KeyFile()
+		base = strings.TrimSuffix(path, ".key")
+	}
+	return base + ".backups"
+}
+
+// upkeep is what the console's screens about the storage work with.
+func (b *builder) upkeep() upkeep.Deps {
+	i := b.inst
+	engine, place, _ := strings.Cut(i.core.Place, " ")
+	d := upkeep.Deps{
+		Identity: i.identity, Store: i.core.Store, Backups: i.backups, Engine: engine, Place: place, PlaceOf: b.Places.Of, Free: i.core.Metrics.Free(),
+		EndEverything: func(ctx context.Context, by event.Actor) error {
+			return i.authz.RevokeEverything(ctx, by, session.EndAllSessions)
+		},
+	}
+	if s, ok := b.storage.(interface{ Size() (int64, error) }); ok {
+		d.Size = s.Size
+	}
+	return d
+}
