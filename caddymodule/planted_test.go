@@ -29,7 +29,7 @@ func TestPlantedSecrets(t *testing.T) {
 	}
 	api_client all {
 		secret ` + secrets["an API client's secret"] + `
-		apis introspection configuration credentials events persons access access_decisions statistics storage sessions
+		apis introspection configuration credentials events persons access access_decisions statistics storage sessions assurance
 	}
 	idp corp oidc {
 		issuer https://login.corp.example
@@ -77,7 +77,7 @@ func TestPlantedSecrets(t *testing.T) {
 	paths := []string{
 		"/", "/sign-in", "/account", "/sign-out", "/reset", "/sign-up", "/nothing", "/healthz", "/metrics", "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/oauth/jwks", "/oauth/userinfo",
 		"/oauth/authorize", "/oauth/authorize?client_id=planted", "/oidc/corp/jwks", "/oidc/stored/jwks", "/scim/v2/Users", "/scim/v2/Groups", "/scim/v2/Schemas", "/scim/v2/ResourceTypes", "/scim/v2/ServiceProviderConfig",
-		"/scim/v2/Users/" + id, "/scim/v2/Users/" + id + "?attributes=password", "/oauth/api/v1/users/" + id + "/tokens", "/oauth/api/v1/users/" + id + "/sessions", "/oauth/api/v1/users/" + id + "/consents", "/api/persons/" + id + "/sessions", "/api/sessions/" + id,
+		"/scim/v2/Users/" + id, "/scim/v2/Users/" + id + "?attributes=password", "/oauth/api/v1/users/" + id + "/tokens", "/oauth/api/v1/users/" + id + "/sessions", "/oauth/api/v1/users/" + id + "/consents", "/api/persons/" + id + "/sessions", "/api/sessions/" + id, "/api/persons/" + id + "/assurance",
 		"/api/events?limit=1000&offset=0&userId=" + id, "/api/events?limit=1000&offset=0&actor=all", "/api/events?limit=1000&offset=0&actor=admin", "/v2/config/certificates",
 	}
 	for _, doc := range []string{"/api/openapi.json", "/openapi.json", "/api/v2/openapi.json"} {

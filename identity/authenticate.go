@@ -3,15 +3,18 @@ package identity
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"net/http"
 
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -63,12 +66,43 @@ var authenticateSteps = []func(*Service, *authentication) (*login.Result, error)
 // *front.Answer.
 func (s *Service) AuthenticateRequest(q *front.Request, d login.Demand) (*login.Result, error) {
 	a := &authentication{q: q, demand: d}
+	if a.demand.Assurance = max(d.Assurance, q.Settings.RequiredAssurance(d.Client.ID)); a.demand.Assurance > 0 {
+		a.demand.Along = nil // nothing is done along with a sign-in that can be refused yet
+	}
 	for _, step := range authenticateSteps {
-		if result, err := step(s, a); result != nil || err != nil {
+		result, err := step(s, a)
+		if result != nil && err == nil {
+			err = s.checkAssurance(a, result)
+		}
+		if result != nil || err != nil {
 			return result, err
 		}
 	}
 	return nil, errors.New("identity: no step has answered the demand")
+}
+
+// checkAssurance refuses a sign-in of a person about whom too little is known.
+func (s *Service) checkAssurance(a *authentication, result *login.Result) error {
+	need := a.demand.Assurance
+	if need == 0 {
+		return nil
+	}
+	var is int
+	now := s.now()
+	err := s.store.View(a.q.Context(), func(tx storage.Tx) error {
+		rec, err := person.Records.Get(tx, result.Subject)
+		is = rec.Assurance.Level(now)
+		return err
+	})
+	if err != nil || is >= need {
+		return err
+	}
+	cause := fmt.Errorf("identity assurance level wanted: %d; there: %d", need, is)
+	s.Front.Refuse(a.q, refusal.Refusal{Where: refusal.SignIn, Reason: refusal.AssuranceTooLow, PersonID: result.Subject, ClientID: a.demand.Client.ID, Provider: result.Provider}, cause)
+	if a.demand.Passive {
+		return &login.Refusal{Code: front.UnmetLevel, Reason: "the identity of the person is not assured as required"}
+	}
+	return &front.Answer{Status: http.StatusForbidden, Key: "error.assurance"}
 }
 
 func (s *Service) checkReturn(a *authentication) (*login.Result, error) {

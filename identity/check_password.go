@@ -46,6 +46,9 @@ func (s *Service) checkPassword(ctx context.Context, clientID, username, passwor
 	if u.RequiredLevel(clientID) > session.PasswordLevel { // a step-up needs a page
 		return nil, &login.Refusal{Code: "access_denied", Reason: "the application needs a higher authentication level than a password"}
 	}
+	if u.RequiredAssurance(clientID) > 0 {
+		return nil, &login.Refusal{Code: "access_denied", Reason: "the application needs to know who people are, which takes a page"}
+	}
 	var si *login.Session
 	err = s.tryPassword(ctx, passwordTry{
 		client: clientID, username: strings.TrimSpace(username), password: password, origin: from,

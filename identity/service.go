@@ -17,6 +17,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/account"
 	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
+	"github.com/gatehouse-id/gatehouse/identity/assurance"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/enrol"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
@@ -108,6 +109,7 @@ type Service struct {
 
 	ServiceProviders *serviceprovider.Service
 	QRLogin          *qrlogin.Service
+	Assurance        *assurance.Service
 
 	Enrol   *enrol.Service
 	Account *account.Service
@@ -248,6 +250,7 @@ func (s *Service) furnish(ctx context.Context, cfg Config, d Deps) (err error) {
 		Person: s.Person, Session: s.Session, Front: s.Front, Federation: s.Federation, Store: d.Store, Events: d.Events,
 		Units: d.Units, Pages: d.Pages, Origin: d.Origin, Jar: s.jar, Issuer: cfg.Issuer, Now: d.Now, Random: d.Random,
 	})
+	s.Assurance = assurance.New(assurance.Deps{Person: s.Person, Store: d.Store, Now: d.Now})
 	s.QRLogin = qrlogin.New(qrlogin.Deps{
 		Person: s.Person, Session: s.Session, Proof: s.Proof, Front: s.Front, Federation: s.Federation, StepUp: s.StepUp, Store: d.Store,
 		Keyring: d.Keyring, Events: d.Events, Units: d.Units, Pages: d.Pages, Origin: d.Origin, Jar: s.jar, Issuer: cfg.Issuer, Log: d.Log,

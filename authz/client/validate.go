@@ -285,7 +285,7 @@ func (c *Client) checkLimits(p *Problems) {
 }
 
 // apis are the APIs that an API client can be given.
-var apis = []string{"introspection", "configuration", "credentials", "events", "persons", "policies", "access", "access_decisions", "statistics", "storage", "sessions"}
+var apis = []string{"introspection", "configuration", "credentials", "events", "persons", "policies", "access", "access_decisions", "statistics", "storage", "sessions", "assurance"}
 
 // Validate returns all that is wrong with an API client, or nil.
 func (c *APIClient) Validate() error {

@@ -18,7 +18,7 @@ var (
 	checkAlg         = options.OneOf("RS256", "ES256", "EdDSA")
 	checkTokenFormat = options.OneOf("opaque", "jwt")
 	checkSubjectType = options.OneOf("public", "pairwise")
-	checkAPI         = options.OneOf("introspection", "configuration", "credentials", "events", "persons", "policies", "access", "access_decisions", "statistics", "storage", "sessions")
+	checkAPI         = options.OneOf("introspection", "configuration", "credentials", "events", "persons", "policies", "access", "access_decisions", "statistics", "storage", "sessions", "assurance")
 	checkMaxSessions = options.Between(1, 1000)
 )
 

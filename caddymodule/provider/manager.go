@@ -179,7 +179,7 @@ func (p *Manager) renew(methods []config.LoginMethod, f *config.Features) {
 		now[m.ID] = have
 		list = append(list, federation.Provider{
 			ID: m.ID, Name: m.Name, Source: have.Provider, Path: methodPath(&m), Managed: true, Synchronise: m.SynchroniseAttributes, VerifiesEmail: m.AutoEmailVerification,
-			Activates: m.AutoActivationEnabled, Editable: editableOf(&m), CoupleEmail: f.AutomatedExternalIdentityCouplingEnabled,
+			Activates: m.AutoActivationEnabled, Assurance: m.IdentityAssuranceLevel, Editable: editableOf(&m), CoupleEmail: f.AutomatedExternalIdentityCouplingEnabled,
 			Migrates: f.MigrationEnabled && m.MigrationDuringSignUp && m.Type == config.TypeLDAP, Moving: movingOf(&m, f),
 		})
 	}
@@ -197,7 +197,7 @@ func (p *Manager) renew(methods []config.LoginMethod, f *config.Features) {
 
 func sameProvider(a, b federation.Provider) bool {
 	return a.ID == b.ID && a.Name == b.Name && a.Source == b.Source && a.Synchronise == b.Synchronise && a.CoupleEmail == b.CoupleEmail &&
-		a.Migrates == b.Migrates && a.Moving == b.Moving && a.VerifiesEmail == b.VerifiesEmail && a.Activates == b.Activates && slices.Equal(a.Editable, b.Editable)
+		a.Migrates == b.Migrates && a.Assurance == b.Assurance && a.Moving == b.Moving && a.VerifiesEmail == b.VerifiesEmail && a.Activates == b.Activates && slices.Equal(a.Editable, b.Editable)
 }
 
 // end closes a provider in the background, so that callers that want the list do not wait. Requests that still use it

@@ -242,7 +242,7 @@ func (s *Service) unlink(tx storage.Tx, u *config.Units, personID string, rec *p
 			return err
 		}
 	}
-	return nil
+	return federation.Disown(tx, personID, provider)
 }
 
 // Unlink removes the identities of a person at a provider, for somebody else who is allowed to, and ends the sessions

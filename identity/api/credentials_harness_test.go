@@ -24,6 +24,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/api"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/event/eventtest"
@@ -96,6 +97,12 @@ func newPeople(t testing.TB, change ...func(*identity.Config, *api.Deps)) *peopl
 
 func newPeopleCosting(t testing.TB, cost secret.HashCost, change ...func(*identity.Config, *api.Deps)) *people {
 	t.Helper()
+	return newPeopleNotified(t, nil, cost, change...)
+}
+
+// newPeopleNotified is newPeopleCosting whose notices are sent. nil: none are.
+func newPeopleNotified(t testing.TB, mail notify.Sender, cost secret.HashCost, change ...func(*identity.Config, *api.Deps)) *people {
+	t.Helper()
 	c := &clock{now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
 	store, err := badgerstore.OpenMemory(func(o *badgerstore.Options) { o.Now = c.Now })
 	if err != nil {
@@ -129,7 +136,7 @@ func newPeopleCosting(t testing.TB, cost secret.HashCost, change ...func(*identi
 		t.Fatal(err)
 	}
 	h.persons, err = identity.New(t.Context(), cfg, identity.Deps{
-		Store: h.store, Hasher: h.hasher, Pages: pages, Log: log, Now: c.Now, Random: rand.Reader, Origin: origin, Units: units,
+		Store: h.store, Hasher: h.hasher, Notify: mail, Pages: pages, Log: log, Now: c.Now, Random: rand.Reader, Origin: origin, Units: units,
 		Events: &event.Recorder{Random: rand.Reader, Now: c.Now, PartitionOf: person.PartitionOfID},
 	})
 	if err != nil {

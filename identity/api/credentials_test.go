@@ -465,7 +465,7 @@ func TestCredentialsAttacks(t *testing.T) {
 		h.validate(demo, demoPassword).check(t, "the password of the namesake", 401, 3013)
 		h.validate(demo, demoPassword, header, "default").check(t, "another partition", 403, 0)
 		demoID := h.person(demo)
-		for _, path := range []string{"/tokens", "/tokens/x", "/codes", "/invitation", "/phone-numbers/code", "/phone-numbers/verify", "/mobile-login", "/mobile-login/answer"} {
+		for _, path := range []string{"/tokens", "/tokens/x", "/codes", "/invitation", "/phone-numbers/code", "/phone-numbers/verify", "/mobile-login", "/mobile-login/answer", "/sessions", "/assurance", "/identity-card"} {
 			for _, method := range []string{http.MethodPost, http.MethodDelete} {
 				a := h.call(method, "/api/persons/"+demoID+path, map[string]any{})
 				b := h.call(method, "/api/persons/00000000-0000-4000-8000-000000000000"+path, map[string]any{})

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
+	"github.com/gatehouse-id/gatehouse/identity/assurance"
 	"github.com/gatehouse-id/gatehouse/identity/enrol"
 	"github.com/gatehouse-id/gatehouse/identity/locker"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -169,6 +170,23 @@ func Operations() []openapi.Operation {
 			},
 			Header:  []openapi.Param{{Name: rest.PartitionHeader, Text: "Only events of this partition"}},
 			Answers: []openapi.Answer{{Status: http.StatusOK, Body: resultSet{}}, {Status: http.StatusBadRequest, Text: "4002 limit, 4003 offset, 4004 neither id"}},
+		},
+		{
+			Method: http.MethodPost, Path: "/api/persons/{id}/identity-card", ID: "reportIdentityCard", Tag: assuranceAPI, Summary: "Says that an identity card of a person was validated or refused, in place of what was said before",
+			Body: assurance.Report{}, Answers: []openapi.Answer{
+				{Status: http.StatusOK, Body: assurance.Status{}},
+				{Status: http.StatusBadRequest},
+				{Status: http.StatusNotFound},
+				{Status: http.StatusConflict, Text: "Sixteen parties have said who the person is"},
+			},
+		},
+		{
+			Method: http.MethodGet, Path: "/api/persons/{id}/assurance", ID: "readAssurance", Tag: assuranceAPI, Summary: "Tells how well the identity of a person is assured, and by what",
+			Answers: []openapi.Answer{{Status: http.StatusOK, Body: assurance.Status{}}, {Status: http.StatusNotFound}},
+		},
+		{
+			Method: http.MethodDelete, Path: "/api/persons/{id}/assurance", ID: "withdrawAssurance", Tag: assuranceAPI, Summary: "Takes back all that shows who a person is",
+			Answers: []openapi.Answer{{Status: http.StatusNoContent}, {Status: http.StatusNotFound}},
 		},
 		{
 			Method: http.MethodGet, Path: "/api/persons/{id}/sessions", ID: "listSessions", Tag: sessionsAPI, Summary: "Lists the live sessions of a person, page by page",

@@ -15,6 +15,7 @@ const (
 	statisticsAPI  = "statistics"
 	storageAPI     = "storage"
 	sessionsAPI    = "sessions"
+	assuranceAPI   = "assurance"
 )
 
 // Paths returns the paths that ServeHTTP answers, and those below each that ends with a slash.
@@ -46,6 +47,8 @@ func (a *API) routes() http.Handler {
 	sessions := able(a.deps.Identity != nil, a.on(func(f *config.Features) bool { return f.SessionAPIEnabled }, sessionsOff))
 	mux.Handle("/api/persons/{id}/sessions", a.deps.Gate.Methods(sessionsAPI, sessions, map[string]rest.Handler{http.MethodGet: a.handleSessions, http.MethodDelete: a.handleEndSessions}))
 	mux.Handle("/api/sessions/{session}", a.deps.Gate.Methods(sessionsAPI, sessions, map[string]rest.Handler{http.MethodGet: a.handleSession, http.MethodDelete: a.handleEndSession}))
+	mux.Handle("/api/persons/{id}/assurance", a.deps.Gate.Methods(assuranceAPI, persons, map[string]rest.Handler{http.MethodGet: a.handleAssurance, http.MethodDelete: a.handleWithdrawAssurance}))
+	mux.Handle("/api/persons/{id}/identity-card", a.deps.Gate.Methods(assuranceAPI, persons, map[string]rest.Handler{http.MethodPost: a.handleIdentityCard}))
 	mux.Handle("/api/persons", a.deps.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodGet: a.handlePersons}))
 	mux.Handle("/api/persons/{id}/tokens", a.deps.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodPost: a.handleMakeToken, http.MethodDelete: a.handleRevokeTokens}))
 	mux.Handle("/api/persons/{id}/tokens/{token}", a.deps.Gate.Methods(personsAPI, persons, map[string]rest.Handler{http.MethodDelete: a.handleRevokeTokens}))

@@ -21,8 +21,13 @@ const document = "../../docs/configuration.md"
 // that there is.
 func TestEveryMemberHasAnEffect(t *testing.T) {
 	t.Parallel()
-	used := map[string]bool{}
+	used, effects, reasons := map[string]bool{}, 0, 0
 	for _, m := range members() {
+		if e, _ := effect.Of(m.path); e.Does != "" {
+			effects++
+		} else {
+			reasons++
+		}
 		var rows []string
 		for _, e := range effect.All {
 			if e.Path == m.path || strings.HasSuffix(e.Path, ".*") && strings.HasPrefix(m.path, strings.TrimSuffix(e.Path, "*")) {
@@ -34,6 +39,7 @@ func TestEveryMemberHasAnEffect(t *testing.T) {
 			t.Errorf("%s has the rows %q in effects, want one", m.path, rows)
 		}
 	}
+	t.Logf("members of the document: %d with an effect, %d with a reason", effects, reasons)
 	for _, e := range effect.All {
 		if !used[e.Path] {
 			t.Errorf("effects tells of %s, which there is not", e.Path)

@@ -60,6 +60,9 @@ func checkLoginMethods(u *Units, c *checker) {
 		if m.ID == OwnMethod && m.AuthenticationLevel != 1 {
 			c.add(at+".authentication_level", "must be 1: that is what a password is worth")
 		}
+		if (m.Type == TypePassword || m.Type == TypeQRCode) && m.IdentityAssuranceLevel != 0 {
+			c.add(at+".identity_assurance_level", "must be 0: such a method says nothing about who somebody is")
+		}
 		if m.Type == TypeHeader && m.Removable {
 			c.add(at+".type", "is for providers of the Caddyfile only")
 		}

@@ -196,7 +196,7 @@ func TestStoredBefore(t *testing.T) {
 		"another name":   {replaced(`"Partner"`, `"The partner"`), 0},
 		"left out":       {replaced(`"excluded_unmapped_attributes":["a"]`, `"excluded_unmapped_attributes":[]`), 0},
 		"another value":  {replaced(`"excluded_unmapped_attributes":["a"]`, `"excluded_unmapped_attributes":["b"]`), http.StatusConflict},
-		"another member": {replaced(`"identity_assurance_level":0`, `"identity_assurance_level":2`), http.StatusConflict},
+		"another member": {replaced(`"custom_attribute_mappings":[]`, `"custom_attribute_mappings":[{"attribute_to_map_from":"a","attribute_to_map_to":"b"}]`), http.StatusConflict},
 		"another method": {`{"login_methods":{"login_methods":[` + method + `,` + strings.Replace(method, `"p"`, `"q"`, 1) + `]}}`, http.StatusConflict},
 	} {
 		_, err := s.Diff(t.Context(), []byte(tt.body))

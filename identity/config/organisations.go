@@ -68,6 +68,15 @@ func (u *Units) RequiredLevel(client string) (level int) {
 	return level
 }
 
+// RequiredAssurance returns the identity assurance level that a sign-in for an application needs, by the id of its
+// client; 0 is any level. Of several organisations the strictest counts.
+func (u *Units) RequiredAssurance(client string) (level int) {
+	for i := range u.Organisations {
+		level = max(level, u.Organisations[i].ServiceProviders[client].RequiredIdentityAssuranceLevel)
+	}
+	return level
+}
+
 // logo returns the square logo, otherwise the landscape one, otherwise nil.
 func (o *Organisation) logo() []byte {
 	for _, s := range []string{o.LogoSquareBase64, o.LogoLandscapeBase64} {

@@ -117,6 +117,9 @@ func (s *Service) openIdentity(a *Answer) error {
 		return err
 	}
 	a.Provider.settleEmail(a.Identity)
+	for _, name := range own {
+		delete(a.Identity.Details, name)
+	}
 	return nil
 }
 

@@ -43,6 +43,8 @@ type Provider struct {
 	Synchronise bool
 	// Editable are the details that the person may change all the same: the profile keeps what it has of them.
 	Editable []string
+	// Assurance is the identity assurance level of everybody who signs in by the provider. 0: it assures nothing.
+	Assurance int
 	// Migrates says that people move here from the provider: it is asked about the password of somebody who is unknown
 	// here. A directory then signs nobody in on a page of its own.
 	Migrates bool

@@ -81,6 +81,9 @@ func (s *Service) RefreshDetails(ctx context.Context, subject, sessionID, provid
 		return nil, &idp.Invalid{Reason: "the provider names another person than before"}
 	}
 	p.settleEmail(id)
+	for _, name := range own {
+		delete(id.Details, name)
+	}
 	return id.Details, s.keepRefreshed(ctx, sessionID, held, id)
 }
 

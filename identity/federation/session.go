@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/identity/assurance"
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
@@ -32,6 +33,7 @@ const (
 	EvCoupled
 	evActivated
 	evMadeRoom
+	evAssured
 )
 
 // Opening is what a sign-in by a provider needs before its transaction.
@@ -65,7 +67,7 @@ func (s *Service) PrepareSession(r *http.Request, a *Answer) (o *Opening, err er
 	if err = s.prepareTaker(r, a.Provider, o); err != nil {
 		return nil, err
 	}
-	o.Ev, err = s.person.NewEvents(s.origin(r), front.LoginSucceeded, front.SignedOut, person.EventCreated, IdentityCoupled, person.EventActivated, front.SignedOut)
+	o.Ev, err = s.person.NewEvents(s.origin(r), front.LoginSucceeded, front.SignedOut, person.EventCreated, IdentityCoupled, person.EventActivated, front.SignedOut, assurance.EventSignedIn)
 	return o, err
 }
 
@@ -91,9 +93,12 @@ func (s *Service) Bind(tx storage.Tx, a *Answer, o *Opening, m *Match) error {
 		rec.AMR = []string{"DEFAULT"}
 	}
 	m.lower(&rec, a.Flow.Demand.Level)
+	assured, err := s.assure(tx, a, m, o.Now)
+	if err != nil {
+		return err
+	}
 	o.locale = m.Person.Locale
 	o.entry = refusal.Entry{PersonID: m.ID, Username: m.Person.Username, ClientID: a.Flow.Demand.Client.ID, By: "provider", Provider: a.Provider.ID, Level: rec.Level}
-	var err error
 	if rec.Again, err = session.MarkSignedIn(tx, m.ID, o.Now); err != nil {
 		return err
 	}
@@ -109,6 +114,9 @@ func (s *Service) Bind(tx storage.Tx, a *Answer, o *Opening, m *Match) error {
 	}
 	si := &session.Current{ID: sid, Session: rec, Person: m.Person}
 	var happened []event.Event
+	if assured {
+		happened = append(happened, si.OwnEvent(o.Ev[evAssured], front.SignedInBy+a.Provider.Name))
+	}
 	if m.Created {
 		happened = append(happened, si.OwnEvent(o.Ev[evCreated], front.SignedInBy+a.Provider.Name))
 	}

@@ -38,6 +38,8 @@ const (
 	AppPasswordMade    Kind = "app_password_made"
 	AccessGranted      Kind = "access_granted"
 	AccessRefused      Kind = "access_refused"
+	IDCardValidated    Kind = "id_card_validated"
+	IDCardRefused      Kind = "id_card_refused"
 
 	// Test is sent by an administrator, to see that e-mail arrives.
 	Test Kind = "test"

@@ -291,7 +291,7 @@ func (s *Service) Get(tx storage.Tx, subject string) (login.Subject, error) {
 	if err != nil {
 		return login.Subject{}, err
 	}
-	sub := login.Subject{ID: subject, Active: rec.State == Active, Epoch: rec.Epoch, Partition: rec.Partition}
+	sub := login.Subject{ID: subject, Active: rec.State == Active, Epoch: rec.Epoch, Partition: rec.Partition, Assurance: rec.Assurance}
 	sub.Username, sub.Groups = s.outside(&rec)
 	sub.Profile = make(map[string]string, 8)
 	set := func(claim, v string) {

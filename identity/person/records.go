@@ -3,6 +3,7 @@ package person
 import (
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -61,6 +62,8 @@ type Record struct {
 	BlockedUntil time.Time `cbor:"17,keyasint,omitzero"`
 	// Was is the state before the block, which the person has again after it. Empty: Active
 	Was State `cbor:"18,keyasint,omitempty"`
+	// Assurance is what shows who the person is. Package assurance alone writes it.
+	Assurance login.Assurance `cbor:"19,keyasint,omitempty"`
 }
 
 // ProfileRecord is everything else that is stored of a person. What the Record also has is right there (see overlay).

@@ -125,9 +125,13 @@ func (s *Service) judge(q *front.Request, x *entry) error {
 	if err != nil {
 		return err
 	}
-	reason, err := x.o.m.may(x.who)
+	reason, err := x.o.m.may(x.who, s.now())
 	if err != nil {
-		return s.deny(q, x, "error.denied", refusal.Refusal{Reason: reason, WantedGroups: x.o.m.Groups, Groups: x.who.Groups}, err)
+		key := "error.denied"
+		if reason == refusal.AssuranceTooLow {
+			key = "error.assurance"
+		}
+		return s.deny(q, x, key, refusal.Refusal{Reason: reason, WantedGroups: x.o.m.Groups, Groups: x.who.Groups}, err)
 	}
 	all, missing := x.o.m.release(x.who)
 	if len(missing) > 0 {
@@ -170,12 +174,12 @@ func (s *Service) deny(q *front.Request, x *entry, key string, why refusal.Refus
 }
 
 // may is the one place that decides who can sign in at a service provider.
-func (m *member) may(p *subject) (refusal.Reason, error) {
+func (m *member) may(p *subject, now time.Time) (refusal.Reason, error) {
 	switch {
 	case !p.Active:
 		return refusal.PersonBlocked, errors.New("the person is not active")
-	case m.Assurance > 0:
-		return refusal.LevelTooLow, errors.New("required_identity_assurance_level: the identity of the person is not assured")
+	case p.Assurance.Level(now) < m.Assurance:
+		return refusal.AssuranceTooLow, fmt.Errorf("identity assurance level wanted: %d; there: %d", m.Assurance, p.Assurance.Level(now))
 	case len(m.Groups) > 0 && !slices.ContainsFunc(m.Groups, func(g string) bool { return slices.Contains(p.Groups, g) }):
 		return refusal.GroupMissing, errors.New("the person is in none of the groups of the service provider")
 	}

@@ -436,5 +436,8 @@ var catalogue = []section{
 	{"Sessions and assurance by API", []attackCase{
 		{770, "a backend without the right, or of another partition, reads and ends sessions", "403, 404"},
 		{771, "the id of a session, or the hash of its cookie, is sent as its cookie", "nobody is signed in, and no answer tells the cookie"},
+		{772, "a backend without the right, or of another partition, says that an identity card was validated, or takes that back", "403, 404, nothing changes"},
+		{773, "a person raises their own identity assurance level by a change of the profile", "the level and the verified claims stay"},
+		{774, "a provider sends `verified_claims` or `identity_assurance_level` as attributes", "they are dropped"},
 	}},
 }

@@ -13,6 +13,9 @@ import (
 type Demand struct {
 	// Level is the least authentication level, 1 to 4. 0: any.
 	Level int
+	// Assurance is the least identity assurance level of the person, 1 to 4. 0: any. A sign-in on which only a page could
+	// say more ends with that page, or with a *Refusal.
+	Assurance int
 	// MaxAge is the greatest age of the sign-in. Negative: any age. (OpenID Connect Core 3.1.2.1, max_age)
 	MaxAge time.Duration
 	// NotBefore is the earliest sign-in that counts: the start of a request with prompt=login. Zero: any.
@@ -92,6 +95,8 @@ type Subject struct {
 	// Profile carries the standard claims (OpenID Connect Core 5.1): name, given_name, family_name, email,
 	// email_verified ("true" or "false"), phone_number, locale, updated_at (seconds) and so on.
 	Profile map[string]string
+	// Assurance is what shows who the person is.
+	Assurance Assurance
 	// Details are user_details. identity leaves them empty: they belong to a sign-in, and its Result has them.
 	Details map[string][]string
 }

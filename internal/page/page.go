@@ -205,7 +205,7 @@ func (p *Renderer) leadOn(r *http.Request, status int, f *Failure) {
 		return
 	}
 	to := f.Again
-	if to == "" && r.Method == http.MethodGet && (f.Key == "error.denied" || f.Key == "error.level") {
+	if to == "" && r.Method == http.MethodGet && (f.Key == "error.denied" || f.Key == "error.level" || f.Key == "error.assurance") {
 		to = r.URL.RequestURI() // it can open for another person
 	}
 	f.Another = AnotherAccount(to)

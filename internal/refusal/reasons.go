@@ -14,14 +14,16 @@ const (
 	TokenElsewhere Reason = "token_for_another_resource"
 	SignInTooOld   Reason = "sign_in_too_old"
 	LevelTooLow    Reason = "level_too_low"
-	ScopeMissing   Reason = "scope_missing"
-	GroupMissing   Reason = "group_missing"
-	PartitionOther Reason = "partition_not_admitted"
-	NeedUnmet      Reason = "need_unmet"
-	RuleDenied     Reason = "denied_by_rule"
-	NoRule         Reason = "no_rule_allows"
-	PolicyMissing  Reason = "policy_missing"
-	NotAllowed     Reason = "not_allowed"
+	// AssuranceTooLow is about who the person is, LevelTooLow about how they have signed in.
+	AssuranceTooLow Reason = "identity_assurance_too_low"
+	ScopeMissing    Reason = "scope_missing"
+	GroupMissing    Reason = "group_missing"
+	PartitionOther  Reason = "partition_not_admitted"
+	NeedUnmet       Reason = "need_unmet"
+	RuleDenied      Reason = "denied_by_rule"
+	NoRule          Reason = "no_rule_allows"
+	PolicyMissing   Reason = "policy_missing"
+	NotAllowed      Reason = "not_allowed"
 	// NotAnAppPassword is about what is sent by Basic where app passwords are accepted.
 	NotAnAppPassword Reason = "not_an_app_password" //nolint:gosec // no secret
 
@@ -112,20 +114,21 @@ const (
 type meaning struct{ why, mend string }
 
 var meanings = map[Reason]meaning{
-	NoCredentials:  {"the request carried neither a token nor a session", "Sign in, or send an access token in the Authorization header."},
-	SessionEnded:   {"the session at the site is unknown, has expired or was ended", "Sign in again."},
-	TokenInactive:  {"the access token is unknown, expired, revoked or used up", "Get a new access token."},
-	TokenElsewhere: {"the access token is meant for another resource", "Ask for a token with the parameter resource, or change audience at the site."},
-	SignInTooOld:   {"the sign-in is older than the site accepts", "Sign in again, or change session at the site."},
-	LevelTooLow:    {"the sign-in is weaker than required", "Confirm the sign-in by a second method, or lower the level that is required."},
-	ScopeMissing:   {"the access token lacks a scope that the site requires", "Ask for the scope, allow it to the client, or change scopes at the site."},
-	GroupMissing:   {"the person is in none of the groups that the site requires", "Add the person to one of the groups, or change groups at the site."},
-	PartitionOther: {"the person is in a partition that the site does not admit", "Name the partition at the site (partition), if its administrators are to be trusted there."},
-	NeedUnmet:      {"the person or client lacks what the site needs", "Give it to them, or change need at the site."},
-	RuleDenied:     {"a deny rule of the site fits the request", "Change the rule that the detail names."},
-	NoRule:         {"no allow rule of the site fits the request", "Add a rule, or give the person or client what one of the rules needs."},
-	PolicyMissing:  {"the site names a policy that does not exist, so it refuses everybody", "Write the policy in the Caddyfile, or store it by the configuration API. The detail names it."},
-	NotAllowed:     {"the caller has no right to do this", "Give the caller the right, in the configuration."},
+	NoCredentials:   {"the request carried neither a token nor a session", "Sign in, or send an access token in the Authorization header."},
+	SessionEnded:    {"the session at the site is unknown, has expired or was ended", "Sign in again."},
+	TokenInactive:   {"the access token is unknown, expired, revoked or used up", "Get a new access token."},
+	TokenElsewhere:  {"the access token is meant for another resource", "Ask for a token with the parameter resource, or change audience at the site."},
+	SignInTooOld:    {"the sign-in is older than the site accepts", "Sign in again, or change session at the site."},
+	AssuranceTooLow: {"the identity of the person is not assured well enough", "Have an identity card of the person validated, or let them sign in by a provider with the identity_assurance_level, or lower the level that is required."},
+	LevelTooLow:     {"the sign-in is weaker than required", "Confirm the sign-in by a second method, or lower the level that is required."},
+	ScopeMissing:    {"the access token lacks a scope that the site requires", "Ask for the scope, allow it to the client, or change scopes at the site."},
+	GroupMissing:    {"the person is in none of the groups that the site requires", "Add the person to one of the groups, or change groups at the site."},
+	PartitionOther:  {"the person is in a partition that the site does not admit", "Name the partition at the site (partition), if its administrators are to be trusted there."},
+	NeedUnmet:       {"the person or client lacks what the site needs", "Give it to them, or change need at the site."},
+	RuleDenied:      {"a deny rule of the site fits the request", "Change the rule that the detail names."},
+	NoRule:          {"no allow rule of the site fits the request", "Add a rule, or give the person or client what one of the rules needs."},
+	PolicyMissing:   {"the site names a policy that does not exist, so it refuses everybody", "Write the policy in the Caddyfile, or store it by the configuration API. The detail names it."},
+	NotAllowed:      {"the caller has no right to do this", "Give the caller the right, in the configuration."},
 
 	NotAnAppPassword: {"the password that was sent by Basic is no app password", "Make one on the account page Security, for this site, and put it into the program in place of the password."},
 
