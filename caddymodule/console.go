@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/settings"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/setup"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
@@ -51,7 +52,8 @@ func (b *builder) openConsole() error {
 			Issuer: i.issuer.String(), Config: i.config, Providers: i.providers, Store: i.core.Store, PlaceOf: b.Places.Of, Now: i.now,
 			Authz: i.authz, PublicKey: i.core.Keys.Public, OlderKeys: i.core.Keyring.HasOlder, Names: i.manage.Names,
 		},
-		Upkeep: b.upkeep(),
+		Upkeep:   b.upkeep(),
+		Settings: settings.Deps{Config: i.config, Store: i.core.Store, PlaceOf: b.Places.Of, Names: i.manage.Names},
 		GroupUses: func(ctx context.Context, group string) (places []string, err error) {
 			book, _, err := i.policies.Current(ctx)
 			if err != nil {

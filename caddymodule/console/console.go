@@ -19,6 +19,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/gateway"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/settings"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/setup"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/upkeep"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
@@ -62,8 +63,9 @@ type Deps struct {
 	Machine func(ctx context.Context) (Machine, error)
 	// Gateway is what the screens about sites work with.
 	Gateway gateway.Deps
-	// Setup is what the screens of sign-in providers, keys and settings work with.
-	Setup setup.Deps
+	// Setup is what the screens of sign-in providers and keys work with, Settings those of the settings.
+	Setup    setup.Deps
+	Settings settings.Deps
 	// Upkeep is what the screens about the storage and blocked sign-ins work with.
 	Upkeep upkeep.Deps
 	// Mails says that e-mails are sent.

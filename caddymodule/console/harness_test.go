@@ -159,7 +159,7 @@ func newHarness(t *testing.T) *harness {
 			return []finding.Finding{{Severity: finding.Warning, Place: "Caddyfile:3", Reason: "something is odd", Mend: "mend it"}}, nil
 		},
 	}
-	deps.Gateway, deps.Setup, deps.Upkeep = h.gateway(deps.Manage), h.setup(), h.upkeep(raw)
+	deps.Gateway, deps.Setup, deps.Upkeep, deps.Settings = h.gateway(deps.Manage), h.setup(), h.upkeep(raw), h.settingsDeps(deps.Manage)
 	h.strict = New(frame.Config{Level: 2}, deps)
 	h.console = New(frame.Config{Level: 1}, deps)
 	return h

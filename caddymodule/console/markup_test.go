@@ -3,6 +3,7 @@ package console
 import (
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,7 +55,7 @@ func TestStoredTextStaysText(t *testing.T) {
 			gate := &h.sites[1].Gates[0]
 			gate.Asks, gate.Paths, gate.Policies, gate.Rules[0].Name, gate.Rules[0].Asks = []string{payload}, []string{payload}, []string{payload}, payload, []string{payload}
 			q := url.Values{"q": {payload}, "ref": {payload}, "site": {payload}, "where": {payload}, "person": {payload}, "address": {payload}, "group": {payload}, "kind": {payload}, "client": {payload}, "device": {payload}, "param": {payload}, "what": {payload}}.Encode()
-			for _, path := range append(append(h.setupPaths(payload, q), h.upkeepPaths(payload, q, by)...), []string{
+			for _, path := range append(slices.Concat(h.setupPaths(payload, q), h.upkeepPaths(payload, q, by), h.settingsPaths(payload, q)), []string{
 				frame.Root, personPath(victim), personPath(victim) + "/edit", personPath(victim) + "/leave?" + url.Values{"group": {group}}.Encode(), groupPath(g.ID), groupPath(g.ID) + "/edit-group", applicationPath(id), applicationPath(id) + "/disable",
 				frame.Root + "/persons?" + q, frame.Root + "/groups?" + q, frame.Root + "/sessions?" + q, frame.Root + "/sessions/end-listed?" + q, applicationPath("shop") + "/preview?" + q, applicationPath("shop") + "/preview?" + url.Values{"person": {victim}, "scopes": {"openid " + payload}}.Encode(), frame.Root + "/applications?" + q, frame.Root + "/events?" + q, frame.Root + "/events", frame.Root + "/events/1", newestEvent(b), frame.Root + "/groups", frame.Root + "/applications",
 				frame.Root + "/sites?" + q, frame.Root + "/sites/" + h.sites[1].ID, frame.Root + "/refusals?" + q, frame.Root + "/refusals?ref=" + url.QueryEscape(payload), frame.Root + "/refusals", frame.Root + "/refusals/" + refused, personPath(victim) + "/opens", frame.Root + "/policies?" + q, frame.Root + "/policies/xss", frame.Root + "/policies/xss/edit-policy", frame.Root + "/requests?" + q,

@@ -133,6 +133,8 @@ func (h *harness) objects(path, role string) []string {
 		return []string{h.job()}
 	case strings.HasPrefix(path, "/applications/{id}"):
 		return []string{"wiki"}
+	case strings.HasPrefix(path, "/settings/{id}"):
+		return []string{"features"}
 	case h.setupObjects(path) != nil:
 		return h.setupObjects(path)
 	case strings.HasPrefix(path, "/requests/{id}"):

@@ -37,8 +37,7 @@ func (a *API) postUnit(name string) rest.Handler {
 			return err
 		}
 		return within(a.changeBy(w, r, unitView(un), edit{
-			by: a.s.by(r, client), sent: map[string]json.RawMessage{un.name: body},
-			apply: func(u *Units) error { return rest.DecodeBytes(body, un.of(u)) },
+			by: a.s.by(r, client), sent: map[string]json.RawMessage{un.name: body}, apply: un.decode(body),
 		}), un.name)
 	}
 }
@@ -86,7 +85,7 @@ func (a *API) getUnits(w http.ResponseWriter, r *http.Request, _ string) error {
 		return err
 	}
 	u := st.units
-	rest.Tagged(w, r, a.wholeView().etag(st), cimConfiguration{
+	rest.Tagged(w, r, a.s.wholeView().etag(st), cimConfiguration{
 		&u.Attributes, &u.CustomMessages, &u.Features, pairs, &u.LoginMethods, u.Organisations, &u.Redirects, &u.StepUp, &u.UIExtension,
 	})
 	return nil
@@ -94,9 +93,9 @@ func (a *API) getUnits(w http.ResponseWriter, r *http.Request, _ string) error {
 
 // wholeView is the whole configuration: the number of changes stands for everything stored, and the rest comes from the
 // Caddyfile.
-func (a *API) wholeView() view {
+func (s *Service) wholeView() view {
 	return func(st *state) (any, uint64) {
-		return []any{a.s.cfg.Fixed, a.s.cfg.Mail, a.s.cfg.Switches}, st.version.Version - st.version.Quiet
+		return []any{s.cfg.Fixed, s.cfg.Mail, s.cfg.Switches}, st.version.Version - st.version.Quiet
 	}
 }
 
@@ -113,11 +112,11 @@ func (a *API) postUnits(w http.ResponseWriter, r *http.Request, client string) e
 	if err != nil {
 		return err
 	}
-	st, err := a.s.updateAll(r.Context(), body, a.s.by(r, client), ifMatch(r, a.wholeView()), false)
+	st, err := a.s.updateAll(r.Context(), body, a.s.by(r, client), ifMatch(r, a.s.wholeView()), false)
 	if err != nil {
 		return err
 	}
-	w.Header().Set("ETag", a.wholeView().etag(st))
+	w.Header().Set("ETag", a.s.wholeView().etag(st))
 	rest.Empty(w, http.StatusNoContent)
 	return nil
 }

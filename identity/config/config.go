@@ -202,10 +202,9 @@ func (s *Service) load(tx storage.Tx, v versionRecord) (*state, error) {
 		if !stored {
 			continue
 		}
-		if err := json.Unmarshal(rec.JSON, un.of(u)); err != nil {
-			return nil, fmt.Errorf("%w: unit %s: %w", storage.ErrCorrupt, un.name, err)
+		if err := s.read(u, un, rec); err != nil {
+			return nil, err
 		}
-		s.unseal(u, rec.Secrets)
 		st.revisions[un.name] = rec.Revision
 		st.chosen.add(un.name, rec.JSON)
 	}
@@ -213,6 +212,15 @@ func (s *Service) load(tx storage.Tx, v versionRecord) (*state, error) {
 	u.complete()
 	settleTwins(u, u)
 	return st, nil
+}
+
+// read reads a stored unit into u.
+func (s *Service) read(u *Units, un unit, rec unitRecord) error {
+	if err := json.Unmarshal(rec.JSON, un.of(u)); err != nil {
+		return fmt.Errorf("%w: unit %s: %w", storage.ErrCorrupt, un.name, err)
+	}
+	s.unseal(u, rec.Secrets)
+	return nil
 }
 
 // newID returns a UUID. (RFC 9562, version 4)

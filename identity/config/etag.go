@@ -2,6 +2,7 @@ package config
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
@@ -23,6 +24,9 @@ func unitView(un unit) view {
 
 // etag returns the entity tag of the view.
 func (v view) etag(st *state) string { return rest.Tag(v(st)) }
+
+// version is the entity tag without its quotes.
+func (v view) version(st *state) string { return strings.Trim(v.etag(st), `"`) }
 
 // ifMatch returns a function that tells whether a state is one that the request may change, or nil if the request does
 // not say.

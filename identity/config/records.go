@@ -1,14 +1,37 @@
 package config
 
-import "github.com/gatehouse-id/gatehouse/storage"
+import (
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
 
 // Every stored record of the package.
 var (
 	versions = storage.NewTable[versionRecord]("config_version") // versionKey
 	units    = storage.NewTable[unitRecord]("config_unit")       // name of the unit; one that was never changed has no record
+	lasts    = storage.NewTable[lastRecord]("config_last")       // lastKey
+	befores  = storage.NewTable[beforeRecord]("config_before")   // name of a unit that the last change has changed
 )
 
-const versionKey = "version"
+const (
+	versionKey = "version"
+	lastKey    = "last"
+)
+
+// lastRecord is the last change, while it can be undone.
+type lastRecord struct {
+	Revision uint64    `cbor:"1,keyasint"` // that it has made
+	Units    []string  `cbor:"2,keyasint"`
+	Actor    string    `cbor:"3,keyasint,omitempty"`
+	At       time.Time `cbor:"4,keyasint"`
+}
+
+// beforeRecord is a unit as it was before the last change.
+type beforeRecord struct {
+	Stored bool       `cbor:"1,keyasint"` // false: it was never changed before
+	Unit   unitRecord `cbor:"2,keyasint"`
+}
 
 // versionRecord names one state of the whole configuration, key pairs included. A cache compares it to know whether it
 // is current.

@@ -35,6 +35,9 @@ func (s *Service) Reseal(ctx context.Context) error {
 	if err := s.resealSecrets(ctx); err != nil {
 		return err
 	}
+	if err := s.forgetOlder(ctx); err != nil {
+		return err
+	}
 	return s.keyPairs.Reseal(ctx)
 }
 

@@ -111,3 +111,20 @@ func encode(v any) []byte {
 	}
 	return raw
 }
+
+// decode returns a function that reads JSON into the unit: members that are present replace, absent ones stay.
+func (un unit) decode(raw []byte) func(u *Units) error {
+	return func(u *Units) error { return rest.DecodeBytes(raw, un.of(u)) }
+}
+
+// replace is decode for JSON that has the whole unit: absent members get their defaults.
+func (un unit) replace(raw []byte, standard *Units) func(u *Units) error {
+	return func(u *Units) error {
+		next := standard.clone()
+		if err := un.decode(raw)(next); err != nil {
+			return err
+		}
+		reflect.ValueOf(un.of(u)).Elem().Set(reflect.ValueOf(un.of(next)).Elem())
+		return nil
+	}
+}

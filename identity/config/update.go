@@ -36,6 +36,8 @@ type edit struct {
 	sent map[string]json.RawMessage
 	// keepIDs accepts ids that Gatehouse otherwise chooses, as an export has them.
 	keepIDs bool
+	// chosen are the switches that are set afterwards. nil: those that were, and what the edit sets
+	chosen chosen
 	// report receives the changes. It may be nil.
 	report *[]Change
 	// dry writes nothing.
@@ -110,7 +112,10 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 	if e.report != nil {
 		*e.report = changed
 	}
-	set := st.chosen.with(e, changed)
+	set := e.chosen
+	if set == nil {
+		set = st.chosen.with(e, changed)
+	}
 	if e.dry || len(changed) == 0 && len(set) == len(st.chosen) && e.with == nil {
 		return st, nil
 	}
@@ -145,8 +150,17 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 				return err
 			}
 		}
+		var before map[string]beforeRecord
 		if len(records) > 0 {
+			if before, err = unitsBefore(tx, records); err != nil {
+				return err
+			}
 			if revision, err = s.put(tx, records, versionRecord{Nonce: nonce, Quiet: quiet}, st.units, next); err != nil {
+				return err
+			}
+		}
+		if len(changed) > 0 && len(records) > 0 {
+			if err := remember(tx, before, revision, ev); err != nil {
 				return err
 			}
 		}

@@ -1,5 +1,5 @@
-// Package setup is the part of the admin console where an installation is set up: sign-in providers, keys, settings,
-// texts and storage. What is done belongs to identity and authz, and the commands share it; who may do it, and what all
+// Package setup is the part of the admin console where an installation is set up: sign-in providers, keys and
+// storage. What is done belongs to identity and authz, and the commands share it; who may do it, and what all
 // pages have in common, is in the package frame. People and applications do not belong here.
 package setup
 

@@ -1,10 +1,12 @@
-package gateway
+package frame_test
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 )
 
 // TestDiff: two long texts that have little in common are not compared line by line, which would take gigabytes for the
@@ -31,7 +33,7 @@ func TestDiff(t *testing.T) {
 		"too many to compare":  {long("a ", 1500) + "\nx\n" + long("b ", 1500), long("c ", 1500) + "\nx\n" + long("d ", 1500), 6002},
 		"long, with long ends": {same + "\n1\n2\n" + same, same + "\n2\n3\n" + same, 2},
 	} {
-		got := diff(c.before, c.after)
+		got := frame.Diff(c.before, c.after)
 		if len(got) != c.want || slices.ContainsFunc(got, func(l string) bool { return l[0] != '-' && l[0] != '+' }) {
 			t.Errorf("%s: %d lines differ, want %d", name, len(got), c.want)
 		}

@@ -1,0 +1,359 @@
+// Package settings is the part of the admin console about the configuration units: what is set and where, how it is
+// changed, exported, imported and undone. What a unit may be and how it is stored belongs to identity/config, which the
+// configuration API and the commands share; who may do it, and what all pages have in common, is in the package frame.
+// Sign-in providers, keys and policies have screens of their own elsewhere.
+package settings
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	settingsPath = "/settings"
+	// maxEdited is the size in bytes of JSON that a form has room for, with what escaping adds.
+	maxEdited = 32 << 10
+)
+
+// Deps is what the screens work with.
+type Deps struct {
+	Config *config.Service
+	Store  storage.Store
+	// PlaceOf returns where an option stands in the Caddyfile, as file:line, or "".
+	PlaceOf func(option string) string
+	// Names returns the usernames of persons by their ids.
+	Names func(tx storage.Tx, ids []string) (map[string]string, error)
+}
+
+type settings struct{ Deps }
+
+// Screens returns the screens, in the order of the navigation.
+func Screens(d Deps) []*frame.Screen {
+	s := &settings{d}
+	return []*frame.Screen{s.settingsScreen(), s.unitScreen()}
+}
+
+// settingsScreen is the list of the units, with what is done to all of them.
+func (s *settings) settingsScreen() *frame.Screen {
+	undoable := func(v *frame.Visit) bool { return v.About.(*overview).last != nil }
+	return &frame.Screen{
+		Name: "settings", Path: settingsPath, Icon: "gear", Role: frame.Viewer, Find: s.findSettings, Show: s.showSettings,
+		Acts: []*frame.Act{
+			{Name: "export-settings", Role: frame.Viewer, Do: s.export},
+			{Name: "compare-settings", Role: frame.Viewer, Ask: askFile, Do: s.compare},
+			{Name: "import-settings", Role: frame.Operator, Ask: s.askImport, Do: s.importFile},
+			{Name: "undo-settings", Role: frame.Operator, Danger: true, When: undoable, Ask: s.askUndo, Do: s.undo},
+		},
+	}
+}
+
+// overview is all units at one moment.
+type overview struct {
+	units []config.UnitState
+	tag   string
+	last  *config.LastChange // nil: nothing can be undone
+}
+
+func (s *settings) findSettings(v *frame.Visit) (err error) {
+	o := &overview{}
+	v.About = o
+	if o.units, o.tag, err = s.Config.UnitStates(v.Context()); err == nil {
+		o.last, err = s.Config.LastChange(v.Context())
+	}
+	return err
+}
+
+func (s *settings) showSettings(v *frame.Visit) (*page.Console, error) {
+	o := v.About.(*overview)
+	t := &page.Table{Label: page.Say("console.settings.units"), Columns: []string{"console.column.unit", "console.column.differs", "console.column.stored", "console.column.caddyfile"}}
+	for i := range o.units {
+		u := &o.units[i]
+		var differs, stored, declared int
+		for _, m := range u.Members {
+			switch m.Origin {
+			case config.FromStorage:
+				stored++
+			case config.FromCaddyfile:
+				declared++
+			}
+			if m.Value != m.Standard {
+				differs++
+			}
+		}
+		t.Rows = append(t.Rows, page.TableRow{URL: unitPath(u.Name), Cells: []page.Cell{
+			{Name: u.Name, Hint: page.Say("console.unit." + u.Name)}, number(differs), number(stored), number(declared),
+		}})
+	}
+	out := &page.Console{Title: page.Say("console.settings.title"), Lead: page.Say("console.settings.text"), Actions: v.Buttons(), Parts: []page.ConsolePart{{Table: t}}}
+	if o.last != nil {
+		facts, err := s.lastFacts(v, o.last)
+		if err != nil {
+			return nil, err
+		}
+		out.Parts = append(out.Parts, page.ConsolePart{ID: "last", Title: page.Say("console.settings.last"), Facts: facts, Table: swapped(o.last.Changes)})
+	}
+	if lines := s.words(o.units); lines != "" {
+		out.Parts = append(out.Parts, page.ConsolePart{ID: "caddyfile", Title: page.Say("console.settings.caddyfile"), Text: page.Say("console.settings.caddyfile.text"), Source: lines})
+	}
+	return out, nil
+}
+
+// number is how many, or a dash for none.
+func number(n int) page.Cell {
+	if n == 0 {
+		return frame.OrNone("")
+	}
+	return page.Cell{Name: strconv.Itoa(n)}
+}
+
+// lastFacts say who made the last change, and when.
+func (s *settings) lastFacts(v *frame.Visit, last *config.LastChange) ([]page.ConsoleFact, error) {
+	var names map[string]string
+	err := s.Store.View(v.Context(), func(tx storage.Tx) (err error) {
+		names, err = s.Names(tx, []string{last.Actor})
+		return err
+	})
+	who := page.Cell{Name: last.Actor, Code: true}
+	if name := names[last.Actor]; name != "" {
+		who = page.Cell{Name: name, URL: frame.Root + "/persons/" + url.PathEscape(last.Actor)}
+	}
+	return []page.ConsoleFact{{Label: "console.column.by", Cells: []page.Cell{who}}, {Label: "console.column.time", Cells: []page.Cell{{Text: page.Say("console.time", "time", last.At)}}}}, err
+}
+
+// swapped lists what a change has done, by what would undo it.
+func swapped(undo []config.Change) *page.Table {
+	out := slices.Clone(undo)
+	for i := range out {
+		out[i].From, out[i].To = out[i].To, out[i].From
+	}
+	return changeTable(out)
+}
+
+// changeTable lists changes.
+func changeTable(list []config.Change) *page.Table {
+	t := &page.Table{Label: page.Say("console.settings.changes"), Columns: []string{"console.column.member", "console.column.before", "console.column.after"}}
+	for _, c := range list {
+		from, to := short(string(c.From)), short(string(c.To))
+		if bytes.Equal(c.From, c.To) { // only secrets differ
+			to = page.Cell{Text: page.Say("console.settings.secret")}
+		}
+		t.Rows = append(t.Rows, page.TableRow{Cells: []page.Cell{{Name: c.Path}, from, to}})
+	}
+	return t
+}
+
+// maxShown is how many characters of a value a table shows.
+const maxShown = 300
+
+// short is a JSON value in a table.
+func short(raw string) page.Cell {
+	switch {
+	case raw == "true", raw == "false":
+		return page.Cell{Text: page.Say("console.value." + raw)}
+	case raw == `""`, raw == "[]", raw == "{}", raw == "null", raw == "":
+		return frame.OrNone("")
+	}
+	var text string
+	if json.Unmarshal([]byte(raw), &text) != nil {
+		text = readable(raw, "")
+	}
+	if r := []rune(text); len(r) > maxShown {
+		text = string(r[:maxShown]) + "…"
+	}
+	return page.Cell{Name: text, Code: true}
+}
+
+// readable is JSON for people: indented, and without escapes that only HTML needs.
+func readable(raw, indent string) string {
+	var b bytes.Buffer
+	var value any
+	d := json.NewDecoder(strings.NewReader(raw))
+	d.UseNumber()
+	if d.Decode(&value) != nil {
+		return raw
+	}
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", indent)
+	if e.Encode(value) != nil {
+		return raw
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// write is the context of what the person of the visit writes: they must have the role at that moment, too.
+func write(v *frame.Visit) context.Context { return storage.Guarded(v.Context(), v.Recheck) }
+
+// refused returns what is wrong with settings as a problem of a field. Other errors stay.
+func refused(field string, err error) error {
+	switch e := new(rest.Error); {
+	case errors.As(err, &e) && e.Status == http.StatusPreconditionFailed:
+		return &frame.Problem{Key: "console.settings.moved"}
+	case e.Status > 0 && e.Status < 500:
+		return &frame.Problem{Field: field, Key: "console.problem.setting", Fill: []any{"reason", e.Message}}
+	}
+	return err
+}
+
+// secretMember matches a member of a text, JSON or nearly, whose value is a secret or a private key.
+var secretMember = regexp.MustCompile(`("(?:client_secret|password|private_key)"\s*:\s*)"(?:[^"\\\n]|\\.)+"?`)
+
+// withoutSecrets returns a text with the secrets of login methods and the private keys in it emptied, for a form that is
+// shown again.
+func withoutSecrets(text string) (out string, had bool) {
+	out = secretMember.ReplaceAllString(text, `$1""`)
+	if strings.Contains(out, "PRIVATE KEY") { // in a member that nobody knows
+		return "", true
+	}
+	return out, out != text
+}
+
+// export downloads the settings as the command config export prints them.
+func (s *settings) export(v *frame.Visit, _ url.Values) (frame.Result, error) {
+	raw, err := s.Config.Export(v.Context())
+	if err != nil {
+		return frame.Result{}, err
+	}
+	return frame.Result{File: &frame.File{Name: "gatehouse-settings.json", Type: "application/json", Write: func(w io.Writer) error {
+		_, err := io.WriteString(w, readable(string(raw), "  ")+"\n")
+		return err
+	}}}, nil
+}
+
+func fileField() page.Field {
+	return page.Field{Name: "json", Type: "textarea", Label: "console.settings.file", Hint: "console.settings.file.hint", Required: true}
+}
+
+func askFile(*frame.Visit) (frame.Question, error) {
+	return frame.Question{Fields: []page.Field{fileField()}}, nil
+}
+
+// diff returns what an import of the form's JSON would change. JSON with secrets is refused, and they are taken out of
+// the form, which is shown again.
+func (s *settings) diff(v *frame.Visit, in url.Values) ([]config.Change, error) {
+	if clean, had := withoutSecrets(in.Get("json")); had {
+		in.Set("json", clean)
+		return nil, &frame.Problem{Field: "json", Key: "console.settings.secrets"}
+	}
+	list, err := s.Config.Diff(v.Context(), []byte(in.Get("json")))
+	return list, refused("json", err)
+}
+
+// compare shows how the settings differ from a file.
+func (s *settings) compare(v *frame.Visit, in url.Values) (frame.Result, error) {
+	list, err := s.diff(v, in)
+	if err != nil {
+		return frame.Result{}, err
+	}
+	out := &page.Console{Title: page.Say("console.act.compare-settings.title"), Up: v.Up(), Lead: page.Say("console.settings.differs", "n", len(list))}
+	if len(list) == 0 {
+		out.Lead, out.Done = page.Text{}, page.Say("console.settings.same")
+	} else {
+		out.Parts = []page.ConsolePart{{ID: "changes", Title: page.Say("console.settings.changes"), Table: changeTable(list)}}
+	}
+	return frame.Result{Page: out}, nil
+}
+
+// askImport asks for a file. Once it has been sent, the page shows what would change, and the form has the entity tag of
+// the settings that it was compared with.
+func (s *settings) askImport(v *frame.Visit) (frame.Question, error) {
+	q := frame.Question{Submit: "console.settings.look", Fields: []page.Field{fileField()}}
+	if v.PostForm.Get("json") == "" {
+		return q, nil
+	}
+	list, err := s.diff(v, v.PostForm)
+	if len(list) == 0 || err != nil {
+		return q, nil //nolint:nilerr // what is wrong was said by the act
+	}
+	q.Submit = ""
+	q.Hidden = []page.Hidden{{Name: "tag", Value: v.About.(*overview).tag}, {Name: "seen", Value: printOf(v.PostForm)}}
+	q.Parts = []page.ConsolePart{{ID: "changes", Title: page.Say("console.settings.changes"), Table: changeTable(list)}}
+	q.Fields = append(q.Fields, page.Field{Name: "confirm", Type: "checkbox", Label: "console.policy.confirm"})
+	return q, nil
+}
+
+// unix is a text with the line ends that JSON is written with here. Forms send others.
+func unix(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
+
+// printOf tells apart two texts of a form.
+func printOf(in url.Values) string {
+	sum := sha256.Sum256([]byte(unix(in.Get("json"))))
+	return hex.EncodeToString(sum[:])
+}
+
+// importFile shows what a file would change, and applies it once that has been seen.
+func (s *settings) importFile(v *frame.Visit, in url.Values) (frame.Result, error) {
+	list, err := s.diff(v, in)
+	if err != nil {
+		return frame.Result{}, err
+	}
+	switch {
+	case len(list) == 0:
+		return frame.Result{}, &frame.Problem{Field: "json", Key: "console.settings.same"}
+	case in.Get("seen") != printOf(in):
+		q, err := s.askImport(v)
+		return frame.Result{Ask: &q}, err
+	case !in.Has("confirm"):
+		return frame.Result{}, &frame.Problem{Field: "confirm", Key: "console.policy.look"}
+	}
+	return frame.Result{}, refused("json", s.Config.ImportAt(write(v), []byte(in.Get("json")), in.Get("tag"), v.Actor()))
+}
+
+// askUndo says what would be undone, and whose change it was.
+func (s *settings) askUndo(v *frame.Visit) (q frame.Question, err error) {
+	last := v.About.(*overview).last
+	if last == nil {
+		q.Parts = []page.ConsolePart{{Empty: &page.Empty{Text: page.Say("console.settings.nothing")}}}
+		return q, nil
+	}
+	q.Hidden = []page.Hidden{{Name: "change", Value: strconv.FormatUint(last.ID, 10)}}
+	q.Parts = []page.ConsolePart{{ID: "changes", Title: page.Say("console.settings.changes"), Table: changeTable(last.Changes)}}
+	q.Facts, err = s.lastFacts(v, last)
+	return q, err
+}
+
+func (s *settings) undo(v *frame.Visit, in url.Values) (frame.Result, error) {
+	id, err := strconv.ParseUint(in.Get("change"), 10, 64)
+	if err != nil {
+		return frame.Result{}, &frame.Problem{Key: "console.settings.nothing"}
+	}
+	_, err = s.Config.Undo(write(v), id, v.Actor())
+	return frame.Result{}, refused("", err)
+}
+
+// unitPath is that of the screen of a unit.
+func unitPath(name string) string { return frame.Root + settingsPath + "/" + url.PathEscape(name) }
+
+// shownUnit is the unit that the screen is about.
+func shownUnit(v *frame.Visit) *config.UnitState { return v.About.(*config.UnitState) }
+
+func (s *settings) findUnit(v *frame.Visit) error {
+	list, _, err := s.Config.UnitStates(v.Context())
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(list, func(u config.UnitState) bool { return u.Name == v.PathValue("id") })
+	if i < 0 {
+		return front.NotFound()
+	}
+	v.About, v.Called = &list[i], list[i].Name
+	return nil
+}
