@@ -17,7 +17,7 @@ var objectID = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}|[A-Z2-7
 func TestConsole(t *testing.T) {
 	t.Parallel()
 	c := newCrawlerOf(t, func(caddyfile string) string {
-		return strings.Replace(caddyfile, "\n\t\tidentity {", "\n\t\tidentity {\n\t\t\tadmin "+person+" {\n\t\t\t\tlevel 1\n\t\t\t}\n\t\t\tperson second@example.com {\n\t\t\t\tgroups staff\n\t\t\t}", 1)
+		return strings.Replace(caddyfile, "\n\t\tidentity {", "\n\t\tidentity {\n\t\t\tadmin "+person+" {\n\t\t\t\tlevel 1\n\t\t\t\tsee_as owner\n\t\t\t}\n\t\t\tperson second@example.com {\n\t\t\t\tgroups staff\n\t\t\t}", 1)
 	})
 	c.state = "owner"
 	c.b.open(c.Issuer + "/admin")
@@ -25,6 +25,7 @@ func TestConsole(t *testing.T) {
 	if at := c.b.location(); !strings.HasPrefix(at, c.Issuer+"/admin") {
 		t.Fatalf("after the sign-in the browser is at %s: %s", at, c.b.text("main"))
 	}
+	seeAs := "" // the page that lets the owner see an account
 	seen, pages, visited := map[string]bool{}, map[string]int{}, map[string]bool{}
 	for queue := []string{c.Issuer + "/admin"}; len(queue) > 0; {
 		next := queue[0]
@@ -42,6 +43,9 @@ func TestConsole(t *testing.T) {
 			continue
 		}
 		seen[kind] = true
+		if strings.HasSuffix(u.Path, "/see-as") {
+			seeAs = next
+		}
 		queue = append(queue, c.visit(next)...)
 	}
 	t.Logf("%d pages of %d shapes looked at", c.looked, len(c.shapes))
@@ -49,5 +53,26 @@ func TestConsole(t *testing.T) {
 		if !seen[path] {
 			t.Errorf("no link of the console leads to %s: %v", path, slices.Sorted(maps.Keys(seen)))
 		}
+	}
+	// And the account of somebody else, whom the owner sees.
+	c.b.open(seeAs)
+	c.b.fill("[name=reason]", "They cannot find their devices")
+	c.b.click("main form button:not([type])")
+	c.state = "an owner who sees somebody"
+	for _, path := range []string{"/account", "/account/profile", "/account/security", "/account/devices", "/account/applications", "/account/activity", "/account/data"} {
+		c.visit(path)
+		c.b.screen(1280, 800, "light")
+		c.b.open(c.Issuer + path)
+		c.b.shot("seen" + strings.ReplaceAll(path, "/", "-"))
+		if at, banner := c.b.location(), c.b.has(".seeing"); banner != (path != "/account/data") || at != c.Issuer+path {
+			t.Errorf("%s has a banner: %t, and the browser is at %s", path, banner, at)
+		}
+	}
+	c.b.screen(320, 640, "dark")
+	c.b.open(c.Issuer + "/account")
+	c.b.shot("seen-account-narrow")
+	c.b.click(".seeing button")
+	if at := c.b.location(); !strings.HasPrefix(at, c.Issuer+"/admin/persons/") {
+		t.Errorf("after the end the browser is at %s", at)
 	}
 }

@@ -65,6 +65,9 @@ var authenticateSteps = []func(*Service, *authentication) (*login.Result, error)
 // AuthenticateRequest is Authenticate for a request of one of our pages. A page that refuses is returned as a
 // *front.Answer.
 func (s *Service) AuthenticateRequest(q *front.Request, d login.Demand) (*login.Result, error) {
+	if result, seeing, err := s.Front.AnswerSeeing(q, d); seeing {
+		return result, err
+	}
 	a := &authentication{q: q, demand: d}
 	if a.demand.Assurance = max(d.Assurance, q.Settings.RequiredAssurance(d.Client.ID)); a.demand.Assurance > 0 {
 		a.demand.Along = nil // nothing is done along with a sign-in that can be refused yet

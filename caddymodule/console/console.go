@@ -89,6 +89,7 @@ func New(cfg frame.Config, d Deps) *Console {
 	c.frame.Add(c.screens...)
 	c.frame.Close()
 	d.Identity.Front.OnNav(c.frame.Entrance)
+	d.Identity.Front.SeeBy(c)
 	d.Identity.Person.OnRemove(c.guardOwner)
 	d.Manage.Allow = c.allowJob
 	return c

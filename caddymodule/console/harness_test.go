@@ -161,7 +161,7 @@ func newHarness(t *testing.T) *harness {
 	}
 	deps.Gateway, deps.Setup, deps.Upkeep, deps.Settings = h.gateway(deps.Manage), h.setup(), h.upkeep(raw), h.settingsDeps(deps.Manage)
 	h.strict = New(frame.Config{Level: 2}, deps)
-	h.console = New(frame.Config{Level: 1}, deps)
+	h.console = New(frame.Config{Level: 1, SeeAs: frame.Operator}, deps)
 	return h
 }
 
@@ -266,6 +266,8 @@ func (b *browser) do(method, target, body string) *answer {
 	w := httptest.NewRecorder()
 	if r.URL.Path == frame.Root || strings.HasPrefix(r.URL.Path, frame.Root+"/") {
 		b.console.ServeHTTP(w, r)
+	} else if strings.HasPrefix(r.URL.Path, "/oauth/") {
+		b.h.az.ServeHTTP(w, r)
 	} else {
 		b.h.id.ServeHTTP(w, r)
 	}

@@ -10,6 +10,9 @@ var (
 	LoginSucceeded = event.Type{Type: "login.LoginSucceededEvent", Name: "Login Succeeded", Counts: event.CountSignIn}
 	// SignedOut says that a session has ended.
 	SignedOut = event.Type{Type: "session.SignedOutEvent", Name: "Signed Out"}
+	// SeeingBegun and SeeingEnded say that an administrator has looked at a person's account.
+	SeeingBegun = event.Type{Type: "person.AccountSeenEvent", Name: "Account Seen By An Administrator"}
+	SeeingEnded = event.Type{Type: "person.AccountSeenEndedEvent", Name: "Account No Longer Seen By An Administrator"}
 )
 
 // SignedInBy begins the reason of an event that a provider's answer has caused, in front of the provider's name.

@@ -27,6 +27,7 @@ type Request struct {
 	W        http.ResponseWriter
 	Settings *config.Units
 	SignIn   *session.Current // nil: the browser is not signed in
+	seeing   *Seeing          // the account that an administrator looks at. nil: none
 	flow     *FlowRecord      // that the parameter flow names, perhaps of another browser. nil: it names none
 	// Again is the path that the page of an error leads to. Empty: to none.
 	Again string
@@ -73,6 +74,9 @@ func (s *Service) Page(h Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q, err := s.Load(w, r)
 		if err == nil {
+			err = s.bound(q)
+		}
+		if err == nil {
 			err = h(q)
 		}
 		s.Render(q, err)
@@ -103,6 +107,9 @@ func (s *Service) Load(w http.ResponseWriter, r *http.Request) (*Request, error)
 				return err
 			}
 			if q.SignIn, err = s.session.ReadIn(tx, r, now); err != nil {
+				return err
+			}
+			if err := s.readSeeing(tx, q, now); err != nil {
 				return err
 			}
 			q.flow, err = findFlow(tx, flow)

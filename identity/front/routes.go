@@ -16,6 +16,7 @@ type Router interface {
 // Routes adds the pages that belong to no room.
 func (s *Service) Routes(mux Router) {
 	mux.Handle(signInWaitPath, s.Pages(s.showSignInWait, nil))
+	mux.Handle(EndSeeingPath, s.Pages(nil, s.handleEndSeeing))
 	mux.Handle(page.LanguagePath, s.methods(s.pages.ShowLanguage, nil))
 	mux.Handle("/assets/", s.pages.Assets())
 	mux.Handle(page.FaviconPath, s.methods(s.pages.ShowFavicon, nil))

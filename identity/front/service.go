@@ -67,6 +67,7 @@ type Service struct {
 	random  io.Reader
 
 	authenticator authenticator
+	seer          seer                           // nil: nobody looks at accounts of others
 	moreNav       func(*Request) []page.NavEntry // nil: none
 }
 

@@ -54,6 +54,9 @@ func (s *Service) Nav(q *Request) (*page.Nav, error) {
 		n.Name = name
 	}
 	var err error
+	if n.Seeing, err = s.banner(q); err != nil {
+		return nil, err
+	}
 	if n.SignOut, err = s.FormToken(q, SessionForm(SignOutForm, q.SignIn)); err != nil {
 		return nil, err
 	}

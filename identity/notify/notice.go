@@ -36,6 +36,7 @@ const (
 	PasskeyRemoved     Kind = "passkey_removed"
 	PasskeySuspected   Kind = "passkey_suspected"
 	AppPasswordMade    Kind = "app_password_made"
+	AccountSeen        Kind = "account_seen" // by an administrator
 	AccessGranted      Kind = "access_granted"
 	AccessRefused      Kind = "access_refused"
 	IDCardValidated    Kind = "id_card_validated"

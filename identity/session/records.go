@@ -62,6 +62,15 @@ type Record struct {
 	Passkey string `cbor:"23,keyasint,omitempty"`
 	// Again says that the person had signed in before.
 	Again bool `cbor:"24,keyasint,omitempty"`
+	// Seeing says whose account an administrator looks at. nil: their own
+	Seeing *SeeingRecord `cbor:"25,keyasint,omitempty"`
+}
+
+// SeeingRecord says whose account the person of a session looks at, and until when. The session stays that of its own
+// person: nothing else of it changes.
+type SeeingRecord struct {
+	Person string    `cbor:"1,keyasint"` // id
+	Ends   time.Time `cbor:"2,keyasint"`
 }
 
 // listRecord is the sessions of a person.

@@ -407,6 +407,10 @@ var catalogue = []section{
 		{551, "an act of the console whose administrator loses the role, or whose object gets one, after the form was checked and before the change", "403, nothing happens"},
 		{552, "somebody who was invited becomes active by being blocked and unblocked", "they are invited"},
 		{553, "work on many persons goes on after the administrator who has asked for it was blocked, or lost all sessions", "it ends"},
+		{554, "an administrator who looks at somebody's account sends every form, opens pages that change or hold secrets, goes to the console and to applications, and sends a form of the account after the end", "403; no event, no code, no token"},
+		{555, "looking at the account of somebody with as much to say, at one's own, without a reason, or where it is off", "403 or 422"},
+		{556, "looking on after 15 minutes, after the role, the session or the console has ended, after either is blocked, or after the other one has got a role", "the own account, or the sign-in page"},
+		{557, "another site ends the view of an account", "403"},
 	}},
 	{"Well-known providers", []attackCase{
 		{581, "a token of a tenant of Microsoft that cannot sign people in; `tid` and `iss` of different tenants, `tid` missing or a list; a key of another tenant", "refused"},

@@ -16,8 +16,22 @@ type Nav struct {
 	Name, SignOut string
 	// Back is the link to the page or application that the person came from, and BackName its name. Empty: unknown
 	Back, BackName string
+	// Seeing says that the account is looked at by an administrator. nil: it is the own one
+	Seeing *Seeing
 	// Label is the message that names it. Default: account.menu
 	Label string
+}
+
+// Seeing is the banner of an account that an administrator looks at.
+type Seeing struct {
+	Name, By     string // whose account it is, and who looks at it
+	Until        time.Time
+	Action, CSRF string // of the form that ends it
+}
+
+// Text is what the banner says.
+func (x *Seeing) Text() Text {
+	return Say("seeing.text", "name", x.Name, "by", x.By, "time", x.Until)
 }
 
 // MenuLabel is the message that names the navigation for those who do not see it.

@@ -104,7 +104,7 @@ func Kinds() []notify.Kind {
 		notify.Welcome, notify.AttributesUpdated, notify.EmailUpdated, notify.PhoneNumberUpdated, notify.PasswordUpdated, notify.PasswordBlocked,
 		notify.AccountBlocked, notify.AccountRemoved, notify.IdentityCoupled, notify.StepUpCode, notify.PINReset, notify.AccountInvitation,
 		notify.AddressCode, notify.ResetLink, notify.PasswordReset, notify.ResetNoPassword, notify.SignUpCode, notify.SignUpExisting,
-		notify.Activation, notify.ActivationCode, notify.EmailVerification, notify.PasskeyAdded, notify.PasskeyRemoved, notify.PasskeySuspected, notify.AppPasswordMade,
+		notify.Activation, notify.ActivationCode, notify.EmailVerification, notify.PasskeyAdded, notify.PasskeyRemoved, notify.PasskeySuspected, notify.AppPasswordMade, notify.AccountSeen,
 		notify.AccessRequested, notify.AccessGranted, notify.AccessRefused, notify.IDCardValidated, notify.IDCardRefused,
 		notify.AccountUnlinked, notify.CouplingUnverified, notify.CouplingAmbiguous, notify.CouplingUntrusted, notify.Test,
 	}
