@@ -93,6 +93,7 @@ func (a *App) fixedMethods() []config.LoginMethod {
 		if m.Name == "" {
 			m.Name = p.ID
 		}
+		a.idps.Shown(p.ID, &m)
 		out = append(out, m)
 	}
 	return out

@@ -38,7 +38,7 @@ func (a *App) readIDP(d *caddyfile.Dispenser) error {
 	d.NextArg()
 	kind := d.Val()
 	if _, err := caddy.GetModule(provider.Namespace + "." + kind); err != nil {
-		return d.Errf("idp %s: module %s.%s is not built in: use saml, oidc, google, microsoft, azure_ad_b2c, oauth2, github, discord, facebook, linkedin, twitter, ldap, kerberos or header", id, provider.Namespace, kind)
+		return d.Errf("idp %s: module %s.%s is not built in: use saml, oidc, google, microsoft, azure_ad_b2c, apple, itsme, oauth2, github, discord, facebook, linkedin, twitter, ldap, kerberos or header", id, provider.Namespace, kind)
 	}
 	mod, err := caddyfile.UnmarshalModule(d, provider.Namespace+"."+kind)
 	if err != nil {

@@ -3,6 +3,7 @@ package identity
 import (
 	"net/http"
 
+	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/qrlogin"
@@ -14,7 +15,7 @@ import (
 func (s *Service) Paths() []string {
 	return append(serviceprovider.Paths(),
 		signInPath, signOutPath, "/step-up", "/push/", qrlogin.PhonePath, "/account", "/invitation", "/forgot", "/reset", "/sign-up", "/activate", "/verify",
-		page.LanguagePath, page.FaviconPath, "/assets/", "/saml/", "/oidc/", "/kerberos/",
+		page.LanguagePath, page.FaviconPath, "/assets/", "/saml/", "/oidc/", "/kerberos/", federation.DomainPath,
 	)
 }
 

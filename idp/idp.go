@@ -33,6 +33,9 @@ type Identity struct {
 	// EmailClaimed says that people, or administrators elsewhere, choose the address, so that the operator cannot vouch
 	// for all addresses of the provider.
 	EmailClaimed bool
+	// EmailPrivate says that the provider has made the address for this person and for us, such as one that forwards. It
+	// links no account without asking: whoever else has it here got it in another way.
+	EmailPrivate bool
 	// Level is the authentication level that the provider has reached, 1 to 4.
 	Level int
 	// AuthTime is when the person signed in at the provider. Zero: now.

@@ -160,8 +160,29 @@ func openID(m *config.LoginMethod) (cfg oidc.Config, ok bool) {
 			Preset: oidc.AzureADB2C, Tenant: of.TenantID, ClientID: of.ApplicationID, ClientSecret: secret.New(of.ClientSecret.Reveal()), Policy: of.Policy,
 			FrontChannelLogout: of.FrontChannelLogoutEnabled, Level: m.AuthenticationLevel, Mapping: mappingOf(m),
 		}, true
+	case m.Type == config.TypeApple && m.Apple != nil:
+		of := m.Apple
+		return oidc.Config{
+			Preset: oidc.Apple, ClientID: of.ClientID, TeamID: of.TeamID, KeyID: of.KeyID, Key: of.SigningKeyID, JWKSURL: of.JWKSURI, Scopes: someOf(of.Scopes),
+			Level: m.AuthenticationLevel, Mapping: mappingOf(m),
+		}, true
+	case m.Type == config.TypeItsme && m.Itsme != nil:
+		of := m.Itsme
+		return oidc.Config{
+			Preset: oidc.Itsme, ClientID: of.ClientID, ServiceCode: of.LoginServiceCode, DiscoveryURL: of.DiscoveryURL, SecurityLevel: of.SecurityLevel,
+			FrontChannelLogout: of.FrontChannelLogoutEnabled, MetadataExpiration: time.Duration(of.MetadataExpirationInSeconds) * time.Second, Scopes: someOf(of.Scopes),
+			Claims: oidc.ClaimsParameter(of.Claims), Level: m.AuthenticationLevel, Mapping: mappingOf(m),
+		}, true
 	}
 	return cfg, false
+}
+
+// someOf is nil for an empty list: the default.
+func someOf(list []string) []string {
+	if len(list) == 0 {
+		return nil
+	}
+	return list
 }
 
 func socialMethod(m *config.LoginMethod) oauth2.Config {

@@ -102,6 +102,58 @@ func TestLoginMethodMembersOfPolicies(t *testing.T) {
 	}
 }
 
+// TestLoginMethodMembersOfApple: likewise for Apple.
+func TestLoginMethodMembersOfApple(t *testing.T) {
+	t.Parallel()
+	a := config.AppleAttributes{
+		ClientID: "com.example.auth", TeamID: "ABCDE12345", KeyID: "FGHIJ67890", SigningKeyID: "apple", JWKSURI: "https://appleid.apple.com/auth/keys", Scopes: []string{"email"},
+	}
+	m := config.LoginMethod{ID: "x", Type: config.TypeApple, AuthenticationLevel: 2, AttributeMappings: []config.AttributeMapping{{MapFrom: "email", MapTo: "email"}}, Apple: &a}
+	got, ok := openID(&m)
+	if !ok || got.Preset != oidc.Apple || got.ClientID != a.ClientID || got.TeamID != a.TeamID || got.KeyID != a.KeyID || got.Key != a.SigningKeyID || got.JWKSURL != a.JWKSURI ||
+		!slices.Equal(got.Scopes, a.Scopes) || got.Level != 2 || len(got.Mapping.Attributes) != 1 || Verify(m) != nil {
+		t.Errorf("openID() = %+v, %v", got, Verify(m))
+	}
+	if a.Scopes = []string{}; Verify(m) != nil {
+		t.Error(Verify(m))
+	}
+	if got, _ := openID(&m); got.Scopes != nil {
+		t.Errorf("scopes %q, want the default", got.Scopes)
+	}
+	if a.TeamID = "the team"; Verify(m) == nil {
+		t.Error("a team that Apple cannot have is taken")
+	}
+}
+
+// TestLoginMethodMembersOfItsme: likewise for itsme.
+func TestLoginMethodMembersOfItsme(t *testing.T) {
+	t.Parallel()
+	a := config.ItsmeAttributes{
+		ClientID: "gatehouse", LoginServiceCode: "MY_LOGIN", DiscoveryURL: "https://idp.e2e.itsme.services/v2/.well-known/openid-configuration", SecurityLevel: "ADVANCED",
+		FrontChannelLogoutEnabled: true, MetadataExpirationInSeconds: 600, Scopes: []string{"eid"}, Claims: []string{"http://itsme.services/v2/claim/BEeidSn"},
+	}
+	m := config.LoginMethod{ID: "x", Type: config.TypeItsme, AuthenticationLevel: 3, Itsme: &a}
+	got, ok := openID(&m)
+	if !ok || got.Preset != oidc.Itsme || got.ClientID != a.ClientID || got.ServiceCode != a.LoginServiceCode || got.DiscoveryURL != a.DiscoveryURL || got.SecurityLevel != oidc.ItsmeAdvanced ||
+		!got.FrontChannelLogout || got.MetadataExpiration != 10*time.Minute || !slices.Equal(got.Scopes, a.Scopes) || got.Level != 3 || Verify(m) != nil {
+		t.Errorf("openID() = %+v, %v", got, Verify(m))
+	}
+	var claims map[string]map[string]any
+	if err := json.Unmarshal(got.Claims, &claims); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := claims["userinfo"][a.Claims[0]]; !ok {
+		t.Errorf("claims %s", got.Claims)
+	}
+	a.DiscoveryURL, a.SecurityLevel, a.Scopes, m.AuthenticationLevel = "", "", nil, 0
+	if err := Verify(m); err != nil {
+		t.Error(err)
+	}
+	if a.LoginServiceCode = "MY LOGIN"; Verify(m) == nil {
+		t.Error("a service that is two scopes is taken")
+	}
+}
+
 // TestLoginMethodMembersOfDirectories: likewise for a directory.
 func TestLoginMethodMembersOfDirectories(t *testing.T) {
 	t.Parallel()

@@ -95,10 +95,13 @@ func (o *OIDCPreset) read(d *caddyfile.Dispenser, kind string, block *reference.
 		return d.Errf("idp %s: unexpected argument %q, its options stand in a block", kind, d.Val())
 	}
 	own["client_id"], own["scopes"] = options.Value(&o.ClientID, nil), options.Values(&o.Scopes, nil)
-	own["client_secret"] = options.Value(&o.ClientSecret, nil)
 	own["issuer"] = options.Value(&o.Issuer, nil)
-	if kind != oidc.AzureADB2C { // which knows no such prompt
-		own["select_account"] = options.Flag(&o.SelectAccount)
+	switch kind {
+	case oidc.Apple, oidc.Itsme: // our key authenticates us
+	case oidc.AzureADB2C: // which knows no such prompt
+		own["client_secret"] = options.Value(&o.ClientSecret, nil)
+	default:
+		own["client_secret"], own["select_account"] = options.Value(&o.ClientSecret, nil), options.Flag(&o.SelectAccount)
 	}
 	if err := options.ReadBlock(d, "idp "+kind, block, o.with(own)); err != nil {
 		return err

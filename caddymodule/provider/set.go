@@ -15,7 +15,7 @@ import (
 // methodTypes are the types of login methods by the kinds of providers in the Caddyfile.
 var methodTypes = map[string]string{
 	"discord": config.TypeOIDC, "github": config.TypeOIDC, "oauth2": config.TypeOIDC,
-	"azure_ad_b2c": config.TypeAzureADB2C, "google": config.TypeGoogle, "microsoft": config.TypeMicrosoft,
+	"apple": config.TypeApple, "azure_ad_b2c": config.TypeAzureADB2C, "itsme": config.TypeItsme, "google": config.TypeGoogle, "microsoft": config.TypeMicrosoft,
 	"facebook": config.TypeFacebook, "linkedin": config.TypeLinkedIn, "twitter": config.TypeTwitter,
 	"saml": config.TypeSAML, "oidc": config.TypeOIDC, "ldap": config.TypeLDAP, "kerberos": config.TypeKerberos, "header": config.TypeHeader,
 }
@@ -105,6 +105,13 @@ func (s *Set) Add(id string, p IDP) (registry.Provider, federation.Provider) {
 		s.icons[id] = r.remote.icon
 	}
 	return known, provider
+}
+
+// Shown adds to a provider, as the configuration API shows it, what the rest of the server reads there.
+func (s *Set) Shown(id string, m *config.LoginMethod) {
+	if p, ok := s.remotes[id].(interface{ shown(m *config.LoginMethod) }); ok {
+		p.shown(m)
+	}
 }
 
 // Icons are the pictures of the providers by their ids.

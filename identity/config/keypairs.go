@@ -52,11 +52,16 @@ func (s *Service) checkKeyPairs(tx storage.Tx, from, next *Units) error {
 	}
 	for i := range next.LoginMethods.LoginMethods {
 		m := &next.LoginMethods.LoginMethods[i]
-		name := m.signingKey()
-		if old := from.method(m.ID); name == "" || old != nil && old.signingKey() == name {
+		of, name := m.signingKey()
+		if old := from.method(m.ID); old != nil {
+			if _, before := old.signingKey(); before == name {
+				continue
+			}
+		}
+		if name == "" {
 			continue
 		}
-		at := "login_methods.login_methods[" + strconv.Itoa(i) + "].open_id_connect_attributes.signing_key_id"
+		at := "login_methods.login_methods[" + strconv.Itoa(i) + "]." + of + ".signing_key_id"
 		if err := s.checkKeyPair(tx, namedKeyPair{at, name}, true); err != nil {
 			return err
 		}
@@ -75,12 +80,16 @@ func (s *Service) checkKeyPair(tx storage.Tx, k namedKeyPair, private bool) erro
 	return err
 }
 
-// signingKey returns the key pair that an enabled method signs or decrypts with. "": none, or Gatehouse's own.
-func (m *LoginMethod) signingKey() string {
-	if o := m.OIDC; m.Enabled && o != nil && (o.ClientAuthenticationMethod == "PRIVATE_KEY_JWT" || o.IDTokenEncryptionRequired || o.UserInfoEncryptionRequired) {
-		return o.SigningKeyID
+// signingKey returns the key pair that an enabled method signs or decrypts with, and the object that names it. "": none,
+// or Gatehouse's own.
+func (m *LoginMethod) signingKey() (of, name string) {
+	if a := m.Apple; m.Enabled && a != nil {
+		return "apple_attributes", a.SigningKeyID
 	}
-	return ""
+	if o := m.OIDC; m.Enabled && o != nil && (o.ClientAuthenticationMethod == "PRIVATE_KEY_JWT" || o.IDTokenEncryptionRequired || o.UserInfoEncryptionRequired) {
+		return "open_id_connect_attributes", o.SigningKeyID
+	}
+	return "", ""
 }
 
 // namedKeyPair is the name or id of a key pair, and the member that holds it.

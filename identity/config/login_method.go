@@ -138,6 +138,22 @@ func (m *LoginMethod) checkEnabled(at string, c *checker) {
 		need("azure_ad_b2c_attributes.tenant_id", a.TenantID)
 		need("azure_ad_b2c_attributes.application_id", a.ApplicationID)
 		need("azure_ad_b2c_attributes.policy", a.Policy)
+	case TypeApple:
+		a := m.Apple
+		if a == nil {
+			a = &AppleAttributes{}
+		}
+		need("apple_attributes.client_id", a.ClientID)
+		need("apple_attributes.team_id", a.TeamID)
+		need("apple_attributes.key_id", a.KeyID)
+		need("apple_attributes.signing_key_id", a.SigningKeyID)
+	case TypeItsme:
+		a := m.Itsme
+		if a == nil {
+			a = &ItsmeAttributes{}
+		}
+		need("itsme_attributes.client_id", a.ClientID)
+		need("itsme_attributes.login_service_code", a.LoginServiceCode)
 	case TypeOIDC:
 		a := m.OIDC
 		if a == nil {

@@ -81,7 +81,7 @@ func (s *Service) PersonOf(tx storage.Tx, a *Answer, n *Newcomer, now time.Time)
 		switch {
 		case err != nil:
 			return nil, err
-		case len(same) > 0 && !a.Provider.CoupleEmail:
+		case len(same) > 0 && (!a.Provider.CoupleEmail || a.Identity.EmailPrivate):
 			return nil, ErrAsk
 		case len(same) > 1:
 			return nil, errSeveral

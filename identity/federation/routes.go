@@ -12,5 +12,6 @@ func (s *Service) Routes(mux front.Router) {
 	mux.HandleFunc("/saml/{id}/{op}", s.front.Page(s.handleProvider("saml")))
 	mux.HandleFunc("/oidc/{id}/{op}", s.front.Page(s.handleProvider("oidc")))
 	mux.HandleFunc("/kerberos/{id}/{op}", s.front.Page(s.handleProvider("kerberos")))
+	mux.Handle(DomainPath, s.front.Pages(s.showDomain, nil))
 	mux.Handle("/sign-out/provider", s.front.Pages(s.showEnding, nil))
 }

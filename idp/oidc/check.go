@@ -81,6 +81,14 @@ func (p *Provider) checkKeySet(ctx context.Context, steps *idp.Steps, m *metadat
 // checkOwnKeys opens the key pairs of the configuration. false: we cannot authenticate.
 func (p *Provider) checkOwnKeys(ctx context.Context, steps *idp.Steps, m *metadata) bool {
 	const name, mend = "key pairs", "add a key pair of this name with its private key"
+	if p.cfg.Preset == Apple {
+		if _, err := p.secret.get(ctx, p); err != nil {
+			steps.Fail(name, err, "add the .p8 file of the key as a key pair of this name")
+			return false
+		}
+		steps.OK(name, "the key %s makes the client secret", p.cfg.KeyID)
+		return true
+	}
 	if p.cfg.AuthMethod == AuthPrivateKey {
 		if _, _, err := p.signingKey(ctx, m); err != nil {
 			steps.Fail(name, err, mend)

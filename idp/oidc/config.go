@@ -22,6 +22,8 @@ const (
 	AuthPost       = "client_secret_post"
 	AuthPrivateKey = "private_key_jwt"
 	AuthNone       = "none" // a public client: PKCE only
+
+	authApple = "apple" // client_secret_post, with a secret that our key makes
 )
 
 const (
@@ -52,7 +54,7 @@ func (m Metadata) IsZero() bool { return m == Metadata{} }
 
 // Config is the operator's configuration.
 type Config struct {
-	// Preset is Google, Microsoft or AzureADB2C, which have rules of their own. Default: none.
+	// Preset is Google, Microsoft, AzureADB2C, Apple or Itsme, which have rules of their own. Default: none.
 	Preset string `json:"preset,omitempty"`
 	// HostedDomains are the domains of Google Workspace whose people can sign in. Default: everybody with an account.
 	HostedDomains []string `json:"hosted_domains,omitempty"`
@@ -64,6 +66,14 @@ type Config struct {
 	PolicyInQuery bool `json:"policy_in_query,omitempty"`
 	// Tenants are the ids of the tenants whose people can sign in, if Tenant is of several. Default: all of them.
 	Tenants []string `json:"tenants,omitempty"`
+	// TeamID is the team at Apple. KeyID and Key are the team's key there, which makes the client secret.
+	TeamID string `json:"team_id,omitempty"`
+	// JWKSURL is where Apple's keys are. Default: as its metadata say.
+	JWKSURL string `json:"jwks_url,omitempty"`
+	// ServiceCode is the code of the login service at itsme.
+	ServiceCode string `json:"service_code,omitempty"`
+	// SecurityLevel is ItsmeBasic or ItsmeAdvanced. Default: ItsmeBasic.
+	SecurityLevel string `json:"security_level,omitempty"`
 	// SelectAccount has the provider ask which account is meant.
 	SelectAccount bool `json:"select_account,omitempty"`
 	// Issuer is the provider's issuer identifier, exactly as the provider writes it. Default: that of the preset, or
@@ -170,7 +180,7 @@ func (c Config) validateAuth() (wrong []error) {
 		if !hasSecret {
 			wrong = append(wrong, fmt.Errorf("client_secret is missing: auth_method %s needs it", c.AuthMethod))
 		}
-	case AuthPrivateKey, AuthNone:
+	case AuthPrivateKey, AuthNone, authApple:
 		if hasSecret {
 			wrong = append(wrong, fmt.Errorf("client_secret: auth_method %s has none: remove either", c.AuthMethod))
 		}
@@ -226,7 +236,7 @@ func (c Config) endpoints() []endpoint {
 // hosts returns the hosts in the operator's configuration, with their ports.
 func (c Config) hosts() map[string]bool {
 	out := map[string]bool{}
-	for _, raw := range []string{c.Issuer, c.DiscoveryURL, c.Metadata.TokenURL, c.Metadata.UserInfoURL, c.Metadata.JWKSURL} {
+	for _, raw := range []string{c.Issuer, c.DiscoveryURL, c.Metadata.TokenURL, c.Metadata.UserInfoURL, c.Metadata.JWKSURL, c.JWKSURL} {
 		if u, err := url.Parse(raw); err == nil && raw != "" {
 			out[remote.HostPort(u)] = true
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -50,14 +51,18 @@ func (p *Provider) parametersOf(r *http.Request) (url.Values, error) {
 }
 
 // response is an authorization response. (RFC 6749 4.1.2, RFC 9207)
-type response struct{ code, state, iss, failure string }
+type response struct{ code, state, iss, failure, user string }
 
 func (p *Provider) readResponse(r *http.Request) (a response, err error) {
 	v, err := p.parametersOf(r)
 	if err != nil {
 		return a, err
 	}
-	for name, into := range map[string]*string{"code": &a.code, "state": &a.state, "iss": &a.iss, "error": &a.failure} {
+	read := map[string]*string{"code": &a.code, "state": &a.state, "iss": &a.iss, "error": &a.failure}
+	if p.cfg.Preset == Apple && r.Method == http.MethodPost && slices.Contains(p.cfg.Scopes, claimName) {
+		read["user"] = &a.user
+	}
+	for name, into := range read {
 		if *into, err = remote.One(v, name); err != nil {
 			return a, err
 		}
@@ -127,6 +132,10 @@ func (p *Provider) Finish(ctx context.Context, state []byte, r *http.Request) (*
 	info, err := p.userInfo(ctx, m, given.access, id.subject)
 	if err != nil {
 		return nil, err
+	}
+	if p.cfg.Preset == Apple {
+		info = appleName(a.user) // only now, with a code and an ID token of this flow
+		maps.DeleteFunc(info, func(name string, _ any) bool { return id.claims[name] != nil })
 	}
 	return p.identity(id, info, heldData{Refresh: given.refresh, Nonce: f.Nonce})
 }

@@ -77,13 +77,13 @@ func (p *Provider) describe(claims, fromToken object, h heldData) (*idp.Identity
 	if err != nil {
 		return nil, fmt.Errorf("keep what is needed later: %w", err)
 	}
-	verified, claimed := p.cfg.settleEmail(claims, fromToken)
+	verified, claimed, private := p.cfg.settleEmail(claims, fromToken)
 	flat := claims.Flatten()
 	if !verified && claims[claimVerified] != false {
 		delete(flat, claimVerified) // a string must not become a detail that proves the address either
 	}
 	out := &idp.Identity{
-		Issuer: h.from(), EmailClaimed: claimed, Subject: h.Subject, Level: h.Level, AuthTime: h.AuthTime, Details: p.cfg.Mapping.Apply(flat), Held: kept,
+		Issuer: h.from(), EmailClaimed: claimed, EmailPrivate: private, Subject: h.Subject, Level: h.Level, AuthTime: h.AuthTime, Details: p.cfg.Mapping.Apply(flat), Held: kept,
 		Form: "client " + p.cfg.ClientID, // OpenID Connect Core 8.1: a pairwise sub belongs to a client
 	}
 	if p.cfg.IdentifyBy != "" {

@@ -62,6 +62,13 @@ func (p *Provider) verifyIDToken(ctx context.Context, m *metadata, raw, access s
 	if id.authTime, err = claims.Moment("auth_time"); err != nil || id.authTime.After(p.env.Now().Add(skew)) {
 		return nil, &idp.Invalid{Reason: "auth_time of the ID token is not a time in the past"}
 	}
+	if id.authTime.IsZero() && p.cfg.Preset == Itsme {
+		// itsme keeps no session: it authenticates people for each request, and the ID token is of this one. (its guide,
+		// "Authorization Request")
+		if id.authTime, err = claims.Moment("iat"); err != nil {
+			return nil, &idp.Invalid{Reason: "iat of the ID token is not a time", Cause: err}
+		}
+	}
 	if claims["at_hash"] != nil && access != "" { // OpenID Connect Core 3.1.3.8
 		if err := checked.VerifyAccessToken(access); err != nil {
 			return nil, &idp.Invalid{Reason: "the ID token belongs to another access token (at_hash)"}

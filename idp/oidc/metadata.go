@@ -83,6 +83,9 @@ func (p *Provider) readMetadata(doc object) (*metadata, error) {
 		}
 		*f.into = at
 	}
+	if p.cfg.JWKSURL != "" {
+		m.JWKSURL = p.cfg.JWKSURL
+	}
 	m.namesItself = doc["authorization_response_iss_parameter_supported"] == true
 	said, err := doc.Texts("id_token_signing_alg_values_supported")
 	if err != nil {

@@ -26,6 +26,7 @@ type Provider struct {
 	calls      *remote.Caller
 	discovered cache[*metadata]
 	keys       cache[keySet]
+	secret     appleSecret
 	encrypts   bool // the provider can encrypt for us, so it reads our keys
 
 	mu     sync.Mutex // guards closed and adding to work
@@ -55,7 +56,8 @@ func New(cfg Config, env idp.Env) (*Provider, error) {
 		env.Once == nil || env.KeyPair == nil {
 		return nil, errors.New("oidc: the environment is incomplete")
 	}
-	encrypts := cfg.IDTokenEncryptionRequired || cfg.UserInfoEncryptionRequired || len(cfg.Decrypt) > 0
+	before := cfg.presetDefaults()
+	encrypts := before.IDTokenEncryptionRequired || before.UserInfoEncryptionRequired || len(before.Decrypt) > 0
 	cfg = cfg.withDefaults()
 	cfg.Scopes, cfg.Decrypt, cfg.Audiences = slices.Clone(cfg.Scopes), slices.Clone(cfg.Decrypt), slices.Clone(cfg.Audiences)
 	cfg.Levels = maps.Clone(cfg.Levels)
@@ -94,6 +96,10 @@ func (p *Provider) spawn(f func(context.Context)) bool {
 
 // CheckKeys implements idp.KeyChecker.
 func (p *Provider) CheckKeys(ctx context.Context) error {
+	if p.cfg.Preset == Apple {
+		_, err := p.appleKey(ctx)
+		return err
+	}
 	var used []string
 	if p.cfg.AuthMethod == AuthPrivateKey {
 		used = append(used, p.cfg.Key)
@@ -103,6 +109,12 @@ func (p *Provider) CheckKeys(ctx context.Context) error {
 	}
 	for _, name := range used {
 		if name == "" { // Gatehouse's own, which is made at its first use
+			continue
+		}
+		if p.cfg.Preset == Itsme {
+			if err := p.itsmeKey(ctx, name); err != nil {
+				return err
+			}
 			continue
 		}
 		if _, err := p.env.KeyPair(ctx, name); err != nil {

@@ -17,6 +17,8 @@ const (
 	Google     = "google"
 	Microsoft  = "microsoft"
 	AzureADB2C = "azure_ad_b2c"
+	Apple      = "apple"
+	Itsme      = "itsme"
 )
 
 const (
@@ -58,6 +60,10 @@ func (c Config) presetDefaults() Config {
 		c.IdentifyBy = cmp.Or(c.IdentifyBy, "oid") // the same in all applications of a tenant
 	case AzureADB2C:
 		return c.b2cDefaults()
+	case Apple:
+		return c.appleDefaults()
+	case Itsme:
+		return c.itsmeDefaults()
 	default:
 		return c
 	}
@@ -78,7 +84,7 @@ func lower(list []string) (out []string) {
 // validatePreset returns what is wrong with the options of presets.
 func (c Config) validatePreset() (wrong []error) {
 	add := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
-	if !slices.Contains([]string{"", Google, Microsoft, AzureADB2C}, c.Preset) {
+	if !slices.Contains([]string{"", Google, Microsoft, AzureADB2C, Apple, Itsme}, c.Preset) {
 		add("there is no preset %q", c.Preset)
 	}
 	if len(c.HostedDomains) > 0 && c.Preset != Google {
@@ -92,8 +98,19 @@ func (c Config) validatePreset() (wrong []error) {
 			add("hosted_domain %q: want a domain of Google Workspace, such as example.com", d)
 		}
 	}
-	if c.Preset == AzureADB2C {
+	if c.Preset != Apple && (c.TeamID != "" || c.JWKSURL != "") {
+		add("team_id, jwks_uri: they are for Apple")
+	}
+	if c.Preset != Itsme && (c.ServiceCode != "" || c.SecurityLevel != "") {
+		add("service_code, security_level: they are for itsme")
+	}
+	switch c.Preset {
+	case AzureADB2C:
 		return append(wrong, c.validateB2C()...)
+	case Apple:
+		wrong = append(wrong, c.validateApple()...)
+	case Itsme:
+		wrong = append(wrong, c.validateItsme()...)
 	}
 	if c.Policy != "" || c.PolicyInQuery {
 		add("policy: it is for Azure AD B2C")
@@ -212,6 +229,9 @@ func (c Config) keyFits(of string, claims object) bool {
 
 // judgePerson checks the claims by which the operator chooses whose people can sign in.
 func (c Config) judgePerson(claims object) error {
+	if c.Preset == Itsme {
+		return c.judgeAcr(claims)
+	}
 	if len(c.HostedDomains) == 0 {
 		return nil
 	}
@@ -229,6 +249,9 @@ func (c Config) refuses(q idp.Request) error {
 	if c.Preset == Google && !q.Passive && (q.Force || q.MaxAge >= 0) {
 		return &idp.Rejection{Reason: "Google does not say when a person signed in"}
 	}
+	if q.Passive && (c.Preset == Apple || c.Preset == Itsme) {
+		return &idp.Rejection{Reason: "the provider signs nobody in without asking", Passive: true}
+	}
 	return nil
 }
 
@@ -236,6 +259,13 @@ func (c Config) refuses(q idp.Request) error {
 func (c Config) presetParameters(v url.Values) {
 	if c.SelectAccount && !v.Has("prompt") {
 		v.Set("prompt", "select_account")
+	}
+	switch c.Preset {
+	case Apple: // which has none of them; auth_time is checked all the same
+		v.Del("prompt")
+		v.Del("max_age")
+	case Itsme:
+		c.askAcr(v)
 	}
 	switch len(c.HostedDomains) {
 	case 0:
@@ -247,8 +277,9 @@ func (c Config) presetParameters(v url.Values) {
 }
 
 // settleEmail decides what an address in the claims is worth. fromToken are the claims of the ID token. claimed: nobody
-// has checked the address, and not even the operator can vouch for it.
-func (c Config) settleEmail(claims, fromToken object) (verified, claimed bool) {
+// has checked the address, and not even the operator can vouch for it. private: it is an address that only this provider
+// gives the person.
+func (c Config) settleEmail(claims, fromToken object) (verified, claimed, private bool) {
 	verified = claims.Truth(claimVerified, c.EmailVerifiedStrings)
 	switch c.Preset {
 	case Google:
@@ -264,8 +295,10 @@ func (c Config) settleEmail(claims, fromToken object) (verified, claimed bool) {
 		mail, err := fromToken.Text(claimEmail)
 		verified = err == nil && mail != "" && mail == claims[claimEmail] && isYes(fromToken["xms_edov"])
 		claimed = !verified && !isTenantID(c.Tenant)
+	case Apple: // a boolean or its text, in the ID token
+		verified, private = fromToken.Truth(claimVerified, true), isRelay(fromToken)
 	}
-	return verified, claimed
+	return verified, claimed, private
 }
 
 // isYes reads xms_edov, which is written in several ways.

@@ -88,6 +88,13 @@ func (p *Provider) tokenRequest(ctx context.Context, m *metadata, form url.Value
 	case AuthPost:
 		form.Set("client_id", p.cfg.ClientID)
 		form.Set("client_secret", p.cfg.ClientSecret.Reveal())
+	case authApple:
+		made, err := p.secret.get(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		form.Set("client_id", p.cfg.ClientID)
+		form.Set("client_secret", made)
 	case AuthPrivateKey:
 		assertion, err := p.assertion(ctx, m)
 		if err != nil {
@@ -103,9 +110,13 @@ func (p *Provider) tokenRequest(ctx context.Context, m *metadata, form url.Value
 }
 
 // assertion is a JWT by which our key authenticates us. (RFC 7523 3) Its audience is the provider's issuer, not an
-// address from its metadata, so a provider cannot obtain an assertion for another one.
+// address from its metadata, so a provider cannot obtain an assertion for another one. audience has the exception.
 func (p *Provider) assertion(ctx context.Context, m *metadata) (string, error) {
 	key, alg, err := p.signingKey(ctx, m)
+	if err != nil {
+		return "", err
+	}
+	audience, err := p.audience(m)
 	if err != nil {
 		return "", err
 	}
@@ -115,12 +126,17 @@ func (p *Provider) assertion(ctx context.Context, m *metadata) (string, error) {
 	}
 	now := p.env.Now()
 	claims, err := json.Marshal(map[string]any{
-		"iss": p.cfg.ClientID, "sub": p.cfg.ClientID, "aud": p.cfg.Issuer, "jti": id,
+		"iss": p.cfg.ClientID, "sub": p.cfg.ClientID, "aud": audience, "jti": id,
 		"iat": now.Unix(), "exp": now.Add(assertionLife).Unix(),
 	})
 	if err != nil {
 		return "", err
 	}
+	return p.signJWT(key, alg, claims)
+}
+
+// signJWT signs claims with our key.
+func (p *Provider) signJWT(key *jose.JSONWebKey, alg jose.SignatureAlgorithm, claims []byte) (string, error) {
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: key}, (&jose.SignerOptions{}).WithType("JWT"))
 	if err != nil {
 		return "", fmt.Errorf("sign with the key pair %q: %w", p.cfg.Key, err)

@@ -31,7 +31,7 @@ func (p *Provider) userInfo(ctx context.Context, m *metadata, access, subject st
 	}
 	req.Header.Set("Authorization", "Bearer "+access) // RFC 6750 2.1: never in the address
 	media := []string{"application/json", mediaJWT}
-	if p.cfg.UserInfoEncryptionRequired {
+	if p.cfg.UserInfoEncryptionRequired && p.cfg.Preset != Itsme {
 		media = []string{mediaJWT}
 	}
 	a, err := p.calls.Ask(ctx, req, media...)
@@ -42,7 +42,7 @@ func (p *Provider) userInfo(ctx context.Context, m *metadata, access, subject st
 		return nil, fmt.Errorf("userinfo: status %d", a.Status)
 	}
 	var info object
-	if a.Media == mediaJWT {
+	if a.Media == mediaJWT || p.cfg.Preset == Itsme { // itsme may call its JWT application/json
 		info, err = p.openUserInfo(ctx, m, strings.TrimSpace(string(a.Body)))
 	} else if info, err = remote.ReadObject(a.Body); err != nil {
 		err = &idp.Invalid{Reason: "userinfo cannot be read", Cause: err}

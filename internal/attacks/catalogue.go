@@ -418,6 +418,12 @@ var catalogue = []section{
 		{583, "an account of Google outside `hosted_domain`, with an address of that domain, with `hd` in userinfo alone, with several", "refused"},
 		{584, "an account of Google whose verified address is of another mailbox provider", "no account is linked by it"},
 		{585, "an ID token of another policy of Azure AD B2C, of two, of none, of another directory", "refused"},
+		{586, "a forged form field `user` of Apple: with an address, other claims, lists, control characters, too long, twice, in the address, without a valid code", "at most a name is taken, as text, and only with a code of the same sign-in"},
+		{587, "the form of Apple a second time, in another browser, with a code of another sign-in", "refused"},
+		{588, "an ID token of Apple for another team's client, with another issuer, key or nonce", "refused"},
+		{589, "a relay address of Apple that somebody else has here", "no account is linked without asking"},
+		{590, "a sign-in at itsme below the level that is demanded: `acr` lower, unknown, missing or a list; `acr_values` taken out of the address", "refused, or of the lower level"},
+		{591, "what itsme tells, not encrypted, by a stranger, for another client, by RSA1_5; metadata with a token endpoint on another host", "refused, and no assertion is made for another host"},
 	}},
 	{"Setting up in the console", []attackCase{
 		{601, "the address of metadata, entered in the console, on this machine or in a network that the operator has not opened", "refused before anything is saved"},

@@ -155,7 +155,7 @@ func TestSupplyChain(t *testing.T) {
 
 // ourModules are the Caddy modules that this tree adds to the standard ones.
 var ourModules = []string{
-	"admin.api.gatehouse", "caddy.listeners.gatehouse", "gatehouse", "gatehouse.idp.azure_ad_b2c", "gatehouse.idp.discord", "gatehouse.idp.facebook", "gatehouse.idp.github", "gatehouse.idp.google", "gatehouse.idp.header", "gatehouse.idp.kerberos", "gatehouse.idp.ldap", "gatehouse.idp.linkedin", "gatehouse.idp.microsoft", "gatehouse.idp.oauth2", "gatehouse.idp.oidc", "gatehouse.idp.saml", "gatehouse.idp.twitter", "gatehouse.mail.smtp", "gatehouse.push.webhook", "gatehouse.sms.webhook", "gatehouse.storage.badger", "gatehouse.storage.postgres", "gatehouse_visitor", "http.handlers.gatehouse", "http.handlers.protect",
+	"admin.api.gatehouse", "caddy.listeners.gatehouse", "gatehouse", "gatehouse.idp.apple", "gatehouse.idp.azure_ad_b2c", "gatehouse.idp.discord", "gatehouse.idp.facebook", "gatehouse.idp.github", "gatehouse.idp.google", "gatehouse.idp.header", "gatehouse.idp.itsme", "gatehouse.idp.kerberos", "gatehouse.idp.ldap", "gatehouse.idp.linkedin", "gatehouse.idp.microsoft", "gatehouse.idp.oauth2", "gatehouse.idp.oidc", "gatehouse.idp.saml", "gatehouse.idp.twitter", "gatehouse.mail.smtp", "gatehouse.push.webhook", "gatehouse.sms.webhook", "gatehouse.storage.badger", "gatehouse.storage.postgres", "gatehouse_visitor", "http.handlers.gatehouse", "http.handlers.protect",
 }
 
 func testModules(t *testing.T) {

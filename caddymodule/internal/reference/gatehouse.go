@@ -53,7 +53,7 @@ var Gatehouse = Block{
 		{
 			Word: "idp", Arguments: "<id> <module>", Repeats: true,
 			Text:   "An identity provider where people sign in. The id has letters, digits, dots, `-` and `_`, appears in addresses, and is what `idps` of a client names.",
-			Blocks: []*Block{&SAML, &OIDC, &Google, &Microsoft, &AzureADB2C, &OAuth2Preset, &OAuth2, &LDAP, &Kerberos, &HeaderIDP},
+			Blocks: []*Block{&SAML, &OIDC, &Google, &Microsoft, &AzureADB2C, &Apple, &Itsme, &OAuth2Preset, &OAuth2, &LDAP, &Kerberos, &HeaderIDP},
 		},
 		{Word: "service_provider", Arguments: "<id>", Repeats: true, Text: "An application that signs people in by SAML.", Blocks: []*Block{&ServiceProvider}},
 		{

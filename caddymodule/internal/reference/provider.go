@@ -206,6 +206,54 @@ var AzureADB2C = Block{
 	}, remoteOptions),
 }
 
+// Apple is Apple as an OpenID provider.
+var Apple = Block{
+	Head: "idp <id> apple", Open: "idp apple apple",
+	Text: "Sign-in with an Apple Account. The return URL to register there is `/oidc/<id>/callback`. Apple knows Gatehouse by a key: add its .p8 file as a key pair of the configuration. " +
+		"Addresses that Apple has made to hide another one link no account without asking. [openid-providers.md](openid-providers.md#apple) says more.",
+	Needs: "client_id com.example.auth\nteam_id ABCDE12345\nkey_id FGHIJ67890\nkey apple",
+	Options: slices.Concat([]Option{
+		{Word: "client_id", Arguments: "<text>", Default: "required", Text: "The identifier of the Services ID.", Example: "client_id com.example.auth"},
+		{Word: "team_id", Arguments: "<text>", Default: "required", Text: "The team: ten capitals and digits.", Example: "team_id ABCDE12345"},
+		{Word: "key_id", Arguments: "<text>", Default: "required", Text: "What Apple calls the key.", Example: "key_id FGHIJ67890"},
+		{Word: "key", Arguments: "<key pair>", Default: "required", Text: "The key pair with that key. It signs the client secret, which is made anew every few minutes.", Example: "key apple"},
+		{Word: "scopes", Arguments: "<scope>…", Default: "`name email`", Text: "The scopes that are asked for; `openid` always is. With `name` or `email` Apple answers by a form (`form_post`).", Example: "scopes email"},
+		{Word: "jwks_uri", Arguments: "<address>", Default: "as Apple's metadata say", Text: "Where Apple's keys are.", Example: "jwks_uri https://appleid.apple.com/auth/keys"},
+		{
+			Word: "domain_verification_file", Arguments: "<file>", Default: "none", Example: "domain_verification_file apple-developer-domain-association.txt",
+			Text: "The file by which Apple checks that the domain is yours. It is served at `/.well-known/apple-developer-domain-association.txt`, also while the provider is `disabled`.",
+		},
+		{Word: "issuer", Arguments: "<address>", Default: "`https://appleid.apple.com`", Text: "Another server that behaves like Apple, such as a stand-in for tests.", Example: "issuer https://apple.test.example"},
+	}, remoteOptions),
+}
+
+// Itsme is itsme as an OpenID provider.
+var Itsme = Block{
+	Head: "idp <id> itsme", Open: "idp itsme itsme",
+	Text: "Sign-in with itsme, the Belgian mobile identity. The redirect URI to register there is `/oidc/<id>/callback`, and the address of the keys `/oidc/<id>/jwks`. " +
+		"All that itsme tells is encrypted for Gatehouse, and refused otherwise. [openid-providers.md](openid-providers.md#itsme) says more.",
+	Needs: "client_id gatehouse\nservice_code MY_LOGIN",
+	Options: slices.Concat([]Option{
+		{Word: "client_id", Arguments: "<text>", Default: "required", Text: "What itsme calls Gatehouse: the partner code.", Example: "client_id gatehouse"},
+		{Word: "service_code", Arguments: "<text>", Default: "required", Text: "The code of the login service. It is asked for as the scope `service:<code>`.", Example: "service_code MY_LOGIN"},
+		{
+			Word: "security_level", Arguments: "basic|advanced", Default: "`basic`", Example: "security_level advanced",
+			Text: "What people sign in with at least: `basic` is a fingerprint, a face or the itsme code, `advanced` the itsme code. A sign-in below it is refused by its `acr`. Where an application demands a level that only `advanced` reaches, that is asked for.",
+		},
+		{Word: "key", Arguments: "<key pair>", Default: "Gatehouse's own", Text: "The RSA key pair that signs for Gatehouse and decrypts what itsme tells.", Example: "key itsme"},
+		{Word: "scopes", Arguments: "<scope>…", Default: "`profile email`", Text: "The scopes that are asked for, such as `address`, `phone` and `eid`; `openid` and the service always are.", Example: "scopes profile eid"},
+		{Word: "claims", Arguments: "<claim>…", Default: "none", Text: "Claims that are asked for by name, besides those of the scopes.", Example: "claims http://itsme.services/v2/claim/BENationalNumber"},
+		{
+			Word: "map_level", Arguments: "<acr> <1 to 4>", Default: "2 for basic, 3 for advanced; with `level`, that for both", Example: "map_level http://itsme.services/v2/claim/acr_basic 2\nmap_level http://itsme.services/v2/claim/acr_advanced 4",
+			Text: "The authentication level that a sign-in has by its `acr`.",
+		},
+		{Word: "discovery_url", Arguments: "<address>", Default: "below the issuer", Text: "Where the metadata are: itsme has an environment for tests.", Example: "discovery_url https://idp.e2e.itsme.services/v2/.well-known/openid-configuration"},
+		{Word: "metadata_expiration", Arguments: "<duration>", Default: "as itsme says, or `1h`", Text: "How long metadata are used before they are fetched again.", Example: "metadata_expiration 6h"},
+		{Word: "front_channel_logout", Text: "itsme can sign people out by a frame, at `/oidc/<id>/frontchannel-logout`.", Example: "front_channel_logout"},
+		{Word: "issuer", Arguments: "<address>", Default: "`https://idp.prd.itsme.services/v2`, or what stands before the well-known path in `discovery_url`", Text: "The issuer.", Example: "issuer https://idp.e2e.itsme.services/v2"},
+	}, remoteOptions),
+}
+
 // oauth2Addresses are the addresses of a provider of OAuth 2.0.
 var oauth2Addresses = []Option{
 	{Word: "client_id", Arguments: "<text>", Default: "required", Text: "What the provider calls Gatehouse.", Example: "client_id Iv1.8a61f9b3a7aba766"},

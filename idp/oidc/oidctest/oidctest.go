@@ -3,6 +3,7 @@
 package oidctest
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -41,6 +42,8 @@ type Script struct {
 	Seal func(claims map[string]any) string
 	// SealUserInfo makes an application/jwt from the claims of userinfo. Default: JSON.
 	SealUserInfo func(claims map[string]any) string
+	// UserInfoMedia is the media type of what SealUserInfo makes. Default: application/jwt.
+	UserInfoMedia string
 	// Keys replaces the published keys.
 	Keys any
 	// Handlers replace endpoints, by path.
@@ -61,6 +64,10 @@ type OP struct {
 	t testing.TB
 	// behave answers first, as a certain provider does. false: it leaves the answer to the rest.
 	behave func(w http.ResponseWriter, r *http.Request) bool
+	// authenticated says that behave has authenticated the client.
+	authenticated bool
+	// acr is the acr of an ID token. nil: it has none.
+	acr func(asked url.Values) string
 
 	mu       sync.Mutex // guards all below
 	script   Script
@@ -69,7 +76,8 @@ type OP struct {
 	access   map[string]bool
 	requests map[string][]*http.Request
 	forms    map[string][]url.Values
-	last     map[string]any // claims of the last ID token
+	last     map[string]any  // claims of the last ID token
+	seen     map[string]bool // people whose name has been told, and assertions that were used
 	keys     Keys
 }
 
@@ -112,7 +120,7 @@ func NewKeys(t testing.TB, name string) Keys {
 func New(t testing.TB) *OP {
 	t.Helper()
 	o := &OP{
-		Now: time.Now, t: t, grants: map[string]url.Values{}, refresh: map[string]url.Values{}, access: map[string]bool{},
+		Now: time.Now, t: t, grants: map[string]url.Values{}, refresh: map[string]url.Values{}, access: map[string]bool{}, seen: map[string]bool{},
 		requests: map[string][]*http.Request{}, forms: map[string][]url.Values{}, keys: NewKeys(t, "op"), script: Script{Sub: "alice"},
 	}
 	srv := httptest.NewServer(http.HandlerFunc(o.serve))
@@ -262,6 +270,9 @@ func (o *OP) authorize(w http.ResponseWriter, r *http.Request) {
 }
 
 func (o *OP) authenticates(r *http.Request) bool {
+	if o.authenticated {
+		return true
+	}
 	if id, password, ok := r.BasicAuth(); ok {
 		id, _ = url.QueryUnescape(id)
 		password, _ = url.QueryUnescape(password)
@@ -321,10 +332,14 @@ func (o *OP) token(w http.ResponseWriter, r *http.Request) {
 func (o *OP) idToken(asked url.Values, access string) string {
 	sum := sha256.Sum256([]byte(access))
 	now := o.Now().Unix()
-	claims := over(map[string]any{
+	claims := map[string]any{
 		"iss": o.URL, "sub": o.script.Sub, "aud": ClientID, "iat": now, "exp": now + 300, "auth_time": now, "nonce": asked.Get("nonce"),
 		"sid": "sid-" + o.script.Sub, "at_hash": base64.RawURLEncoding.EncodeToString(sum[:16]),
-	}, o.script.IDToken)
+	}
+	if o.acr != nil {
+		claims["acr"] = o.acr(asked)
+	}
+	claims = over(claims, o.script.IDToken)
 	o.last = maps.Clone(claims)
 	if o.script.Seal != nil {
 		return o.script.Seal(claims)
@@ -404,7 +419,7 @@ func (o *OP) userInfo(w http.ResponseWriter, r *http.Request) {
 		"email_verified": true, "groups": []string{"staff", "admins"}, "address": map[string]any{"locality": "Utrecht"},
 	}, o.script.UserInfo)
 	if o.script.SealUserInfo != nil {
-		w.Header().Set("Content-Type", "application/jwt")
+		w.Header().Set("Content-Type", cmp.Or(o.script.UserInfoMedia, "application/jwt"))
 		_, _ = w.Write([]byte(o.script.SealUserInfo(claims))) // the client may be gone
 		return
 	}
