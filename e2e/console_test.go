@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"flag"
+	"fmt"
 	"maps"
 	"net/url"
 	"regexp"
@@ -8,6 +10,8 @@ import (
 	"strings"
 	"testing"
 )
+
+var consoleShots = flag.Bool("shots", false, "leave a picture of each page of the console in artifacts, on two sizes and in both schemes")
 
 var objectID = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}|[A-Z2-7]{4}-[A-Z2-7]{4}|\b[0-9]{1,4}$`)
 
@@ -47,6 +51,9 @@ func TestConsole(t *testing.T) {
 			seeAs = next
 		}
 		queue = append(queue, c.visit(next)...)
+		if *consoleShots {
+			c.shots(kind)
+		}
 	}
 	t.Logf("%d pages of %d shapes looked at", c.looked, len(c.shapes))
 	for _, path := range []string{"/admin/persons ", "/admin/persons/{id} ", "/admin/persons/{id}/block ", "/admin/groups/{id} ", "/admin/applications/reports ", "/admin/applications/add ", "/admin/events ", "/admin/sessions ", "/admin/sites ", "/admin/sites/explain ", "/admin/refusals "} {
@@ -75,4 +82,17 @@ func TestConsole(t *testing.T) {
 	if at := c.b.location(); !strings.HasPrefix(at, c.Issuer+"/admin/persons/") {
 		t.Errorf("after the end the browser is at %s", at)
 	}
+}
+
+// shots leaves pictures of the page that the browser shows.
+func (c *crawler) shots(name string) {
+	c.t.Helper()
+	name = "console" + strings.NewReplacer("/", "_", " ", "_", "{", "", "}", "").Replace(strings.TrimSpace(strings.TrimPrefix(name, "/admin")))
+	for _, scheme := range []string{"light", "dark"} {
+		for _, width := range []int64{1280, 390} {
+			c.b.screen(width, 800, scheme)
+			c.b.shot(fmt.Sprintf("%s-%d-%s", name, width, scheme))
+		}
+	}
+	c.b.screen(1280, 800, "light")
 }

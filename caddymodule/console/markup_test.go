@@ -1,6 +1,7 @@
 package console
 
 import (
+	"net/http"
 	"net/url"
 	"os"
 	"slices"
@@ -36,7 +37,7 @@ func TestStoredTextStaysText(t *testing.T) {
 		}
 		b, by := h.as("owner@example.com"), event.Actor{ID: "admin", Name: list[0]}
 		victim := h.personID("nobody@example.com")
-		shown := 0
+		shown, routes, opened := 0, h.routes(), map[string]bool{}
 		for i, payload := range list {
 			by.Name = payload
 			_, err := h.id.Person.UpdatePerson(t.Context(), victim, person.Edit{By: by}, func(_ storage.Tx, d *person.Details) error {
@@ -55,22 +56,47 @@ func TestStoredTextStaysText(t *testing.T) {
 			gate := &h.sites[1].Gates[0]
 			gate.Asks, gate.Paths, gate.Policies, gate.Rules[0].Name, gate.Rules[0].Asks = []string{payload}, []string{payload}, []string{payload}, payload, []string{payload}
 			q := url.Values{"q": {payload}, "ref": {payload}, "site": {payload}, "where": {payload}, "person": {payload}, "address": {payload}, "group": {payload}, "kind": {payload}, "client": {payload}, "device": {payload}, "param": {payload}, "what": {payload}}.Encode()
-			for _, path := range append(slices.Concat(h.setupPaths(payload, q), h.upkeepPaths(payload, q, by), h.settingsPaths(payload, q)), []string{
+			hostile := map[string]string{"persons": victim, "groups": g.ID, "applications": id, "refusals": refused, "policies": "xss", "sites": h.sites[1].ID, "requests": h.request("nobody@example.com", payload)}
+			var every []string
+			for j, route := range routes {
+				path := strings.TrimPrefix(route, frame.Root)
+				if !h.isScreen(path) && (i+j)%4 != 0 {
+					continue // the page of an act shows what its screen shows: each has a quarter of the payloads
+				}
+				about, ok := hostile[strings.Split(path+"/", "/")[1]]
+				if !ok {
+					about = h.objects(path, "owner")[0]
+				}
+				every = append(every, at(path, about), at(path, about)+"?"+q)
+			}
+			for _, path := range slices.Concat(every, h.setupPaths(payload, q), h.upkeepPaths(payload, q, by), h.settingsPaths(payload, q), []string{
 				frame.Root, personPath(victim), personPath(victim) + "/edit", personPath(victim) + "/leave?" + url.Values{"group": {group}}.Encode(), groupPath(g.ID), groupPath(g.ID) + "/edit-group", applicationPath(id), applicationPath(id) + "/disable",
 				frame.Root + "/persons?" + q, frame.Root + "/groups?" + q, frame.Root + "/sessions?" + q, frame.Root + "/sessions/end-listed?" + q, applicationPath("shop") + "/preview?" + q, applicationPath("shop") + "/preview?" + url.Values{"person": {victim}, "scopes": {"openid " + payload}}.Encode(), frame.Root + "/applications?" + q, frame.Root + "/events?" + q, frame.Root + "/events", frame.Root + "/events/1", newestEvent(b), frame.Root + "/groups", frame.Root + "/applications",
 				frame.Root + "/sites?" + q, frame.Root + "/sites/" + h.sites[1].ID, frame.Root + "/refusals?" + q, frame.Root + "/refusals?ref=" + url.QueryEscape(payload), frame.Root + "/refusals", frame.Root + "/refusals/" + refused, personPath(victim) + "/opens", frame.Root + "/policies?" + q, frame.Root + "/policies/xss", frame.Root + "/policies/xss/edit-policy", frame.Root + "/requests?" + q,
 				frame.Root + "/sites/explain?" + url.Values{"url": {payload}, "person": {payload}, "at": {payload}, "address": {payload}, "method": {payload}, "level": {payload}}.Encode(),
 				frame.Root + "/sites/explain?" + url.Values{"url": {"https://" + payload}, "address": {payload}}.Encode(),
-			}...) {
+			}) {
 				a := b.get(path)
+				if a.Code == http.StatusOK {
+					opened[routeOf(routes, a.url)] = true
+				}
 				if strings.Contains(a.Body.String(), canary) {
 					shown++
 				}
-				if what := markup(a.Body.String()); what != "" {
+				if !strings.HasPrefix(a.Header().Get("Content-Type"), "text/html") {
+					if a.Header().Get("X-Content-Type-Options") != "nosniff" || !strings.HasPrefix(a.Header().Get("Content-Disposition"), "attachment") {
+						t.Fatalf("GET %s is a file that a browser may take for a page: %v", path, a.Header())
+					}
+				} else if what := markup(a.Body.String()); what != "" {
 					t.Fatalf("GET %s makes %s of the payload %q", path, what, payload)
 				}
 			}
 			h.must(h.id.Person.RemoveGroup(t.Context(), g.ID, by, nil))
+		}
+		for _, route := range routes {
+			if !opened[route] {
+				t.Errorf("%s was not opened with a payload", route)
+			}
 		}
 		if shown < 15*len(list) {
 			t.Errorf("only %d pages have shown a payload", shown)

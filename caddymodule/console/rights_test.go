@@ -230,39 +230,55 @@ func want(t *testing.T, role, method, target string, a *answer, may bool) {
 	}
 }
 
-// TestForgedForms takes every act of the list: a form without a token, with one of another form or session, or sent by
-// another site changes nothing.
+// TestForgedForms takes every act of the list as each role that may do it: a form without a token, with one of another
+// form or session, or sent by another site changes nothing.
 func TestForgedForms(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	t.Run("attack 532: forged forms", func(t *testing.T) {
 		_, err := h.az.Clients().Add(t.Context(), client.Client{ID: "wiki", RedirectURIs: []string{"https://wiki.example.com/cb"}, Grants: []string{"authorization_code"}, Scopes: []string{"openid"}}, event.Actor{})
 		h.must(err)
-		owner, other := h.as("owner@example.com"), h.as("two.owner@example.com")
+		browsers := map[string]*browser{}
+		for _, role := range []string{"viewer", "helpdesk", "operator", "owner"} {
+			browsers[role], browsers["two."+role] = h.as(role+"@example.com"), h.as("two."+role+"@example.com")
+		}
 		h.setupObjects("/providers/{id}")
 		h.policy("nights", "anybody")
 		h.objects("/requests/{id}", "viewer")
-		last := ""
 		h.job()
-		before := h.events()
-		for _, s := range h.console.screens {
-			object := h.objects(s.Path, "viewer")[0]
-			for _, a := range s.Acts {
-				target := at(s.Path+"/"+a.Name, object)
-				own := owner.get(target).csrf()
-				if own == "" {
-					t.Errorf("%s has no form", target)
-				}
-				for what, token := range map[string]string{"no token": "", "the token of another session": other.get(target).csrf(), "the token of another form": last} {
-					if a := owner.do(http.MethodPost, target, url.Values{"csrf": {token}, "username": {"x"}}.Encode()); a.Code != http.StatusForbidden {
-						t.Errorf("POST %s with %s = %d, want 403", target, what, a.Code)
+		before, forged := h.events(), map[string]bool{}
+		for col, role := range []string{"viewer", "helpdesk", "operator", "owner"} {
+			own, last := browsers[role], ""
+			for _, s := range h.console.screens {
+				for _, a := range s.Acts {
+					path := s.Path + "/" + a.Name
+					i := strings.IndexByte(rights[path][col], '+')
+					if i < 0 {
+						continue // TestRights sends it
 					}
+					target := at(path, h.objects(s.Path, role)[i])
+					token := own.get(target).csrf()
+					if token == "" {
+						t.Errorf("%s: %s has no form", role, target)
+					}
+					for what, wrong := range map[string]string{"no token": "", "the token of another session": browsers["two."+role].get(target).csrf(), "the token of another form": last} {
+						if a := own.do(http.MethodPost, target, url.Values{"csrf": {wrong}, "username": {"x"}}.Encode()); a.Code != http.StatusForbidden {
+							t.Errorf("%s: POST %s with %s = %d, want 403", role, target, what, a.Code)
+						}
+					}
+					own.site = "cross-site"
+					if a := own.do(http.MethodPost, target, url.Values{"csrf": {token}}.Encode()); a.Code != http.StatusForbidden {
+						t.Errorf("%s: POST %s from another site = %d, want 403", role, target, a.Code)
+					}
+					own.site, last, forged[frame.Root+path] = "same-origin", token, true
 				}
-				owner.site = "cross-site"
-				if a := owner.do(http.MethodPost, target, url.Values{"csrf": {own}}.Encode()); a.Code != http.StatusForbidden {
-					t.Errorf("POST %s from another site = %d, want 403", target, a.Code)
+			}
+		}
+		for _, s := range h.console.screens {
+			for _, a := range s.Acts {
+				if path := frame.Root + s.Path + "/" + a.Name; !forged[path] {
+					t.Errorf("nobody has forged the form of %s", path)
 				}
-				owner.site, last = "same-origin", own
 			}
 		}
 		if after := h.events(); after != before {
