@@ -1,9 +1,12 @@
 package caddymodule_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -118,17 +121,48 @@ func TestPlantedSecrets(t *testing.T) {
 		t.Errorf("only %d paths could be read", read)
 	}
 	owner := newBrowser(t)
-	for _, path := range []string{
-		"", "/persons", "/persons/" + id, "/persons/" + id + "/edit", "/persons/" + id + "/opens", "/groups", "/sessions", "/events", "/applications", "/applications/planted", "/applications/reports", "/applications/add",
-		"/sites", "/sites/explain", "/refusals", "/policies", "/requests",
-		"/providers", "/providers/corp", "/providers/stored", "/providers/stored/enable-provider", "/providers/add-provider", "/api-clients", "/keys",
-		"/persons/export", "/persons/block-many?all=yes",
-	} {
-		resp, text := owner.openConsole(s, "/admin"+path)
-		if bare, _, _ := strings.Cut(path, "?"); resp.StatusCode != http.StatusOK || resp.Request.URL.Path != "/admin"+bare {
-			t.Errorf("GET /admin%s = %d at %s", path, resp.StatusCode, resp.Request.URL)
+	theFirst := func(path, pattern string) string {
+		_, text := owner.openConsole(s, path)
+		if m := regexp.MustCompile(pattern).FindStringSubmatch(text); m != nil {
+			return m[1]
 		}
+		t.Fatalf("%s has no %s:\n%s", path, pattern, text)
+		return ""
+	}
+	// What is not here is not there: the answer that says so is searched too.
+	about := map[string]string{"persons": id, "applications": "planted", "providers": "stored", "events": "1", "groups": theFirst("/admin/groups", `href="/admin/groups/([0-9a-f-]{30,})"`), "sites": theFirst("/admin/sites", `class="row" href="/admin/sites/([^"]+)"`)}
+	routes, err := os.ReadFile("console/testdata/routes.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	for route := range strings.Lines(string(routes)) {
+		route = strings.TrimSpace(route)
+		object, known := about[strings.Split(route+"///", "/")[2]]
+		path := strings.ReplaceAll(route, "{id}", cmp.Or(object, "nothing"))
+		resp, text := owner.openConsole(s, path)
+		look("GET "+path, text)
+		if resp.StatusCode == http.StatusOK {
+			shown++
+		} else if known || !strings.Contains(route, "{id}") {
+			t.Logf("GET %s = %d at %s", path, resp.StatusCode, resp.Request.URL)
+		}
+	}
+	if shown < 60 {
+		t.Errorf("only %d pages of the console could be read", shown)
+	}
+	for _, path := range []string{"/providers/corp", "/applications/reports", "/persons/block-many?all=yes"} {
+		_, text := owner.openConsole(s, "/admin"+path)
 		look("GET /admin"+path, text)
+	}
+	for _, path := range []string{"/admin/persons/export", "/admin/persons/" + id + "/data"} { // files
+		resp, text := owner.openConsole(s, path)
+		_, form, _ := strings.Cut(text, "<main")
+		resp, text = owner.submit(resp, form, url.Values{})
+		if !strings.HasPrefix(resp.Header.Get("Content-Disposition"), "attachment") {
+			t.Errorf("POST %s = %d, want a file", path, resp.StatusCode)
+		}
+		look("POST "+path, text)
 	}
 	for _, command := range [][]string{{"config", "export"}, {"client", "list"}, {"client", "list", "--json"}, {"person", "list", "--json"}, {"group", "list", "--json"}, {"events", "verify"}} {
 		look("gatehouse "+strings.Join(command, " "), s.run("", command...))

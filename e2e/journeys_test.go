@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -43,12 +44,16 @@ type journeys struct {
 
 	mail    *mailServer
 	partner string // address of the metadata of a SAML provider
+	ref     string // of the page with which the wiki has refused colleague
 }
 
 const (
 	colleague = "second@example.com" // has a phone with an authenticator app, and sessions
 	visited   = "third@example.com"
 )
+
+// reference is what a page tells somebody whom it has refused.
+var reference = regexp.MustCompile(`\b[A-Z2-7]{4}-[A-Z2-7]{4}\b`)
 
 // TestConsoleJourneys does the tasks of an operator's week in the admin console, in a real browser. Each of the first
 // ten takes at most five clicks. The table in the documentation has the numbers.
@@ -127,6 +132,9 @@ func openJourneys(t *testing.T) *journeys {
 	b.click("main form button:not([type])")
 	if status := b.open(j.Wiki + "/plans"); status != http.StatusForbidden {
 		t.Fatalf("somebody without the group gets %d at the wiki", status)
+	}
+	if j.ref = reference.FindString(b.text("main")); j.ref == "" {
+		t.Fatalf("the page of the refusal has no reference: %s", b.text("main"))
 	}
 	b.click("main a.button")
 	b.fill("[name=reason]", "I write the plans")
@@ -358,5 +366,16 @@ var allJourneys = []journey{
 		w.press("Events")
 		w.send("[name=person]", colleague)
 		w.shows(colleague)
+	}},
+	{"See what happened, by the reference of an error page", func(w *walk) {
+		w.press("Refusals")
+		w.send("[name=ref]", w.j.ref)
+		w.shows("staff")
+	}},
+	{"Remove an account at the person's wish", func(w *walk) {
+		w.person("new2@example.com")
+		w.press("Remove person")
+		w.pressIn("main form", "Remove person")
+		w.shows("The person has been removed.")
 	}},
 }

@@ -53,6 +53,28 @@ func TestPictures(t *testing.T) {
 	b.picture("account")
 }
 
+// TestPicturesOfConsole takes the pictures of docs/console.md, in the same way.
+func TestPicturesOfConsole(t *testing.T) {
+	t.Parallel()
+	j := openJourneys(t)
+	w := &walk{tab: j.browse(t), j: j}
+	w.screen(1280, 800, "light")
+	w.open(j.Issuer + "/admin")
+	w.signIn(person, j.Password)
+	w.until(`document.querySelectorAll("#denials ~ table tbody tr, [aria-labelledby=denials] tbody tr").length > 0 || (setTimeout(() => location.reload(), 500), false)`)
+	w.picture("console-overview")
+	w.person(colleague)
+	w.picture("console-person")
+	w.press("Refusals")
+	w.row(colleague)
+	w.picture("console-refusal")
+	w.press("Sites")
+	w.picture("console-sites")
+	w.press("Applications")
+	w.row("blog")
+	w.picture("console-application")
+}
+
 // picture takes a picture of what the window shows, or holds the one in docs/images against its limits.
 func (b *tab) picture(name string) {
 	b.t.Helper()

@@ -84,13 +84,20 @@ type harness struct {
 
 func newHarness(t *testing.T) *harness {
 	t.Helper()
+	return newHarnessOver(t, func(s storage.Store) storage.Store { return s })
+}
+
+// newHarnessOver is newHarness with a store over that in memory, or in place of it.
+func newHarnessOver(t *testing.T, over func(storage.Store) storage.Store) *harness {
+	t.Helper()
 	h := &harness{t: t, clock: &clock{now: time.Date(2035, 11, 21, 12, 0, 0, 0, time.UTC)}, notices: &notifytest.Notices{}, on: true, providers: &providers{}}
 	raw, err := badgerstore.OpenMemory(func(o *badgerstore.Options) { o.Now = h.clock.Now })
 	h.must(err)
-	t.Cleanup(func() { h.must(raw.Close()) })
-	h.meanwhile = &meanwhile{Store: storagetest.Closures(t, raw)}
+	kept := over(raw)
+	t.Cleanup(func() { h.must(kept.Close()) })
+	h.meanwhile = &meanwhile{Store: storagetest.Closures(t, kept)}
 	h.store = h.meanwhile
-	h.notices.In(raw)
+	h.notices.In(kept)
 	keyring, err := secret.NewKeyring(make([]byte, secret.KeySize))
 	h.must(err)
 	pages, err := page.New(page.Config{Issuer: issuer, Locales: []string{"en", "nl", "de", "fr"}, Key: make([]byte, 32), Random: rand.Reader})

@@ -73,13 +73,17 @@ func (c *Console) showPersons(v *frame.Visit) (*page.Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &page.Table{Label: page.Say("console.persons.title"), Columns: []string{"console.column.person", "console.column.email", "console.column.groups", "console.column.state", "console.field.signed_in"}}
+	t := &page.Table{Label: page.Say("console.persons.title"), Columns: []string{"console.column.person", "console.column.groups", "console.column.state", "console.field.signed_in"}}
 	for _, p := range list {
+		note := []string{p.Name, p.Email}
+		if strings.EqualFold(p.Email, p.Username) {
+			note = note[:1]
+		}
 		row := page.TableRow{URL: personPath(p.ID), Pick: p.ID, Cells: []page.Cell{
-			{Name: manage.Typed(p.Person), Note: p.Name}, {Name: p.Email}, {Name: strings.Join(p.Groups, ", ")}, stateCell(p.State), frame.OrNone(""),
+			{Name: manage.Typed(p.Person), Note: strings.Trim(strings.Join(note, " · "), " ·")}, {Name: strings.Join(p.Groups, ", ")}, stateCell(p.State), frame.OrNone(""),
 		}}
 		if !p.Seen.IsZero() {
-			row.Cells[4] = page.Cell{Text: page.Say("console.time", "time", p.Seen)}
+			row.Cells[3] = page.Cell{Text: page.Say("console.time", "time", p.Seen)}
 		}
 		t.Rows = append(t.Rows, row)
 	}

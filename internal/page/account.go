@@ -120,6 +120,12 @@ func (l *language) Moment(t time.Time) string {
 	return l.T("date.moment", "day", t.Day(), "month", word(months, int(t.Month())-1), "year", t.Year(), "time", t.Format("15:04"))
 }
 
+// Day is a day of a year, in words of the language.
+func (l *language) Day(t time.Time) string {
+	t = t.UTC()
+	return l.T("date.day", "day", t.Day(), "month", word(l.T("date.months"), int(t.Month())-1))
+}
+
 // word returns a word of a list with spaces between them.
 func word(list string, i int) string {
 	if words := strings.Fields(list); i < len(words) {

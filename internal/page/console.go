@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"html/template"
 	"strings"
+	"time"
 )
 
 // Console is the data of console: a page of the admin console. Texts are messages; names and values are shown as they
@@ -106,6 +107,27 @@ type Chart struct {
 	Total  string
 	Counts []int64
 	Bad    bool // it counts what should not happen
+	// Most is the highest of the counts in words, beside the top of the chart. Empty: there is nothing to see
+	Most string
+	// From and To are the ends of the axis below: when the first and the last count begin. Days says that they are days.
+	From, To time.Time
+	Days     bool
+}
+
+// Ends returns the words of the axis of a chart.
+func (f *frame) Ends(c Chart) []template.HTML {
+	if c.From.IsZero() {
+		return nil
+	}
+	f.Needs("time")
+	end := func(t time.Time) template.HTML {
+		kind, words := "time", t.UTC().Format("15:04")
+		if c.Days {
+			kind, words = "day", f.Day(t)
+		}
+		return template.HTML(`<time datetime="` + t.UTC().Format(time.RFC3339) + `" data-only="` + kind + `">` + template.HTMLEscapeString(words) + `</time>`) //nolint:gosec // escaped
+	}
+	return []template.HTML{end(c.From), end(c.To)}
 }
 
 // Choice is one of several that a part can show.

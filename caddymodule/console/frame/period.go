@@ -2,6 +2,7 @@ package frame
 
 import (
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -57,12 +58,13 @@ func (v *Visit) Periods() (out []page.Choice) {
 type Numbers struct {
 	Part  page.ConsolePart
 	table *page.Table
+	days  bool // each count is of a day
 }
 
 // NewNumbers returns an empty part for the period of the visit.
 func (v *Visit) NewNumbers(id string, title page.Text) *Numbers {
 	t := &page.Table{Label: title, Columns: []string{"console.column.time"}}
-	return &Numbers{page.ConsolePart{ID: id, Title: title, Fold: page.Say("console.chart.table"), Choices: v.Periods(), Table: t}, t}
+	return &Numbers{page.ConsolePart{ID: id, Title: title, Fold: page.Say("console.chart.table"), Choices: v.Periods(), Table: t}, t, v.Period().Unit == tally.Day}
 }
 
 // Begin takes away what was added, for a transaction that runs again.
@@ -87,7 +89,14 @@ func (n *Numbers) Add(m Measure) {
 	if say == nil {
 		say = func(n int64) string { return strconv.FormatInt(n, 10) }
 	}
-	n.Part.Charts = append(n.Part.Charts, page.Chart{Label: page.Say(m.Key), Total: say(m.Total), Counts: m.Counts, Bad: m.Bad})
+	chart := page.Chart{Label: page.Say(m.Key), Total: say(m.Total), Counts: m.Counts, Bad: m.Bad, Days: n.days}
+	if len(m.Counts) > 0 && slices.Max(m.Counts) > 0 {
+		chart.Most = say(slices.Max(m.Counts))
+	}
+	if len(m.Starts) > 0 {
+		chart.From, chart.To = m.Starts[0], m.Starts[len(m.Starts)-1]
+	}
+	n.Part.Charts = append(n.Part.Charts, chart)
 	n.table.Columns = append(n.table.Columns, m.Key)
 	for i, at := range m.Starts {
 		if i == len(n.table.Rows) {

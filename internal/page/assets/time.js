@@ -1,12 +1,12 @@
 "use strict";
 {
 	const lang = document.documentElement.lang;
-	let words;
-	try {
-		words = new Intl.DateTimeFormat(lang === "en" ? "en-GB" : lang, {dateStyle: "long", timeStyle: "short"});
-	} catch {} // an unknown language keeps what the server wrote
-	for (const t of words ? document.querySelectorAll("time") : []) {
-		t.title = t.textContent;
-		t.textContent = words.format(new Date(t.dateTime));
+	const kinds = {time: {timeStyle: "short"}, day: {day: "numeric", month: "long", timeZone: "UTC"}};
+	for (const t of document.querySelectorAll("time")) {
+		try {
+			const words = new Intl.DateTimeFormat(lang === "en" ? "en-GB" : lang, kinds[t.dataset.only] ?? {dateStyle: "long", timeStyle: "short"}).format(new Date(t.dateTime));
+			t.title = t.textContent;
+			t.textContent = words;
+		} catch {} // an unknown language keeps what the server wrote
 	}
 }
