@@ -146,7 +146,7 @@ func (c *Console) latencyPart(v *frame.Visit) (page.ConsolePart, error) {
 		}
 	}
 	slow := within(counts, total)
-	part.Charts = []page.Chart{{Label: page.Say("console.latency.chart"), Total: slow, Counts: counts}}
+	part.Charts = []page.Chart{{Label: page.Say("console.latency.chart"), Total: slow, Counts: counts, Most: strconv.FormatInt(slices.Max(counts), 10), Low: latencyCell(0).Name, High: latencyCell(len(counts) - 1).Name}}
 	part.Table, part.Fold = t, page.Say("console.chart.table")
 	return part, nil
 }

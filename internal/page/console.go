@@ -112,10 +112,15 @@ type Chart struct {
 	// From and To are the ends of the axis below: when the first and the last count begin. Days says that they are days.
 	From, To time.Time
 	Days     bool
+	// Low and High are the ends of the axis of something else than time, as they are.
+	Low, High string
 }
 
 // Ends returns the words of the axis of a chart.
 func (f *frame) Ends(c Chart) []template.HTML {
+	if c.Low != "" {
+		return []template.HTML{template.HTML("<span>" + template.HTMLEscapeString(c.Low) + "</span>"), template.HTML("<span>" + template.HTMLEscapeString(c.High) + "</span>")} //nolint:gosec // escaped
+	}
 	if c.From.IsZero() {
 		return nil
 	}
