@@ -91,7 +91,7 @@ func (b *tab) picture(name string) {
 		b.t.Fatal(err)
 	}
 	then, err := png.DecodeConfig(bytes.NewReader(kept))
-	if err != nil || then.Width != now.Width || then.Height != now.Height || len(kept) > 100<<10 {
-		b.t.Errorf("%s: %dx%d, %d bytes, %v; want %dx%d in at most 100 KB: go test -run TestPictures -pictures", file, then.Width, then.Height, len(kept), err, now.Width, now.Height)
+	if err != nil || then.Width != now.Width || then.Height != now.Height || len(kept) > 150<<10 {
+		b.t.Errorf("%s: %dx%d, %d bytes, %v; want %dx%d in at most 150 KB: go test -run TestPictures -pictures", file, then.Width, then.Height, len(kept), err, now.Width, now.Height)
 	}
 }
