@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	maxCounted = 10_000 // sessions
-	latest     = 10     // events
+	maxCounted = 1_000 // sessions; more would make the page slow where there are many
+	latest     = 10    // events
 )
 
 // overviewScreen is what needs an administrator's eye.
