@@ -241,8 +241,11 @@ func (s *Service) furnish(ctx context.Context, cfg Config, d Deps) (err error) {
 	}
 	if s.ServiceProviders, err = serviceprovider.New(cfg.ServiceProviders, serviceprovider.Deps{
 		Person: s.Person, Session: s.Session, Front: s.Front, Store: d.Store, Events: d.Events, Units: d.Units, Pages: d.Pages, KeyPair: d.KeyPair,
-		Trusted: d.Trusted, Checked: d.Checked, Once: federation.Once(d.Store, d.Now, "/sso"), Origin: d.Origin, Admit: d.Admit, Issuer: cfg.Issuer,
-		Log: d.Log, Now: d.Now, Random: d.Random,
+		Trusted: d.Trusted, Checked: d.Checked, Origin: d.Origin, Admit: d.Admit, Jar: s.jar, Issuer: cfg.Issuer, Log: d.Log,
+		Once: func(tx storage.Tx, key string, until time.Time) error {
+			return federation.OnceIn(tx, "/sso", key, until)
+		},
+		Now: d.Now, Random: d.Random,
 	}); err != nil {
 		return err
 	}

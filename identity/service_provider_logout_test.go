@@ -201,6 +201,87 @@ func TestServiceProviderLogout(t *testing.T) {
 	h.checkInvariants()
 }
 
+// TestServiceProviderLogoutIsTheBrowsers: service providers know the name of a browser's way to them, and nothing comes
+// of it without the browser.
+func TestServiceProviderLogoutIsTheBrowsers(t *testing.T) {
+	t.Parallel()
+	h := serving(t)
+	wikiKey, deskKey := samltest.NewKey("sp", h.clock.Now()), samltest.NewKey("desk", h.clock.Now())
+	const deskSLO = "https://desk.example.com/slo"
+	h.serve(farewell("wiki", wikiKey, wikiSLO, ""), farewell("desk", deskKey, deskSLO, ""))
+	silent := func(t *testing.T, a *answer) {
+		t.Helper()
+		if to := a.Header().Get("Location"); to != "/sign-out" || strings.Contains(a.Body.String(), "SAMLRequest") {
+			t.Errorf("a service provider that goes the way itself gets %d to %q", a.Code, to)
+		}
+	}
+	t.Run("attack 397: a service provider goes the way of a browser", func(t *testing.T) {
+		b := h.browser()
+		b.at("wiki")
+		b.at("desk")
+		u := b.leads(b.post(b.get("/sign-out")).Header().Get("Location"))
+		d, at := logoutOf(t, u), "/sso/leave?flow="
+		silent(t, h.browser().do(http.MethodGet, at+d.relay, ""))
+		sp, key, next := "wiki", wikiKey, "desk.example.com"
+		if d.to == deskSLO {
+			sp, key, next = "desk", deskKey, "wiki.example.com"
+		}
+		answer := byRedirect("/sso/logout", "SAMLResponse", h.logoutResponse("_a"+sp, sp, d.xml.SelectAttrValue("ID", ""), "Success"), d.relay, key)
+		there := h.browser()
+		silent(t, there.do(http.MethodGet, there.do(http.MethodGet, answer, "").Header().Get("Location"), ""))
+		if u := b.leads(at + d.relay); u.Host != next {
+			t.Errorf("the browser is led to %s, want %s", u, next)
+		}
+	})
+	t.Run("attack 397: a service provider asks for a sign-out without the browser", func(t *testing.T) {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			b, there := h.browser(), h.browser()
+			name, index := b.at("wiki")
+			b.at("desk")
+			x := h.logoutRequest("_w"+method, "wiki", name, index)
+			target, body := byRedirect("/sso/logout", "SAMLRequest", x, "", wikiKey), ""
+			if method == http.MethodPost {
+				target = "/sso/logout"
+				body = url.Values{"SAMLRequest": {base64.StdEncoding.EncodeToString([]byte(signedBy(x, samltest.Signature{Key: wikiKey})))}}.Encode()
+			}
+			a := there.do(method, target, body)
+			way := a.Header().Get("Location")
+			a = there.do(http.MethodGet, way, "")
+			if strings.Contains(a.Header().Get("Location")+a.Body.String(), "desk.example.com") || b.isSignedIn() {
+				t.Fatalf("%s leads to %q, signed in %t", method, a.Header().Get("Location"), b.isSignedIn())
+			}
+			if method == http.MethodGet { // by the binding of the request
+				u, err := url.Parse(a.Header().Get("Location"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d := logoutOf(t, u); d.to != wikiSLO || !slices.Equal(d.status(), []string{"Success", "PartialLogout"}) {
+					t.Errorf("at %s: %q, want that the desk was not told", d.to, d.status())
+				}
+			}
+			silent(t, b.do(http.MethodGet, way, "")) // the answer has been given
+		}
+	})
+	t.Run("what is interrupted can be sent again", func(t *testing.T) {
+		for _, update := range []int64{1, 2} {
+			b, there := h.browser(), h.browser()
+			name, index := b.at("wiki")
+			x := signedBy(h.logoutRequest(fmt.Sprintf("_again%d", update), "wiki", name, index), samltest.Signature{Key: wikiKey})
+			body := url.Values{"SAMLRequest": {base64.StdEncoding.EncodeToString([]byte(x))}}.Encode()
+			there.leaves = update
+			there.do(http.MethodPost, "/sso/logout", body)
+			if !b.isSignedIn() {
+				continue
+			}
+			there.leaves = 0
+			if a := there.do(http.MethodPost, "/sso/logout", body); a.Code != http.StatusSeeOther || b.isSignedIn() {
+				t.Errorf("after an end before update %d the same request gets %d, signed in %t", update, a.Code, b.isSignedIn())
+			}
+		}
+	})
+	h.checkInvariants()
+}
+
 // TestServiceProviderBackChannel: a service provider with a SOAP service is told without the browser, whatever ends the
 // session, and can ask that way.
 func TestServiceProviderBackChannel(t *testing.T) {

@@ -124,12 +124,15 @@ func Once(store storage.Store, now func() time.Time, providerID string) func(ctx
 		if !until.After(now()) {
 			return nil // the caller refuses what has expired
 		}
-		err := store.Update(ctx, func(tx storage.Tx) error {
-			return onces.Create(tx, storage.Key(providerID, secret.Hash(key)), onceRecord{Until: until}, until.Add(session.CollectAfter))
-		})
-		if errors.Is(err, storage.ErrExists) {
-			return idp.ErrReplayed
-		}
-		return err
+		return store.Update(ctx, func(tx storage.Tx) error { return OnceIn(tx, providerID, key, until) })
 	}
+}
+
+// OnceIn marks what a provider has used within a transaction, or returns idp.ErrReplayed.
+func OnceIn(tx storage.Tx, providerID, key string, until time.Time) error {
+	err := onces.Create(tx, storage.Key(providerID, secret.Hash(key)), onceRecord{Until: until}, until.Add(session.CollectAfter))
+	if errors.Is(err, storage.ErrExists) {
+		return idp.ErrReplayed
+	}
+	return err
 }

@@ -40,7 +40,11 @@ func (s *Service) Leave(q *front.Request, ret string) (string, error) {
 	if err != nil || len(list) == 0 {
 		return "", err
 	}
-	return s.begin(q.Context(), farewellRecord{Left: list, Return: ret})
+	browser, err := s.deps.Jar.Browser(q.W, q.Request, s.front.NewID)
+	if err != nil {
+		return "", err
+	}
+	return s.begin(q.Context(), farewellRecord{Left: list, Return: ret, Browser: secret.Hash(browser)})
 }
 
 // byBrowser are the visits of a session whose service providers are told by the browser: those that take no
@@ -80,12 +84,20 @@ func (s *Service) begin(ctx context.Context, rec farewellRecord) (string, error)
 	return leavePath + "?" + url.Values{"flow": {name}}.Encode(), err
 }
 
+// goes tells whether a request comes from the browser whose way this is. The service providers know the name of the
+// way, and must not read what the next one is told.
+func (s *Service) goes(q *front.Request, rec farewellRecord) bool {
+	token := s.deps.Jar.Get(q.Request, session.CookieSession)
+	return s.deps.Jar.SameBrowser(q.Request, rec.Browser) || token != "" && slices.Contains(rec.Sessions, secret.Hash(token))
+}
+
 // showLeave serves GET /sso/leave?flow=…: the browser goes to the next service provider, or on.
 func (s *Service) showLeave(q *front.Request) error {
 	name := q.URL.Query().Get("flow")
 	if name == "" || len(name) > maxName {
 		return q.Redirect(signOutPath)
 	}
+	stranger := false
 	id, err := secret.ID(s.deps.Random, nameBytes)
 	if err != nil {
 		return err
@@ -95,11 +107,17 @@ func (s *Service) showLeave(q *front.Request) error {
 	var next *visitRecord
 	key, now := secret.Hash(name), s.now()
 	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) (err error) {
-		next = nil
+		next, stranger = nil, false
 		var found bool
 		if rec, found, err = farewells.Find(tx, key); err != nil || !found || !rec.ExpiresAt.After(now) {
 			rec = farewellRecord{}
 			return err
+		}
+		if stranger = !s.goes(q, rec); stranger {
+			if rec.Begun {
+				return nil
+			}
+			return farewells.Delete(tx, key)
 		}
 		if rec.Request != "" {
 			rec.Failed = true // the one before has not answered
@@ -108,12 +126,17 @@ func (s *Service) showLeave(q *front.Request) error {
 			return farewells.Delete(tx, key)
 		}
 		next, rec.Left = new(rec.Left[0]), rec.Left[1:]
-		rec.Entity, rec.Request = next.Entity, id
+		rec.Entity, rec.Request, rec.Begun = next.Entity, id, true
 		return farewells.Put(tx, key, rec, rec.ExpiresAt.Add(session.CollectAfter))
 	})
 	switch {
 	case err != nil:
 		return err
+	case stranger && rec.Begun:
+		return q.Redirect(signOutPath)
+	case stranger: // the one that asked is told that the others were not
+		rec.Failed = true
+		return s.arrive(q, rec)
 	case next == nil:
 		return s.arrive(q, rec)
 	}
@@ -186,13 +209,13 @@ func (s *Service) handleLogout(q *front.Request) error {
 	if in.IsResponse {
 		return s.confirmed(q, in)
 	}
-	m, meta, msg, err := s.readLogout(q, in, "")
+	m, meta, msg, err := s.readLogout(q, in)
 	if err != nil {
 		return err
 	}
 	rec, err := s.endFor(q, m, meta, msg)
 	if err != nil {
-		return err
+		return s.badRequest(q, m.ID, err)
 	}
 	rec.AskerRelay, rec.AskerBinding = in.Relay, in.Binding
 	if len(rec.Left) == 0 {
@@ -205,8 +228,15 @@ func (s *Service) handleLogout(q *front.Request) error {
 	return q.Redirect(at)
 }
 
-// readLogout verifies a logout message. request is the ID that a response must answer.
-func (s *Service) readLogout(q *front.Request, in *samlidp.Incoming, request string) (*member, *samlidp.Metadata, *samlidp.Logout, error) {
+// asked is a verified LogoutRequest. used marks it as used.
+type asked struct {
+	*samlidp.Logout
+
+	used func(tx storage.Tx) error
+}
+
+// readLogout verifies a LogoutRequest.
+func (s *Service) readLogout(q *front.Request, in *samlidp.Incoming) (*member, *samlidp.Metadata, *asked, error) {
 	m, meta, err := s.byEntity(q.Context(), q.Settings, in.Issuer)
 	if err != nil {
 		return nil, nil, nil, s.failed(q, m, err)
@@ -214,21 +244,25 @@ func (s *Service) readLogout(q *front.Request, in *samlidp.Incoming, request str
 	if m == nil {
 		return nil, nil, nil, s.unknown(q)
 	}
-	want := samlidp.LogoutWant{Destination: s.deps.Issuer + logoutPath, Request: request, Now: s.now, Once: s.deps.Once}
+	out := &asked{used: func(storage.Tx) error { return errors.New("a LogoutRequest without an ID") }}
+	want := samlidp.LogoutWant{Destination: s.deps.Issuer + logoutPath, Now: s.now, Once: func(_ context.Context, key string, until time.Time) error {
+		out.used = func(tx storage.Tx) error { return s.deps.Once(tx, key, until) } // with what the request asks for, or not at all
+		return nil
+	}}
 	if in.Binding == samlidp.SOAP {
 		want.Destination = s.deps.Issuer + soapPath
 	}
-	msg, err := meta.ReadLogout(q.Context(), in, want)
+	out.Logout, err = meta.ReadLogout(q.Context(), in, want)
 	if errors.As(err, new(*idp.Invalid)) {
 		if newer := m.source.Renew(q.Context(), meta); newer != nil {
 			meta = newer
-			msg, err = meta.ReadLogout(q.Context(), in, want)
+			out.Logout, err = meta.ReadLogout(q.Context(), in, want)
 		}
 	}
 	if err != nil {
 		return nil, nil, nil, s.badRequest(q, m.ID, err)
 	}
-	return m, meta, msg, nil
+	return m, meta, out, nil
 }
 
 // confirmed reads the answer of a service provider to our LogoutRequest. The person is signed out here already, so the
@@ -257,7 +291,7 @@ func (s *Service) confirmed(q *front.Request, in *samlidp.Incoming) error {
 	case m == nil:
 		return s.unknown(q)
 	}
-	msg, err := meta.ReadLogout(q.Context(), in, samlidp.LogoutWant{Destination: s.deps.Issuer + logoutPath, Request: rec.Request, Now: s.now, Once: s.deps.Once})
+	msg, err := meta.ReadLogout(q.Context(), in, samlidp.LogoutWant{Destination: s.deps.Issuer + logoutPath, Request: rec.Request, Now: s.now, Once: noRequest})
 	if err != nil && !errors.As(err, new(*idp.Invalid)) {
 		return err
 	}
@@ -280,12 +314,22 @@ func (s *Service) confirmed(q *front.Request, in *samlidp.Incoming) error {
 	return q.Redirect(leavePath + "?" + url.Values{"flow": {name}}.Encode())
 }
 
-// endFor ends the sessions that a LogoutRequest names. The record has the other service providers that the browser
-// takes the news to.
-func (s *Service) endFor(q *front.Request, m *member, meta *samlidp.Metadata, msg *samlidp.Logout) (rec farewellRecord, err error) {
+// noRequest is Once where a LogoutResponse is expected, which is not marked: its request is forgotten.
+func noRequest(context.Context, string, time.Time) error {
+	return &idp.Invalid{Reason: "the message is a LogoutRequest"}
+}
+
+// ending is a session that a LogoutRequest names, with the service providers that its browser takes the news to.
+type ending struct {
+	person, session string
+	others          []visitRecord
+}
+
+// endFor ends the sessions that a LogoutRequest names, and marks it as used, both or neither. The record has the other
+// service providers that the browser takes the news to.
+func (s *Service) endFor(q *front.Request, m *member, meta *samlidp.Metadata, msg *asked) (rec farewellRecord, err error) {
 	rec = farewellRecord{Asker: meta.EntityID, AskerRequest: msg.ID}
-	type found struct{ person, session string }
-	var list []found
+	var list []ending
 	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) error {
 		list = nil
 		prefix := storage.Prefix(secret.Hash(storage.Key(meta.EntityID, msg.NameID.Value)))
@@ -294,7 +338,7 @@ func (s *Service) endFor(q *front.Request, m *member, meta *samlidp.Metadata, ms
 				return err
 			}
 			if len(msg.Sessions) == 0 || slices.Contains(msg.Sessions, e.Value.Index) {
-				list = append(list, found{e.Value.Person, storage.Parts(e.Key)[1]})
+				list = append(list, ending{person: e.Value.Person, session: storage.Parts(e.Key)[1]})
 			}
 		}
 		return nil
@@ -302,65 +346,71 @@ func (s *Service) endFor(q *front.Request, m *member, meta *samlidp.Metadata, ms
 	if err != nil {
 		return rec, err
 	}
-	ended := 0
-	for _, f := range list {
-		others, err := s.byBrowser(q, f.person, f.session, meta.EntityID)
-		if err != nil {
+	for i := range list {
+		if list[i].others, err = s.byBrowser(q, list[i].person, list[i].session, meta.EntityID); err != nil {
 			return rec, err
 		}
-		done, err := s.endSession(q, m, meta.EntityID, f.person, f.session)
-		if err != nil {
-			return rec, err
+	}
+	events, err := s.deps.Person.NewEvents(s.deps.Origin(q.Request), slices.Repeat([]event.Type{eventSignedOut}, len(list))...)
+	if err != nil {
+		return rec, err
+	}
+	ended, now := 0, s.now()
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
+		ended, rec.Left, rec.Sessions = 0, nil, nil
+		if err := msg.used(tx); err != nil {
+			return err
 		}
-		if done {
-			ended++
-			rec.Left = append(rec.Left, others...)
+		for i, f := range list {
+			key, err := s.endSession(tx, m, meta.EntityID, f, events[i], now)
+			if err != nil {
+				return err
+			}
+			if key != "" {
+				ended++
+				rec.Left, rec.Sessions = append(rec.Left, f.others...), append(rec.Sessions, key)
+			}
 		}
+		return nil
+	})
+	if err != nil {
+		return rec, err
 	}
 	s.deps.Log.Info("signed out by a service provider", zap.String("service_provider", m.ID), zap.Int("sessions", ended))
 	return rec, nil
 }
 
-// endSession ends a session that a service provider knows.
-func (s *Service) endSession(q *front.Request, m *member, entity, personID, id string) (done bool, err error) {
-	ev, err := s.deps.Person.NewEvents(s.deps.Origin(q.Request), eventSignedOut)
-	if err != nil {
-		return false, err
+// endSession ends a session that a service provider knows, and returns the hash of the cookie that opened it. Empty:
+// it had ended.
+func (s *Service) endSession(tx storage.Tx, m *member, entity string, f ending, e event.Event, now time.Time) (key string, err error) {
+	rec, err := s.deps.Session.Live(tx, f.session, now)
+	if errors.Is(err, storage.ErrNotFound) {
+		return "", nil
 	}
-	now := s.now()
-	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
-		done = false
-		rec, err := s.deps.Session.Live(tx, id, now)
-		if errors.Is(err, storage.ErrNotFound) {
-			return nil
-		}
-		if err != nil || rec.PersonID != personID {
-			return err
-		}
-		visit := storage.Key(personID, id, secret.Hash(entity))
-		v, found, err := visits.Find(tx, visit)
-		if err != nil || !found {
-			return err
-		}
-		if err := forgetVisit(tx, visit, id, v); err != nil { // it is not told what it has asked for
-			return err
-		}
-		if err := s.deps.Person.Watcher().TokensEnded(tx, personID, id); err != nil {
-			return err
-		}
-		if err := s.deps.Session.End(tx, id, rec); err != nil {
-			return err
-		}
-		who, err := s.deps.Person.Get(tx, personID)
-		if err != nil {
-			return err
-		}
-		done = true
-		e := event.Actor{ID: personID, Name: who.Username, Session: id}.Fill(ev[0], personID, m.Name)
-		e.ClientID = m.ID
-		return s.deps.Events.Append(tx, e)
-	})
-	return done, err
+	if err != nil || rec.PersonID != f.person {
+		return "", err
+	}
+	visit := storage.Key(f.person, f.session, secret.Hash(entity))
+	v, found, err := visits.Find(tx, visit)
+	if err != nil || !found {
+		return "", err
+	}
+	if err := forgetVisit(tx, visit, f.session, v); err != nil { // it is not told what it has asked for
+		return "", err
+	}
+	if err := s.deps.Person.Watcher().TokensEnded(tx, f.person, f.session); err != nil {
+		return "", err
+	}
+	if err := s.deps.Session.End(tx, f.session, rec); err != nil {
+		return "", err
+	}
+	who, err := s.deps.Person.Get(tx, f.person)
+	if err != nil {
+		return "", err
+	}
+	e = event.Actor{ID: f.person, Name: who.Username, Session: f.session}.Fill(e, f.person, m.Name)
+	e.ClientID = m.ID
+	return rec.Cookie, s.deps.Events.Append(tx, e)
 }
 
 func forgetVisit(tx storage.Tx, key, id string, v visitRecord) error {
@@ -389,13 +439,13 @@ func (s *Service) handleSOAP(q *front.Request) error {
 	if err != nil {
 		return s.badRequest(q, "", err)
 	}
-	m, meta, msg, err := s.readLogout(q, in, "")
+	m, meta, msg, err := s.readLogout(q, in)
 	if err != nil {
 		return err
 	}
 	rec, err := s.endFor(q, m, meta, msg)
 	if err != nil {
-		return err
+		return s.badRequest(q, m.ID, err)
 	}
 	w, err := s.writer(q.Context())
 	if err != nil {
@@ -448,7 +498,7 @@ func (s *Service) sendSOAP(ctx context.Context, m *member, meta *samlidp.Metadat
 	if err != nil {
 		return err
 	}
-	msg, err := meta.ReadLogout(ctx, in, samlidp.LogoutWant{Request: id, Now: s.now, Once: s.deps.Once})
+	msg, err := meta.ReadLogout(ctx, in, samlidp.LogoutWant{Request: id, Now: s.now, Once: noRequest})
 	if err != nil || !msg.Success {
 		return cmp.Or(err, samlidp.ErrNotConfirmed)
 	}

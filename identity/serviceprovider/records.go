@@ -86,6 +86,12 @@ type farewellRecord struct {
 	AskerRequest string `cbor:"8,keyasint,omitempty"`
 	AskerRelay   string `cbor:"9,keyasint,omitempty"`
 	AskerBinding string `cbor:"10,keyasint,omitempty"`
+	// Browser is the hash of the cookie of the browser that goes this way. Sessions are the hashes of the cookies that
+	// opened the sessions which a service provider has ended: a browser with one of them may go.
+	Browser  string   `cbor:"11,keyasint,omitempty"`
+	Sessions []string `cbor:"12,keyasint,omitempty"`
+	// Begun says that a service provider was told.
+	Begun bool `cbor:"13,keyasint,omitempty"`
 }
 
 // logoutRecord is a LogoutRequest that is posted without a browser.

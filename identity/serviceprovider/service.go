@@ -20,6 +20,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/saml"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samlidp"
+	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -50,12 +51,13 @@ type Deps struct {
 	KeyPair func(ctx context.Context, name string) (*idp.Key, error)
 	// Trusted makes requests to addresses that the operator has written, Checked all others.
 	Trusted, Checked *http.Client
-	// Once marks a message as used.
-	Once func(ctx context.Context, key string, until time.Time) error
+	// Once marks a message as used, or returns idp.ErrReplayed.
+	Once func(tx storage.Tx, key string, until time.Time) error
 	// Origin tells where a request came from.
 	Origin func(*http.Request) event.Origin
 	// Admit counts what a sender begins; false: too many.
 	Admit func(*http.Request) bool
+	Jar   cookie.Jar
 	// Issuer is our own URL, without a trailing slash.
 	Issuer string
 	Log    *zap.Logger

@@ -326,6 +326,7 @@ var catalogue = []section{
 		{394, "the answer for one service provider at another one", "refused"},
 		{395, "10,000 mutations of signed AuthnRequests and LogoutRequests", "none accepted with another meaning, no panic"},
 		{396, "RelayState of a link to us, or longer than 1 KiB, or with control characters", "400"},
+		{397, "a service provider goes the way of a browser that signs out, or asks for a sign-out without it", "it learns nothing of the next one"},
 	}},
 	{"Proofs of a key (DPoP)", []attackCase{
 		{401, "a proof that is used again: 50 times at once, after a restart, when storage has forgotten it", "one request passes"},
