@@ -3,9 +3,12 @@ package ldap_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"net"
+	"os"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -240,6 +243,52 @@ func TestFoundEndsTheSignIn(t *testing.T) {
 		if b.DN != ldaptest.Reader {
 			t.Errorf("%s was tried", b.DN)
 		}
+	}
+}
+
+var signIns = flag.Int("sign-ins", 1024, "how many sign-ins share the connections")
+
+// TestManySignIns: 64 sign-ins at a time share the connections of the pool, and leave no descriptor behind.
+func TestManySignIns(t *testing.T) {
+	descriptors := func() int {
+		open, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(open)
+	}
+	s := ldaptest.Start(t, ldaptest.Config{Entries: entries()})
+	before := descriptors()
+	cfg := searching(s.URL)
+	cfg.Pool = 8
+	p, err := ldap.New(cfg, env())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	var begun atomic.Int64
+	for range 64 {
+		all.Go(func() {
+			for n := begun.Add(1); n <= int64(*signIns); n = begun.Add(1) {
+				who := []string{"alice", "bob"}[n%2]
+				if id, _, err := signIn(context.Background(), p, who, who+" password"); err != nil || id.Username != who {
+					t.Errorf("%s: %+v, %v", who, id, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if made, most, _ := s.Connections(); made > 8 || most > 8 {
+		t.Errorf("%d connections were made, %d at once, want 8", made, most)
+	}
+	p.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for descriptors() > before && ctx.Err() == nil { // the stand-in closes its ends
+		runtime.Gosched()
+	}
+	if n := descriptors(); n > before {
+		t.Errorf("%d descriptors, %d before", n, before)
 	}
 }
 
