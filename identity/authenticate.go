@@ -151,7 +151,9 @@ func (s *Service) acceptSession(a *authentication) (*login.Result, error) {
 	if a.q.SignIn == nil || !s.Front.Satisfies(a.q.SignIn, a.demand) {
 		return nil, nil
 	}
-	s.Session.Use(a.q.Request, a.q.SignIn)
+	if !a.demand.Unused {
+		s.Session.Use(a.q.Request, a.q.SignIn)
+	}
 	return s.Federation.ResultFor(a.q.SignIn, a.demand), nil
 }
 

@@ -50,6 +50,9 @@ type Demand struct {
 	// Cancel is the path and query on the issuer's origin for a person who does not want to sign in. Empty: no such
 	// link.
 	Cancel string
+	// Unused says that the request does not count as a use of the session, since nobody may be there to make it. It is
+	// not stored.
+	Unused bool `cbor:"-"`
 	// Along is done in the transaction of a sign-in that needs no page, so that one commit keeps both. It can run several
 	// times. Where it fails, the person is signed in without it. Any other sign-in does not call it. It is not stored.
 	Along func(tx storage.Tx, r *Result) error `cbor:"-"`

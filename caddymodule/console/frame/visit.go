@@ -72,6 +72,7 @@ func (f *Frame) admit(q *front.Request, s *Screen, need Role, fresh bool) (*Visi
 		}
 	}
 	d := login.Demand{MaxAge: -1, Level: f.Level, Return: returnTo(q, "")}
+	d.Unused = !fresh // showScreen says
 	if fresh {
 		d.MaxAge, d.Return = freshness, returnTo(q, strconv.FormatInt(v.Now.Truncate(freshness).Unix(), 10))
 	}
@@ -189,6 +190,10 @@ func (f *Frame) showScreen(s *Screen) front.Handler {
 			return err
 		}
 		out, err := s.Show(v)
+		if err == nil && out.Refresh == 0 || errors.Is(err, front.ErrAnswered) {
+			// A page that loads itself again would keep the session from ending while nobody is there.
+			f.Identity.Session.Use(q.Request, q.SignIn)
+		}
 		if err != nil {
 			return err
 		}
