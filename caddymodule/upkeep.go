@@ -45,7 +45,7 @@ func (b *builder) upkeep() upkeep.Deps {
 	i := b.inst
 	engine, place, _ := strings.Cut(i.core.Place, " ")
 	d := upkeep.Deps{
-		Identity: i.identity, Store: i.core.Store, Backups: i.backups, Engine: engine, Place: place, PlaceOf: b.Places.Of, Free: i.core.Metrics.Free(),
+		Backups: i.backups, Engine: engine, Place: place, PlaceOf: b.Places.Of, Free: i.core.Metrics.Free(),
 		EndEverything: func(ctx context.Context, by event.Actor) error {
 			return i.authz.RevokeEverything(ctx, by, session.EndAllSessions)
 		},

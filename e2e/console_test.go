@@ -90,7 +90,7 @@ func TestConsole(t *testing.T) {
 // the others: each act is the same page with a form. The tests of the package console open all of them.
 func elsewhere(route string) bool {
 	return slices.ContainsFunc([]string{
-		"/admin/jobs/", "/admin/refusals/{id}", "/admin/requests/{id}", "/admin/policies/{id}", "/admin/keys/", "/admin/providers/{id}/", "/admin/applications/{id}/", "/admin/persons/{id}/",
+		"/admin/jobs/", "/admin/refusals/{id}", "/admin/requests/{id}", "/admin/requests/blocked/", "/admin/policies/{id}", "/admin/keys/", "/admin/providers/{id}/", "/admin/applications/{id}/", "/admin/persons/{id}/",
 		"/admin/persons/block-many", "/admin/persons/unblock-many", "/admin/persons/join-many", "/admin/persons/leave-many", "/admin/persons/end-many",
 	}, func(begin string) bool { return strings.HasPrefix(route, begin) })
 }

@@ -277,22 +277,32 @@ func revokeAppPasswordCommand() *cobra.Command {
 }
 
 func unlockCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "unlock <username or id>", Short: "Forgets failed sign-ins, so that a person need not wait for the next attempt", Args: cobra.ExactArgs(1),
-		Long: `Forgets the failed sign-ins of a person. "person unblock" lifts a block by an administrator,
-"person remove-step-up" removes a locked PIN.`,
+	var address string
+	cmd := &cobra.Command{
+		Use: "unlock [<username or id>]", Short: "Forgets failed sign-ins, so that a person or an address need not wait", Args: cobra.MaximumNArgs(1),
+		Long: `Forgets the failed sign-ins of a person, or what is counted against an address. "person unblock" lifts a block by an
+administrator, "person remove-step-up" removes a locked PIN.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if (len(args) == 1) == (address != "") {
+				return errors.New("name a person, or an address with --address")
+			}
+			path, in, of := "/addresses/unlock", any(admin.AddressRequest{Address: address}), address
+			if len(args) == 1 {
+				path, in, of = "/persons/unlock", admin.PersonRequest{Person: args[0]}, args[0]
+			}
 			var answer admin.Unlocked
-			if err := call(cmd, "/persons/unlock", admin.PersonRequest{Person: args[0]}, &answer); err != nil {
+			if err := call(cmd, path, in, &answer); err != nil {
 				return err
 			}
-			done := "forgot the failed sign-ins of " + args[0]
+			done := "forgot the failed sign-ins of " + of
 			if answer.Counters == 0 {
-				done = args[0] + " has no failed sign-ins"
+				done = of + " has no failed sign-ins"
 			}
 			return printResult(cmd, answer, done)
 		},
 	}
+	cmd.Flags().StringVar(&address, "address", "", "The IP address, or an IPv6 network, that need not wait")
+	return cmd
 }
 
 func removePersonCommand() *cobra.Command {

@@ -30,7 +30,7 @@ func (c *Console) all() []*frame.Screen {
 		c.eventsScreen(),
 		c.eventsFileScreen(),
 		c.eventScreen(),
-	}, setup.LastScreens(c.Setup), settings.Screens(c.Settings), upkeep.Screens(c.Upkeep))
+	}, setup.LastScreens(c.Setup), settings.Screens(c.Settings), upkeep.Screens(c.frame, c.Upkeep))
 }
 
 // shownPerson is the person whom the screen is about.

@@ -7,14 +7,18 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/backup"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/upkeep"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -24,9 +28,12 @@ import (
 // The rows of the table of rights about the screens of package upkeep.
 func init() {
 	maps.Copy(rights, map[string][4]string{
-		"/storage":                {"+", "+", "+", "+"},
-		"/storage/backup-now":     operator,
-		"/storage/end-everything": {"-", "-", "-", "+"},
+		"/requests/waiting":                 {"+", "+", "+", "+"},
+		"/requests/blocked":                 {"+", "+", "+", "+"},
+		"/requests/blocked/unblock-address": operator,
+		"/storage":                          {"+", "+", "+", "+"},
+		"/storage/backup-now":               operator,
+		"/storage/end-everything":           {"-", "-", "-", "+"},
 	})
 }
 
@@ -42,7 +49,7 @@ func (h *harness) upkeep(raw storage.Backuper) upkeep.Deps {
 	h.backups = &backup.Service{Store: backed{h.store, raw}, Recorder: h.recorder, Dir: filepath.Join(h.t.TempDir(), "backups"), Host: "node-1", Log: zap.NewNop()}
 	h.t.Cleanup(func() { h.must(h.backups.Close()) })
 	return upkeep.Deps{
-		Identity: h.id, Store: h.store, Backups: h.backups, Engine: "badger", Place: "/var/lib/gatehouse/store",
+		Backups: h.backups, Engine: "badger", Place: "/var/lib/gatehouse/store",
 		PlaceOf: func(option string) string { return map[string]string{"storage": "Caddyfile:3"}[option] },
 		Size:    func() (int64, error) { return 3 << 20, nil }, Free: func() uint64 { return 5 << 30 },
 		EndEverything: func(ctx context.Context, by event.Actor) error {
@@ -55,7 +62,7 @@ func (h *harness) upkeep(raw storage.Backuper) upkeep.Deps {
 func (h *harness) upkeepPaths(payload, q string, by event.Actor) (out []string) {
 	h.t.Helper()
 	h.must(h.backups.Copy(h.t.Context(), io.Discard, payload, by))
-	for _, path := range []string{"/storage?" + q, "/storage/backup-now?" + q} {
+	for _, path := range []string{"/requests/waiting?" + q, "/requests/blocked?" + q, "/requests/blocked/unblock-address?" + q, "/storage?" + q, "/storage/backup-now?" + q} {
 		out = append(out, frame.Root+path)
 	}
 	return out
@@ -147,5 +154,106 @@ func TestEndEverything(t *testing.T) {
 		if a := b.do(http.MethodGet, "/account", ""); !strings.HasPrefix(a.Header().Get("Location"), "/sign-in") {
 			t.Errorf("%s is still signed in: %d", name, a.Code)
 		}
+	}
+}
+
+// TestBlockedAddresses: an address that has made too many attempts is listed with until when, an operator unblocks it,
+// and it is not in the list any more. The account that it has tried is listed, too, and unlocked on its own page.
+func TestBlockedAddresses(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	operator, by := h.as("operator@example.com"), h.personID("operator@example.com")
+	attempt := func(n int, username func(int) string, from string) {
+		t.Helper()
+		for i := range n {
+			_, err := h.id.Proof.BeginAttempt(t.Context(), person.Holder{}, username(i), proof.Source{Address: from})
+			h.must(err)
+		}
+	}
+	attempt(110, func(i int) string { return "stranger" + strconv.Itoa(i) }, "198.51.100.9")
+	attempt(110, func(i int) string { return "stranger" + strconv.Itoa(i) }, "2001:db8::7")
+	attempt(10, func(int) string { return "one name" }, "198.51.100.10")
+	page := operator.get("/admin/requests/blocked").form()
+	for _, want := range []string{"198.51.100.9", "2001:db8::/64", "Sign-ins from an address", "198.51.100.10", "A username that nobody has", "/admin/requests/blocked/unblock-address?address=198.51.100.9"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q\n%s", want, page)
+		}
+	}
+	if viewed := h.as("viewer@example.com").get("/admin/requests/blocked").form(); !strings.Contains(viewed, "198.51.100.9") || strings.Contains(viewed, "unblock-address") {
+		t.Errorf("a viewer sees\n%s", viewed)
+	}
+	h.actHasEvent(operator, by, "/admin/requests/blocked/unblock-address?address=2001:db8::%2F64", "login.FailuresForgottenEvent")
+	if page := operator.get("/admin/requests/blocked").form(); strings.Contains(page, "2001:db8::/64") || !strings.Contains(page, "198.51.100.9") {
+		t.Errorf("after the network was unblocked:\n%s", page)
+	}
+	if a := operator.acts("/admin/requests/blocked/unblock-address?address=203.0.113.99"); a.Code != http.StatusUnprocessableEntity {
+		t.Errorf("an address that is not blocked = %d", a.Code)
+	}
+	h.clock.Advance(2 * time.Hour)
+	if page := h.as("operator@example.com").get("/admin/requests/blocked").form(); !strings.Contains(page, "Nobody has to wait") {
+		t.Errorf("after the wait:\n%s", page)
+	}
+}
+
+// TestBlockedAreListedInParts: a list of many is read part by part, each counter once.
+func TestBlockedAreListedInParts(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	for i := range 12 {
+		for range 20 {
+			_, err := h.id.Proof.BeginAttempt(t.Context(), person.Holder{}, "name"+strconv.Itoa(i), proof.Source{Address: "198.51.100." + strconv.Itoa(i)})
+			h.must(err)
+		}
+	}
+	seen, after := map[string]int{}, ""
+	for range 100 {
+		var list []proof.Block
+		next := ""
+		h.must(h.store.View(t.Context(), func(tx storage.Tx) (err error) {
+			list, next, err = h.id.Proof.Blocks(tx, after, 5, h.clock.Now())
+			return err
+		}))
+		for _, b := range list {
+			seen[b.Address]++
+		}
+		after = next
+		if after == "" {
+			break
+		}
+	}
+	for i := range 12 {
+		if a := "198.51.100." + strconv.Itoa(i); seen[a] != 1 {
+			t.Errorf("%s is listed %d times", a, seen[a])
+		}
+	}
+}
+
+// TestWaitingPeople: invitations and sign-ups that wait are listed with what is done about them, for those who may.
+func TestWaitingPeople(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	for role, want := range map[string][]bool{"viewer": {false, false}, "helpdesk": {true, false}, "operator": {true, true}} {
+		b := h.as(role + "@example.com")
+		if role == "helpdesk" {
+			b.acts("/admin/persons/invite", "addresses", "new@example.com")
+		}
+		if role == "viewer" {
+			h.as("owner@example.com").acts("/admin/persons/invite", "addresses", "first@example.com")
+		}
+		page := b.get("/admin/requests/waiting").form()
+		if got := strings.Contains(page, "/invite-again"); got != want[0] && strings.Contains(page, "@example.com") {
+			t.Errorf("%s is shown the way to invite again: %t\n%s", role, got, page)
+		}
+		if got := strings.Contains(page, "/remove"); got != want[1] && strings.Contains(page, "@example.com") {
+			t.Errorf("%s is shown the way to remove: %t\n%s", role, got, page)
+		}
+	}
+	b := h.as("helpdesk@example.com")
+	if page := b.get("/admin/requests/waiting").form(); !strings.Contains(page, "new@example.com") || !strings.Contains(page, "first@example.com") {
+		t.Errorf("the list lacks somebody:\n%s", page)
+	}
+	h.must(h.id.Person.SetState(t.Context(), "nobody@example.com", person.Inactive, event.Actor{ID: "test"}))
+	if page := b.get("/admin/requests/waiting?state=INACTIVE").form(); !strings.Contains(page, "nobody@example.com") || !strings.Contains(page, "/unblock") {
+		t.Errorf("somebody who has signed up is not listed:\n%s", page)
 	}
 }

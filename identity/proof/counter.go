@@ -39,6 +39,11 @@ func (s *Service) count(tx storage.Tx, counters []Counter, already time.Duration
 		if err := FailureRecords.Put(tx, c.Key, rec, s.CollectAt(rec)); err != nil {
 			return 0, false, err
 		}
+		if rec.Until.After(now) {
+			if err := noteWait(tx, c.Key, rec.Until); err != nil {
+				return 0, false, err
+			}
+		}
 	}
 	return 0, exhausted, nil
 }

@@ -10,6 +10,7 @@ import (
 var (
 	DeviceRecords  = storage.NewTable[DeviceRecord]("identity_device")                // person id, hash of the device cookie
 	FailureRecords = storage.NewTable[FailureRecord]("identity_failure")              // kind of counter, person or name, source
+	waits          = storage.NewTable[string]("identity_wait")                        // end of the wait, key of the counter -> that key
 	sentCodes      = storage.NewTable[sentCodeRecord]("identity_sent_code")           // purpose, hash of the subject
 	deliveredCodes = storage.NewTable[deliveredCodeRecord]("identity_delivered_code") // purpose, person id
 	linkRecords    = storage.NewTable[LinkRecord]("identity_link")                    // hash of the token

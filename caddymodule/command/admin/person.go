@@ -59,6 +59,16 @@ func adminUnlock(i *Instance, r *http.Request, in PersonRequest) (any, error) {
 	return Unlocked{n}, i.aboutPerson(r, in.Person, err)
 }
 
+// AddressRequest names an IP address, or a network as the console does.
+type AddressRequest struct {
+	Address string `json:"address"`
+}
+
+func adminUnlockAddress(i *Instance, r *http.Request, in AddressRequest) (any, error) {
+	n, err := i.Identity.Proof.UnlockAddress(r.Context(), in.Address, caller(r))
+	return Unlocked{n}, err
+}
+
 // PersonRequest names a person by username or id.
 type PersonRequest struct {
 	Person string `json:"person"`

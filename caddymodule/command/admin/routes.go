@@ -16,6 +16,7 @@ func (AdminAPI) Routes() []caddy.AdminRoute {
 		"GET /gatehouse/persons/show":               adminShowPerson,
 		"POST /gatehouse/persons/change":            reading(adminChangePerson),
 		"POST /gatehouse/persons/unlock":            reading(adminUnlock),
+		"POST /gatehouse/addresses/unlock":          reading(adminUnlockAddress),
 		"POST /gatehouse/persons/sign-out":          reading(adminSignOut),
 		"POST /gatehouse/persons/app-passwords":     reading(adminRevokeAppPasswords),
 		"GET /gatehouse/sessions":                   adminListSessions,

@@ -1,6 +1,6 @@
 // Package upkeep is the part of the admin console about what keeps an installation going: the storage and its backups,
-// and whom the counters of failed sign-ins slow down. What is done belongs to caddymodule/backup, caddymodule/manage
-// and identity, and the commands share it; what all pages have in common is in package frame.
+// who waits for an invitation or an activation, and whom counters of attempts slow down. What is done belongs to
+// caddymodule/backup, authz and identity, and the commands share it; what all pages have in common is in package frame.
 package upkeep
 
 import (
@@ -9,17 +9,13 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/backup"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
-	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // Deps is what the screens work with.
 type Deps struct {
-	Identity *identity.Service
-	Store    storage.Store
-	Backups  *backup.Service
+	Backups *backup.Service
 	// Engine is badger or postgres, Place where the records lie.
 	Engine, Place string
 	// PlaceOf returns where an option stands in the Caddyfile, as file:line, or "".
@@ -32,12 +28,15 @@ type Deps struct {
 }
 
 // upkeep makes the screens.
-type upkeep struct{ Deps }
+type upkeep struct {
+	*frame.Frame
+	Deps
+}
 
 // Screens returns the screens, in the order of the navigation.
-func Screens(d Deps) []*frame.Screen {
-	u := &upkeep{d}
-	return []*frame.Screen{u.storageScreen()}
+func Screens(f *frame.Frame, d Deps) []*frame.Screen {
+	u := &upkeep{f, d}
+	return []*frame.Screen{u.waitingScreen(), u.blockedScreen(), u.storageScreen()}
 }
 
 // when is a time, or a dash for none.
