@@ -37,6 +37,9 @@ type Env struct {
 	// KeyPair returns a key pair of the configuration by its name; "" is Gatehouse's own for SAML, which is made on
 	// first use. The error for a key pair without a private key is an *UnfitKey.
 	KeyPair func(ctx context.Context, name string) (*Key, error)
+	// Certificate returns the certificate of a key pair of the configuration by its name, with a private key or without.
+	// The error for a key pair without a certificate is an *UnfitKey.
+	Certificate func(ctx context.Context, name string) (*x509.Certificate, error)
 }
 
 // Key is a key pair that signs or decrypts.

@@ -269,6 +269,8 @@ type Rejection struct {
 	Password bool
 	// Passive says that the provider needed to show a page, which Request.Passive forbade.
 	Passive bool
+	// Cancelled says that the person has ended the sign-in at the provider.
+	Cancelled bool
 }
 
 func (r *Rejection) Error() string { return "idp: " + r.Reason }

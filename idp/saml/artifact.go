@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 
 	"github.com/beevik/etree"
 	schema "github.com/crewjam/saml"
@@ -30,6 +29,16 @@ func (p *Provider) resolve(ctx context.Context, m *idpMetadata, artifact string)
 	if err != nil {
 		return "", nil, err
 	}
+	id, doc, err := p.artifactResolve(ctx, to, artifact)
+	if err != nil {
+		return "", nil, err
+	}
+	raw, err = p.call(ctx, to, doc)
+	return id, raw, err
+}
+
+// artifactResolve returns a signed request for the answer of an artifact, in its envelope.
+func (p *Provider) artifactResolve(ctx context.Context, to, artifact string) (id string, doc []byte, err error) {
 	key, err := p.signer(ctx)
 	if err != nil {
 		return "", nil, err
@@ -45,15 +54,16 @@ func (p *Provider) resolve(ctx context.Context, m *idpMetadata, artifact string)
 	if err := sign(e, key); err != nil {
 		return "", nil, err
 	}
+	doc, err = write(enveloped(e))
+	return id, doc, err
+}
+
+// enveloped puts a message into a SOAP envelope.
+func enveloped(e *etree.Element) *etree.Element {
 	envelope := etree.NewElement("soap:Envelope")
 	envelope.CreateAttr("xmlns:soap", nsSOAP)
 	envelope.CreateElement("soap:Body").AddChild(e)
-	doc, err := write(envelope)
-	if err != nil {
-		return "", nil, err
-	}
-	raw, err = p.call(ctx, to, doc)
-	return id, raw, err
+	return envelope
 }
 
 // artifactService returns the address of the service that the artifact names. It is one of those in the provider's
@@ -80,22 +90,30 @@ func artifactService(m *idpMetadata, artifact string) (string, error) {
 	return to, validEndpoint(to)
 }
 
-// call makes a SOAP request. The address comes from metadata. It must be public, unless its host is the one that the
-// administrator has configured for the metadata.
-func (p *Provider) call(ctx context.Context, to string, doc []byte) ([]byte, error) {
+// post makes a SOAP request. The address comes from metadata. The caller closes the body of the answer.
+func (p *Provider) post(ctx context.Context, to string, doc []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(doc))
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "text/xml; charset=utf-8")
 	req.Header.Set("SOAPAction", `"http://www.oasis-open.org/committees/security"`) // SAML bindings 3.2.3
-	client := p.env.Checked
-	if written, err := url.Parse(p.cfg.Metadata); err == nil && isRemote(p.cfg.Metadata) && written.Host == req.URL.Host {
-		client = p.env.Client
+	client, err := p.channel(ctx, req.URL)
+	if err != nil {
+		return nil, fmt.Errorf("resolve the artifact: %w", err)
 	}
 	res, err := client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("resolve the artifact: %w", withoutAddress(err))
+		return nil, fmt.Errorf("resolve the artifact: %w", explained(err))
+	}
+	return res, nil
+}
+
+// call makes a SOAP request and returns the answer.
+func (p *Provider) call(ctx context.Context, to string, doc []byte) ([]byte, error) {
+	res, err := p.post(ctx, to, doc)
+	if err != nil {
+		return nil, err
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {

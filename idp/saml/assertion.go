@@ -13,6 +13,7 @@ import (
 const (
 	maxNameID = 1024 // characters
 	maxIndex  = 1024 // characters of a SessionIndex
+	maxSealed = 20   // encrypted attributes and names in attributes
 )
 
 // readAssertion checks a verified assertion against all rules and returns its content. until is the time at which it
@@ -53,7 +54,7 @@ func (v *verifier) readAssertion(ctx context.Context, a *node, want expectation,
 	if !idp.IsText(out.SessionIndex, maxIndex) {
 		return nil, until, errors.New("a SessionIndex with control characters, or too long")
 	}
-	if out.Attributes, err = readAttributes(a); err != nil {
+	if out.Attributes, err = v.readAttributes(ctx, a); err != nil {
 		return nil, until, err
 	}
 	return out, until, nil
@@ -96,16 +97,27 @@ func (v *verifier) readNameID(ctx context.Context, around *node) (nameID, error)
 }
 
 // readAttributes returns the attributes. Some providers repeat an attribute for each of its values; these are merged.
-func readAttributes(a *node) ([]attribute, error) {
+// Encrypted ones are opened, since the element around them is verified.
+func (v *verifier) readAttributes(ctx context.Context, a *node) ([]attribute, error) {
 	var out []attribute
 	index := map[string]int{}
+	sealed := 0
 	for _, s := range a.all(nsAssertion, "AttributeStatement") {
 		if err := s.closed("Attribute", "EncryptedAttribute"); err != nil {
 			return nil, err
 		}
 		for _, c := range s.children {
+			if sealed += c.count("EncryptedAttribute", "EncryptedID"); sealed > maxSealed {
+				return nil, errors.New("too many encrypted attributes")
+			}
 			if c.name == "EncryptedAttribute" {
-				return nil, errors.New("an encrypted attribute, which is not supported")
+				var err error
+				if c, err = v.decrypt(ctx, c, map[string]bool{}, nsAssertion, "Attribute"); err != nil {
+					return nil, fmt.Errorf("EncryptedAttribute: %w", err)
+				}
+				if sealed += c.count("EncryptedID"); sealed > maxSealed {
+					return nil, errors.New("too many encrypted attributes")
+				}
 			}
 			name := c.attrs["Name"]
 			if name == "" {
@@ -118,13 +130,39 @@ func readAttributes(a *node) ([]attribute, error) {
 				out = append(out, attribute{Name: name, FriendlyName: c.attrs["FriendlyName"]})
 			}
 			for _, value := range c.all(nsAssertion, "AttributeValue") {
-				if text, ok := attributeText(value); ok {
-					out[i].Values = append(out[i].Values, text)
+				if err := v.readValue(ctx, value, &out[i]); err != nil {
+					return nil, err
 				}
 			}
 		}
 	}
 	return out, nil
+}
+
+// readValue adds a value to an attribute. A name in it can be encrypted; one that is sealed for others is left out.
+func (v *verifier) readValue(ctx context.Context, value *node, to *attribute) error {
+	if len(value.children) == 1 && collapse(value.text) == "" {
+		switch c := value.children[0]; {
+		case c.is(nsAssertion, "EncryptedID") && forOthers(c, v.entityID):
+			return nil
+		case c.is(nsAssertion, "EncryptedID"):
+			id, err := v.readNameID(ctx, value)
+			if err != nil {
+				return fmt.Errorf("a name in an attribute: %w", err)
+			}
+			to.Names = append(to.Names, id)
+			to.Values = append(to.Values, id.Value)
+			return nil
+		case c.is(nsAssertion, "NameID"):
+			if id, err := v.readNameID(ctx, value); err == nil {
+				to.Names = append(to.Names, id)
+			}
+		}
+	}
+	if text, ok := attributeText(value); ok {
+		to.Values = append(to.Values, text)
+	}
+	return nil
 }
 
 // attributeText returns the whole text of a value. For a NameID in a value (eduPersonTargetedID) that is the text of

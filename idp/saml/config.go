@@ -53,6 +53,21 @@ type Config struct {
 	// Artifact requests answers by artifact, which we resolve at the provider's artifact resolution service. Default:
 	// answers by POST.
 	Artifact bool `json:"artifact,omitempty"`
+	// EntityID is our own entity ID at the provider, for those that assign one. Default: the address of our metadata.
+	EntityID string `json:"entity_id,omitempty"`
+	// ClientKey is the name of the key pair whose certificate we show on the back channel. Default: none.
+	ClientKey string `json:"client_key,omitempty"`
+	// ServerCertificate is the name of a key pair with the certificate that the provider's server must show on the back
+	// channel, or that of the authority that must have issued it. Default: any that the system trusts.
+	ServerCertificate string `json:"server_certificate,omitempty"`
+	// Scheme is the national sign-in service that the provider belongs to: DigiD or EToegang. It decides what is asked
+	// for and how people are named. Default: none.
+	Scheme string `json:"scheme,omitempty"`
+	// Assurance is the lowest level of the scheme that is accepted. Required with a scheme.
+	Assurance string `json:"assurance,omitempty"`
+	// Via is the entity ID of the authentication service that the broker of a scheme sends people to. Default: they
+	// choose.
+	Via string `json:"via,omitempty"`
 	// Mapping maps attributes to user details. An attribute is named by its name or its friendly name.
 	Mapping idp.Mapping `json:"mapping"`
 	// NoFiles refuses metadata and certificates in files. It is for remote configuration, which must not choose files
@@ -126,7 +141,10 @@ func (c Config) Validate() error {
 	if !isAttribute(c.IdentifyBy) {
 		say("identify_by %q is not the name of an attribute", c.IdentifyBy)
 	}
-	wrong = append(wrong, c.AuthnContext.validate())
+	if c.EntityID != "" && !isURI(c.EntityID) {
+		say("entity_id %q is not a URI", c.EntityID)
+	}
+	wrong = append(wrong, c.AuthnContext.validate(), c.validateScheme())
 	for class, level := range c.Levels {
 		if !isURI(class) {
 			say("map_level %q: a class reference is a URI, such as urn:oasis:names:tc:SAML:2.0:ac:classes:PasswordProtectedTransport", class)
@@ -252,6 +270,9 @@ func (c Config) format() string {
 
 // level returns the authentication level of a class.
 func (c Config) level(class string) int {
+	if s := schemes[c.Scheme]; s != nil {
+		return s.level(class)
+	}
 	if n, ok := c.Levels[class]; ok {
 		return n
 	}

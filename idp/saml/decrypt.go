@@ -10,6 +10,7 @@ import (
 	_ "crypto/sha256"
 	_ "crypto/sha512"
 	"errors"
+	"slices"
 	"strings"
 )
 
@@ -72,6 +73,10 @@ func (v *verifier) decrypt(ctx context.Context, n *node, ids map[string]bool, sp
 	if err != nil {
 		return nil, &unknownError{err}
 	}
+	// A key that names us spares those of the others.
+	if slices.ContainsFunc(wrapped, func(w wrappedKey) bool { return w.recipient == v.entityID }) {
+		wrapped = slices.DeleteFunc(wrapped, func(w wrappedKey) bool { return w.recipient != v.entityID })
+	}
 	tries := 0
 	for _, w := range wrapped {
 		for _, k := range keys {
@@ -100,8 +105,9 @@ func (e *unknownError) Unwrap() error { return e.cause }
 
 // wrappedKey is an xenc:EncryptedKey.
 type wrappedKey struct {
-	options rsa.OAEPOptions
-	value   []byte
+	options   rsa.OAEPOptions
+	recipient string // whom the sender has wrapped it for. Empty: not said
+	value     []byte
 }
 
 // encryptedParts finds the content and its encrypted keys, which are in its KeyInfo or next to it.
@@ -139,6 +145,17 @@ func encryptedParts(n *node) (data *node, keys []wrappedKey, err error) {
 	return data, keys, nil
 }
 
+// forOthers tells whether every encrypted key names a recipient, and none of them is us.
+func forOthers(n *node, entityID string) bool {
+	keys := n.all(nsXenc, "EncryptedKey")
+	for _, data := range n.all(nsXenc, "EncryptedData") {
+		for _, info := range data.all(nsDsig, "KeyInfo") {
+			keys = append(keys, info.all(nsXenc, "EncryptedKey")...)
+		}
+	}
+	return len(keys) > 0 && !slices.ContainsFunc(keys, func(k *node) bool { to := k.attrs["Recipient"]; return to == "" || to == entityID })
+}
+
 func newWrappedKey(n *node) (w wrappedKey, err error) {
 	method, err := n.one(nsXenc, "EncryptionMethod")
 	if err != nil {
@@ -171,6 +188,7 @@ func newWrappedKey(n *node) (w wrappedKey, err error) {
 	if w.options.Hash == 0 || w.options.MGFHash == 0 || mask != nil && strings.HasSuffix(algorithm, "mgf1p") {
 		return w, errors.New("its key is encrypted with a digest that is not accepted")
 	}
+	w.recipient = n.attrs["Recipient"]
 	w.value, err = cipherValue(n)
 	return w, err
 }

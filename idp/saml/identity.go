@@ -26,6 +26,13 @@ const (
 // identity converts a verified answer for the identity service.
 func (p *Provider) identity(v *verified) (*idp.Identity, error) {
 	raw := byName(v.Attributes)
+	var named string
+	if p.scheme != nil && p.cfg.Subject == "" {
+		var err error
+		if named, err = p.scheme.subject(v, raw); err != nil {
+			return nil, err
+		}
+	}
 	details := p.cfg.Mapping.Apply(raw)
 	keep, err := json.Marshal(held{Idp: v.Issuer, NameID: v.NameID, Session: v.SessionIndex})
 	if err != nil {
@@ -51,6 +58,11 @@ func (p *Provider) identity(v *verified) (*idp.Identity, error) {
 		said, ok := details[detailVerified]
 		id.EmailVerified = !ok || len(said) == 1 && (strings.EqualFold(said[0], "true") || said[0] == "1")
 	}
+	if named != "" {
+		id.Form = "scheme " + p.cfg.Scheme
+		id.Subject, err = permanent(named)
+		return id, err
+	}
 	id.Subject, err = p.subject(v, raw, id)
 	return id, err
 }
@@ -70,6 +82,11 @@ func (p *Provider) subject(v *verified, raw map[string][]string, id *idp.Identit
 	case v.NameID.Format == formatTransient:
 		subject = "email:" + strings.ToLower(id.Email)
 	}
+	return permanent(subject)
+}
+
+// permanent refuses a name that nobody can be known by.
+func permanent(subject string) (string, error) {
 	if subject == "" || !idp.IsText(subject, idp.MaxSubject) {
 		return "", &idp.Rejection{Reason: "the name of the person is empty, too long or has control characters"}
 	}

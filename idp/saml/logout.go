@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"mime"
 	"net/http"
+	"strconv"
 
 	"github.com/beevik/etree"
 	schema "github.com/crewjam/saml"
@@ -131,6 +134,10 @@ func (p *Provider) Handle(w http.ResponseWriter, r *http.Request, op string, h i
 // serveLogout serves GET and POST /saml/<id>/slo: the provider asks us to sign a person out, or answers our request to
 // do so. (SAML profiles 4.4.3)
 func (p *Provider) serveLogout(w http.ResponseWriter, r *http.Request, h idp.Host) {
+	if p.scheme != nil && p.scheme.soapLogout && isSOAP(r) {
+		p.serveSOAP(w, r, h)
+		return
+	}
 	if r.Method != http.MethodGet && r.Method != http.MethodPost {
 		w.Header().Set("Allow", "GET, POST")
 		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
@@ -255,21 +262,81 @@ func (p *Provider) readSignedOut(ctx context.Context, in *incoming, want logoutE
 	return nil
 }
 
+// isSOAP tells whether a request is a message of the provider itself, not of a browser: a form cannot have this type.
+func isSOAP(r *http.Request) bool {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return err == nil && r.Method == http.MethodPost && kind == "text/xml" // SAML bindings 3.2.3
+}
+
+// serveSOAP serves POST /saml/<id>/slo of the provider itself: it asks us to sign a person out, with a signed request in
+// a SOAP envelope. (SAML bindings 3.2)
+func (p *Provider) serveSOAP(w http.ResponseWriter, r *http.Request, h idp.Host) {
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	defer cancel()
+	doc, err := p.logoutBySOAP(ctx, r, h)
+	if err != nil {
+		h.Fail(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/xml; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Content-Length", strconv.Itoa(len(doc)))
+	_, _ = w.Write(doc)
+}
+
+// logoutBySOAP returns the answer to a LogoutRequest in a SOAP envelope.
+func (p *Provider) logoutBySOAP(ctx context.Context, r *http.Request, h idp.Host) ([]byte, error) {
+	raw, err := io.ReadAll(io.LimitReader(r.Body, maxMessage+1))
+	if err != nil || len(raw) > maxMessage {
+		return nil, &idp.Invalid{Reason: "the message cannot be read, or is too long"}
+	}
+	m, err := p.metadata.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	read := func(m *idpMetadata) (*logoutMessage, error) {
+		root, message, err := openEnvelope(raw)
+		if err != nil {
+			return nil, invalidBy("the envelope", err)
+		}
+		return p.verifier.logoutIn(ctx, root, message, logoutExpectation{Provider: m, Destination: p.at("slo"), SOAP: true})
+	}
+	msg, err := read(m)
+	if errors.As(err, new(*idp.Invalid)) { // perhaps signed by a key that is newer than our copy of the metadata
+		if newer := p.metadata.changed(ctx, m); newer != nil {
+			m = newer
+			msg, err = read(m)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !msg.IsRequest {
+		return nil, &idp.Invalid{Reason: "the message is not a request"}
+	}
+	id, err := newID(p.env.Random)
+	if err != nil {
+		return nil, err
+	}
+	key, err := p.signer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	answer := p.logoutResponse(id, "", msg.ID, p.endSessions(ctx, r, h, m, msg))
+	answer.RemoveAttr("Destination") // the answer takes the way of the request
+	if err := sign(answer, key); err != nil {
+		return nil, err
+	}
+	return write(enveloped(answer))
+}
+
 // signOut ends the sessions that a LogoutRequest names, and answers it.
 func (p *Provider) signOut(ctx context.Context, r *http.Request, h idp.Host, in *incoming, m *idpMetadata, msg *logoutMessage) (*idp.Next, error) {
 	id, err := newID(p.env.Random)
 	if err != nil {
 		return nil, err
 	}
-	names, status := sessionNames(msg.NameID.Value, msg.Sessions...), statusSuccess
-	if len(names) > 1 { // only these sessions (SAML core 3.7.1)
-		names = names[1:]
-	}
-	if _, err := h.EndSessions(ctx, idp.EndQuery{Issuer: m.EntityID, Sessions: names}, r); err != nil {
-		// The answer must not say that the sign-out is complete.
-		p.env.Log.Error("sessions cannot be ended for the provider", zap.Error(err))
-		status = statusResponder
-	}
+	status := p.endSessions(ctx, r, h, m, msg)
 	next, err := p.sendLogout(ctx, m, in.binding, paramResponse, in.relay, func(destination string) *etree.Element {
 		return p.logoutResponse(id, destination, msg.ID, status)
 	})
@@ -277,4 +344,18 @@ func (p *Provider) signOut(ctx context.Context, r *http.Request, h idp.Host, in 
 		next = &idp.Next{URL: h.Home()}
 	}
 	return next, err
+}
+
+// endSessions ends the sessions that a LogoutRequest names, and returns the status of the answer.
+func (p *Provider) endSessions(ctx context.Context, r *http.Request, h idp.Host, m *idpMetadata, msg *logoutMessage) string {
+	names := sessionNames(msg.NameID.Value, msg.Sessions...)
+	if len(names) > 1 { // only these sessions (SAML core 3.7.1)
+		names = names[1:]
+	}
+	if _, err := h.EndSessions(ctx, idp.EndQuery{Issuer: m.EntityID, Sessions: names}, r); err != nil {
+		// The answer must not say that the sign-out is complete.
+		p.env.Log.Error("sessions cannot be ended for the provider", zap.Error(err))
+		return statusResponder
+	}
+	return statusSuccess
 }

@@ -5,7 +5,10 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"reflect"
 	"slices"
@@ -26,6 +29,17 @@ import (
 // given, it also measures the time of each attempt.
 func TestMutations(t *testing.T) {
 	t.Parallel()
+	mutations(t, newMutator(t))
+}
+
+// TestArtifactMutations is TestMutations for what a provider answers to an artifact: the envelope and all in it.
+func TestArtifactMutations(t *testing.T) {
+	t.Parallel()
+	t.Run("attack 785: changed answers to artifacts", func(t *testing.T) { mutations(t, newArtifactMutator(t)) })
+}
+
+func mutations(t *testing.T, m *mutator) {
+	t.Helper()
 	n, measured := 500, false
 	if s := os.Getenv("GATEHOUSE_MUTATIONS"); s != "" {
 		var err error
@@ -34,7 +48,6 @@ func TestMutations(t *testing.T) {
 		}
 		measured = true
 	}
-	m := newMutator(t)
 	accepted := 0
 	var costs []time.Duration
 	kinds := map[string]int{}
@@ -73,10 +86,92 @@ type mutator struct {
 	same     []*idp.Identity // the identities of the originals
 	stranger []byte
 	dice     *rand.Rand
+
+	send func(raw []byte) (*idp.Identity, error) // finishes a sign-in
+}
+
+// steady is a random source for the IDs of our messages: each is another one until the source is held.
+type steady struct {
+	next byte
+	held bool
+}
+
+func (s *steady) Read(b []byte) (int, error) {
+	if !s.held {
+		s.next++
+	}
+	for i := range b {
+		b[i] = s.next
+	}
+	return len(b), nil
+}
+
+// newArtifactMutator changes the answers of an artifact resolution service.
+func newArtifactMutator(t *testing.T) *mutator {
+	m := &mutator{lab: newLab(t)}
+	m.idp.Artifact = "https://idp.example/artifact"
+	ids := &steady{}
+	var answer []byte
+	env := m.env()
+	env.Once = func(context.Context, string, time.Time) error { return nil } // replays are tested elsewhere
+	env.Random = ids
+	env.Checked = &http.Client{Transport: resolved(func() []byte { return answer })}
+	p, err := saml.New(saml.Config{
+		Metadata: string(m.idp.Metadata()), Artifact: true, Mapping: idp.Mapping{Attributes: []idp.Attribute{{From: "mail", To: "email"}}},
+	}, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	m.Provider = p
+	m.begin(idp.Request{Flow: flow, MaxAge: -1})
+	ids.next++
+	ids.held = true // each ArtifactResolve has the ID that the answers name
+	resolve := "_" + strings.Repeat(fmt.Sprintf("%02x", ids.next), 20)
+	service := &samltest.National{Provider: m.idp}
+	artifact := service.IssueRaw(m.query, nil)
+	m.send = func(raw []byte) (*idp.Identity, error) {
+		answer = raw
+		return m.Finish(context.Background(), m.state, httptest.NewRequest(http.MethodGet, artifact, nil))
+	}
+	add := func(raw []byte) {
+		m.base = append(m.base, raw)
+		id, err := m.send(raw)
+		if err != nil {
+			t.Fatalf("Finish = %v\n%s", err, raw)
+		}
+		m.same = append(m.same, id)
+	}
+	for _, s := range signings {
+		a := m.honest()
+		a.SignResponse, a.SignAssertion = s.response, s.assertion
+		raw := service.Resolved(resolve, m.idp.Response(a))
+		add(raw)
+		bare := samltest.Parse(raw)
+		remove(find(bare.Root(), "./Body/ArtifactResponse/Signature"))
+		add(samltest.Bytes(bare))
+	}
+	a := m.honest()
+	a.SignAssertion = false
+	add(service.Resolved(resolve, m.idp.Response(a))) // the envelope's signature alone
+	a.Encrypt = samltest.NewKey("sp", m.now).Certificate
+	add(service.Resolved(resolve, m.idp.Response(a)))
+	a = samltest.Honest(m.query, "mallory@example")
+	a.Request, a.SignResponse = "_of_mallory", true
+	m.stranger = service.Resolved("_of_mallory", m.idp.Response(a))
+	return m
+}
+
+// resolved answers every request by the message.
+type resolved func() []byte
+
+func (f resolved) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(f()))}, nil
 }
 
 func newMutator(t *testing.T) *mutator {
 	m := &mutator{lab: newLab(t)}
+	m.send = m.finish
 	ec := samltest.NewKey("ec", m.now)
 	cfg := saml.Config{Metadata: string(m.idp.Metadata(ec)), Mapping: idp.Mapping{Attributes: []idp.Attribute{{From: "mail", To: "email"}}}}
 	env := m.env()
@@ -86,6 +181,7 @@ func newMutator(t *testing.T) *mutator {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Close() })
+	saml.SetPause(p, func(context.Context, time.Duration) {}) // TestCiphertextsTellNothing measures it
 	m.Provider = p
 	m.begin(idp.Request{Flow: flow, MaxAge: -1})
 	add := func(edit func(a *samltest.Answer)) {
@@ -118,7 +214,7 @@ func (m *mutator) try(t *testing.T, seed uint64, raw []byte) (id *idp.Identity, 
 		}
 	}()
 	began := time.Now()
-	id, err := m.finish(raw)
+	id, err := m.send(raw)
 	cost = time.Since(began)
 	switch err.(type) { //nolint:errorlint // the errors are not wrapped
 	case nil, *idp.Invalid, *idp.Rejection:

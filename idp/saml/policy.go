@@ -17,7 +17,8 @@ const (
 )
 
 const (
-	codeNoPassive = "urn:oasis:names:tc:SAML:2.0:status:NoPassive" //nolint:gosec // a word of the protocol
+	codeNoPassive   = "urn:oasis:names:tc:SAML:2.0:status:NoPassive" //nolint:gosec // a word of the protocol
+	codeAuthnFailed = "urn:oasis:names:tc:SAML:2.0:status:AuthnFailed"
 
 	methodBearer = "urn:oasis:names:tc:SAML:2.0:cm:bearer" //nolint:gosec // a word of the protocol
 	formatEntity = "urn:oasis:names:tc:SAML:2.0:nameid-format:entity"

@@ -8,6 +8,7 @@
 package saml
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"encoding/json"
@@ -33,7 +34,8 @@ const maxRedirect = 8 << 10
 type Provider struct {
 	cfg      Config
 	env      idp.Env
-	entityID string // our own: the address of our metadata
+	entityID string  // our own
+	scheme   *scheme // nil: none
 	verifier *verifier
 	metadata *source
 }
@@ -54,7 +56,8 @@ func New(cfg Config, env idp.Env) (*Provider, error) {
 		return nil, err
 	}
 	p := &Provider{cfg: cfg, env: env}
-	p.entityID = p.at("metadata")
+	p.entityID = cmp.Or(cfg.EntityID, p.at("metadata"))
+	p.scheme = schemes[cfg.Scheme]
 	p.verifier = &verifier{entityID: p.entityID, now: env.Now, once: env.Once, keys: p.decrypters, pause: pause}
 	var err error
 	if p.metadata, err = newSource(cfg, env); err != nil {
@@ -80,6 +83,16 @@ func (p *Provider) CheckKeys(ctx context.Context) error {
 			return err
 		}
 	}
+	if p.cfg.ClientKey != "" {
+		if _, err := p.clientKey(ctx); err != nil {
+			return err
+		}
+	}
+	if p.cfg.ServerCertificate != "" {
+		if _, err := p.env.Certificate(ctx, p.cfg.ServerCertificate); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -98,6 +111,9 @@ type flow struct {
 func (p *Provider) Begin(ctx context.Context, q idp.Request) (*idp.Next, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	if p.scheme != nil && q.Passive {
+		return nil, &idp.Rejection{Reason: "the scheme signs nobody in without a page", Passive: true}
+	}
 	m, err := p.metadata.get(ctx)
 	if err != nil {
 		return nil, err
@@ -110,14 +126,18 @@ func (p *Provider) Begin(ctx context.Context, q idp.Request) (*idp.Next, error) 
 	if err != nil {
 		return nil, err
 	}
+	asked, accepted := p.context(q.Level)
 	req := authnRequest{
 		ID: id, Issuer: p.entityID, ACS: p.at("acs"), Binding: bindingPost, ProviderName: p.cfg.ProviderName, NameID: p.cfg.format(),
-		Now: p.env.Now(), Passive: q.Passive, Context: p.context(q.Level), Custom: q.Custom,
+		Now: p.env.Now(), Passive: q.Passive, Context: asked, Custom: q.Custom,
 		// SAML cannot express a maximum age, so the person has to sign in again.
 		Force: q.Force || q.MaxAge >= 0,
 	}
-	if p.cfg.Artifact {
+	if p.byArtifact(m) {
 		req.Binding = bindingArtifact
+	}
+	if p.scheme != nil {
+		req.Bare, req.ByIndex, req.Via, req.Custom = true, p.scheme.byIndex, p.cfg.Via, nil
 	}
 	if req.ProviderName == "" {
 		req.ProviderName = q.ProviderName
@@ -126,12 +146,9 @@ func (p *Provider) Begin(ctx context.Context, q idp.Request) (*idp.Next, error) 
 	if err != nil {
 		return nil, err
 	}
-	state := flow{ID: id, Idp: m.EntityID}
+	state := flow{ID: id, Idp: m.EntityID, Classes: accepted}
 	if req.Force {
 		state.Since = req.Now
-	}
-	if req.Context != nil && req.Context.Comparison == "exact" {
-		state.Classes = req.Context.Classes
 	}
 	next.State, err = json.Marshal(state)
 	return next, err
@@ -169,8 +186,23 @@ func (p *Provider) send(m *idpMetadata, req authnRequest, relay string, key *idp
 	return post(form, paramRequest, doc, relay)
 }
 
-// context returns the class of sign-in to request.
-func (p *Provider) context(level int) *AuthnContext {
+// byArtifact tells whether answers are asked for by artifact. A scheme has them so wherever there is a service for it.
+func (p *Provider) byArtifact(m *idpMetadata) bool {
+	return p.cfg.Artifact || p.scheme != nil && (p.scheme.artifact || len(m.ARS) > 0)
+}
+
+// context returns the class of sign-in to request, and those that an answer can have. Empty: any.
+func (p *Provider) context(level int) (asked *AuthnContext, accepted []string) {
+	if p.scheme != nil {
+		return p.scheme.ask(p.cfg.Assurance, level)
+	}
+	if asked = p.contextFor(level); asked != nil && asked.Comparison == "exact" {
+		accepted = asked.Classes
+	}
+	return asked, accepted
+}
+
+func (p *Provider) contextFor(level int) *AuthnContext {
 	if p.cfg.AuthnContext != nil || level <= lowest {
 		return p.cfg.AuthnContext
 	}
@@ -301,6 +333,9 @@ func (p *Provider) Finish(ctx context.Context, state []byte, r *http.Request) (*
 			v, err = read(ctx, want)
 		}
 	}
+	if rejection := new(idp.Rejection); p.scheme != nil && errors.As(err, &rejection) {
+		rejection.Cancelled = rejection.SAMLStatus == codeAuthnFailed
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -322,6 +357,8 @@ func (p *Provider) reader(ctx context.Context, m *idpMetadata, method string, fo
 		return func(ctx context.Context, want expectation) (*verified, error) {
 			return p.verifier.artifactResponse(ctx, raw, id, want)
 		}, nil
+	case p.scheme != nil && p.scheme.artifact:
+		return nil, &idp.Invalid{Reason: "the browser brings the answer itself, where the scheme has an artifact"}
 	case method != http.MethodPost: // SAML profiles 4.1.2 forbids answers by the redirect binding
 		return nil, &idp.Invalid{Reason: "the answer is in the query of the address"}
 	}

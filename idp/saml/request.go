@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -36,6 +37,10 @@ type authnRequest struct {
 	Force, Passive bool
 	Context        *AuthnContext
 	Custom         map[string][]string
+
+	Bare    bool   // without a policy for the NameID
+	ByIndex bool   // names our endpoint by its index in our metadata
+	Via     string // entity ID of the provider that a broker sends the person to
 }
 
 // newID returns the ID of a message: 160 random bits after an underscore, since XML names must not begin with a digit.
@@ -62,6 +67,12 @@ func (q authnRequest) element() *etree.Element {
 		ID: q.ID, Version: version, IssueInstant: issueInstant(q.Now), Destination: q.Destination, Issuer: newIssuer(q.Issuer),
 		NameIDPolicy: q.nameIDPolicy(), ProtocolBinding: q.Binding, AssertionConsumerServiceURL: q.ACS, ProviderName: plain(q.ProviderName),
 	}
+	if q.Bare {
+		r.NameIDPolicy = nil
+	}
+	if q.ByIndex {
+		r.ProtocolBinding, r.AssertionConsumerServiceURL, r.AssertionConsumerServiceIndex = "", "", strconv.Itoa(serviceIndex[q.Binding])
+	}
 	if q.Force {
 		r.ForceAuthn = new(true)
 	}
@@ -77,6 +88,9 @@ func (q authnRequest) element() *etree.Element {
 		for _, class := range q.Context.Classes[1:] {
 			context.CreateElement("saml:AuthnContextClassRef").SetText(class)
 		}
+	}
+	if q.Via != "" { // SAML core 3.4.1: Scoping comes last
+		e.CreateElement("samlp:Scoping").CreateElement("samlp:IDPList").CreateElement("samlp:IDPEntry").CreateAttr("ProviderID", q.Via)
 	}
 	if len(q.Custom) > 0 { // SAML core 3.2.1: after Issuer and Signature
 		e.InsertChildAt(e.SelectElement("Issuer").Index()+1, q.extensions())

@@ -1,6 +1,7 @@
 package saml
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/xml"
@@ -74,10 +75,41 @@ func (p *Provider) ownMetadata(ctx context.Context) ([]byte, error) {
 		sp.NameIDFormats = []schema.NameIDFormat{schema.NameIDFormat(f)}
 	}
 	sp.AssertionConsumerServices = []schema.IndexedEndpoint{
-		{Binding: bindingPost, Location: p.at("acs"), Index: 0, IsDefault: new(true)},
-		{Binding: bindingArtifact, Location: p.at("acs"), Index: 1},
+		{Binding: bindingPost, Location: p.at("acs"), Index: serviceIndex[bindingPost], IsDefault: new(true)},
+		{Binding: bindingArtifact, Location: p.at("acs"), Index: serviceIndex[bindingArtifact]},
 	}
+	p.describeScheme(&sp)
 	return writeMetadata(schema.EntityDescriptor{EntityID: p.entityID, CacheDuration: time.Hour, SPSSODescriptors: []schema.SPSSODescriptor{sp}})
+}
+
+// serviceIndex are the indexes of our endpoint for answers, by binding.
+var serviceIndex = map[string]int{bindingPost: 0, bindingArtifact: 1}
+
+// describeScheme adds what the scheme wants to know: where it signs people out, and which attributes we use.
+func (p *Provider) describeScheme(sp *schema.SPSSODescriptor) {
+	if p.scheme == nil {
+		return
+	}
+	if p.scheme.artifact { // and nothing else
+		artifact := &sp.AssertionConsumerServices[1]
+		artifact.IsDefault = new(true)
+		sp.AssertionConsumerServices = []schema.IndexedEndpoint{*artifact}
+	}
+	if p.scheme.soapLogout {
+		sp.SingleLogoutServices = append(sp.SingleLogoutServices, schema.Endpoint{Binding: schema.SOAPBinding, Location: p.at("slo")})
+	}
+	if !p.scheme.byIndex || len(p.cfg.Mapping.Attributes) == 0 {
+		return
+	}
+	service := schema.AttributeConsumingService{
+		Index: 0, IsDefault: new(true), ServiceNames: []schema.LocalizedName{{Lang: "en", Value: cmp.Or(p.cfg.ProviderName, "Gatehouse")}},
+	}
+	for _, a := range p.cfg.Mapping.Attributes {
+		service.RequestedAttributes = append(service.RequestedAttributes, schema.RequestedAttribute{Attribute: schema.Attribute{
+			Name: a.From, NameFormat: "urn:oasis:names:tc:SAML:2.0:attrname-format:uri",
+		}})
+	}
+	sp.AttributeConsumingServices = append(sp.AttributeConsumingServices, service)
 }
 
 // writeMetadata returns the entity as a document. The library declares a default namespace in each element, which

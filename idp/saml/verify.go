@@ -57,6 +57,7 @@ type nameID struct {
 type attribute struct {
 	Name, FriendlyName string
 	Values             []string
+	Names              []nameID // values that are names of people, which are in Values too
 }
 
 // logoutExpectation is what a logout message must match.
