@@ -3,8 +3,10 @@ package identity_test
 import (
 	"context"
 	"errors"
+	"html"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -616,5 +618,39 @@ func TestManagedProviders(t *testing.T) {
 	m.err = storage.ErrUnavailable
 	if a := e.browser().get("/next?y"); a.Code != http.StatusServiceUnavailable {
 		t.Errorf("nobody can tell: %d, want 503", a.Code)
+	}
+}
+
+// TestCancelledAtProvider: a person who has gone back at a provider reads so, and can go on. An application that names
+// the provider itself is told.
+func TestCancelledAtProvider(t *testing.T) {
+	t.Parallel()
+	e := newElsewhere(t)
+	e.at("identity", "partner")
+	e.asking(func(d *login.Demand) { d.Cancel = "/cancel" })
+	gone := &idp.Rejection{Reason: "the provider has refused the sign-in", SAMLStatus: "urn:oasis:names:tc:SAML:2.0:status:AuthnFailed", Cancelled: true}
+	start := func() (*browser, *answer) {
+		b := e.browser()
+		link := regexp.MustCompile(`/sign-in/provider\?[^"]*`).FindString(b.get("/next").Body.String())
+		return b, b.come(b.leave(html.UnescapeString(link)), e.partner.Answer(nil, gone))
+	}
+	b, a := start()
+	body := a.Body.String()
+	for _, want := range []string{"You stopped signing in with Partner account", "/sign-in/provider?", "choose=1", `href="/cancel"`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("gone back: %d without %q\n%s", a.Code, want, body)
+		}
+	}
+	if a.Code != http.StatusOK || b.isSignedIn() {
+		t.Errorf("gone back: %d, signed in %t", a.Code, b.isSignedIn())
+	}
+	again := regexp.MustCompile(`/sign-in/provider\?[^"]*`).FindString(body)
+	if a := b.come(b.leave(html.UnescapeString(again)), e.partner.Answer(ann(), nil)); !strings.HasPrefix(a.Body.String(), "signed in as ") {
+		t.Errorf("once more: %d\n%s", a.Code, a.Body)
+	}
+	e.asking(func(d *login.Demand) { d.Provider = "partner" })
+	b = e.browser()
+	if a := b.do(http.MethodGet, callback(state(t, b.leave("/next")), e.partner.Answer(nil, gone)), ""); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" {
+		t.Errorf("at the provider of the application: %d to %q, want back to it", a.Code, a.Header().Get("Location"))
 	}
 }

@@ -621,3 +621,28 @@ func TestServiceProviderUnmapped(t *testing.T) {
 		}
 	}
 }
+
+// TestServiceProviderWithoutCookie: with cookie_based_saml_authentication off, each request needs a sign-in of its own.
+func TestServiceProviderWithoutCookie(t *testing.T) {
+	t.Parallel()
+	h, u := configured(t)
+	h.withKeys()
+	h.serve(wiki())
+	b := h.browser()
+	again := func(id string) string { return b.request(h.authnRequest(id), "r").Body.String() }
+	b.enter(b.request(h.authnRequest("_one"), "r"))
+	if page := again("_two"); strings.Contains(page, `name="password"`) {
+		t.Errorf("on: somebody who is signed in is asked\n%s", page)
+	}
+	u.Features.CookieBasedSAMLAuthentication = false
+	h.clock.Advance(time.Minute)
+	if page := again("_three"); !strings.Contains(page, `name="password"`) {
+		t.Errorf("off: somebody who is signed in is not asked\n%s", page)
+	}
+	if d := b.request(h.authnRequest("_four", with(`IsPassive="true"`)...), "r").deliver(t); !slices.Contains(d.status(), "NoPassive") {
+		t.Errorf("off, without a page: %q", d.status())
+	}
+	if d := b.enter(b.request(h.authnRequest("_five"), "r")).deliver(t); !slices.Equal(d.status(), []string{"Success"}) {
+		t.Errorf("off, after another sign-in: %q", d.status())
+	}
+}

@@ -34,13 +34,13 @@ var table = []unit{
 }
 
 // Defaults returns the units of a system that was never configured, and sends no e-mail: the switches of the APIs, of
-// sign-in, of app passwords and of the authenticator app are on, all others off.
+// sign-in, of app passwords, of the authenticator app and of sessions at service providers are on, all others off.
 // (docs/decisions.md#configuration-units)
 func Defaults() Units {
 	u := Units{
 		Features: Features{
 			LoginEnabled: true, ConfigurationAPIEnabled: true, CredentialsAPIEnabled: true, EventsAPIEnabled: true, PersonAPIEnabled: true, StatisticsAPIEnabled: true, StorageAPIEnabled: true,
-			GoogleAuthenticatorStepUpAuthenticationEnabled: true, AppPasswordsEnabled: true,
+			GoogleAuthenticatorStepUpAuthenticationEnabled: true, AppPasswordsEnabled: true, CookieBasedSAMLAuthentication: true,
 			ActionToken: ActionToken{
 				Login:    ActionTokenLogin{TTL: 3600, AuthenticationLevel: 1},
 				AppToWeb: ActionTokenAppToWeb{TTL: 3600, AuthenticationLevel: 1},

@@ -234,6 +234,10 @@ func (s *Service) rejected(q *front.Request, a *Answer, why *idp.Rejection) erro
 	if led, err := s.instead(q, &a.exchange); led || err != nil {
 		return err
 	}
+	// An application that names the provider itself is told, whatever the cause.
+	if d := &a.Flow.Demand; why.Cancelled && a.SignIn != "" && !d.Passive && d.Provider == "" {
+		return s.showTrouble(q, &a.exchange, "trouble.cancelled", http.StatusOK)
+	}
 	told := &login.Refusal{Code: "access_denied", Reason: "the identity provider has signed nobody in", SAMLStatus: why.SAMLStatus, Cause: why.Cause}
 	if why.Passive || a.Flow.Demand.Passive {
 		told.Code = "login_required"

@@ -103,8 +103,14 @@ func (s *Service) providerFailed(q *front.Request, x *exchange, err error) error
 	if x.Flow.Demand.Passive {
 		return s.refuse(q, x.Flow, &login.Refusal{Code: "temporarily_unavailable", Reason: "the identity provider does not answer"})
 	}
+	return s.showTrouble(q, x, "trouble.down", status)
+}
+
+// showTrouble shows why a provider has signed nobody in, and what the person can do: try again, sign in another way, or
+// go back to the application.
+func (s *Service) showTrouble(q *front.Request, x *exchange, key string, status int) error {
 	data := page.Trouble{
-		Key: "trouble.down", Name: x.Provider.Name, Again: ProviderURL(x.SignIn, x.Provider.ID), Cancel: page.LocalPath(x.Flow.Demand.Cancel),
+		Key: key, Name: x.Provider.Name, Again: ProviderURL(x.SignIn, x.Provider.ID), Cancel: page.LocalPath(x.Flow.Demand.Cancel),
 	}
 	if known, err := s.Registry(q.Context(), q.Settings); err == nil && !known.Ways(x.Flow.Demand).Alone() {
 		data.Other = x.chooseURL()

@@ -22,14 +22,15 @@ import (
 // visitKept is how long a visit is stored: longer than any session.
 const visitKept = 400 * 24 * time.Hour
 
-// demand is the sign-in that a request needs. false: no sign-in here can be what it asks for.
-func (o *open) demand() (login.Demand, bool) {
+// demand is the sign-in that a request needs. false: no sign-in here can be what it asks for. cookie says that a session
+// is enough.
+func (o *open) demand(cookie bool) (login.Demand, bool) {
 	level, ok := demanded(o.rec.Comparison, o.rec.Classes)
 	d := login.Demand{
 		Level: max(level, o.m.Level), MaxAge: -1, Passive: o.rec.Passive, Client: o.m.client(), Return: continueURL(o.name), Cancel: continueURL(o.name) + "&cancel=1",
 	}
 	d.Client.Targets = origin(o.rec.Service)
-	if o.rec.Force {
+	if o.rec.Force || !cookie {
 		d.NotBefore = o.rec.CreatedAt
 	}
 	return d, ok
@@ -58,7 +59,7 @@ func (s *Service) answer(q *front.Request, o *open, decision *decision) error {
 	if err != nil {
 		return s.refuse(q, o, samlidp.Requester, samlidp.InvalidNameIDPolicy, refusal.Refusal{Reason: refusal.ServiceProviderRequest}, err)
 	}
-	d, ok := o.demand()
+	d, ok := o.demand(q.Settings.Features.CookieBasedSAMLAuthentication)
 	if !ok {
 		return s.refuse(q, o, samlidp.Responder, samlidp.NoAuthnContext, refusal.Refusal{Reason: refusal.LevelTooLow}, errors.New("the request asks for a class of sign-in that there is not"))
 	}
