@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"maps"
@@ -79,7 +80,7 @@ func NewManager(d Deps) *Manager {
 func (p *Manager) env(id string, trusted bool) idp.Env {
 	env := idp.Env{
 		ID: id, Issuer: p.deps.Issuer, Now: time.Now, Random: rand.Reader, Log: p.deps.Log.With(zap.String("provider", id)), Client: p.trusted, Checked: p.checked,
-		Once: federation.Once(p.deps.Store, time.Now, id), KeyPair: p.KeyPair, Dial: p.dial.DialContext,
+		Once: federation.Once(p.deps.Store, time.Now, id), KeyPair: p.KeyPair, Certificate: p.certificate, Dial: p.dial.DialContext,
 	}
 	if !trusted {
 		env.Client, env.Dial = p.checked, p.checkedDial.DialContext
@@ -100,6 +101,18 @@ func (p *Manager) KeyPair(ctx context.Context, name string) (*idp.Key, error) {
 		return nil, &idp.UnfitKey{Name: name, Problem: "has no private key"}
 	}
 	return &idp.Key{Name: k.Name, Certificate: k.Certificate, Signer: k.Key}, nil
+}
+
+// certificate returns the certificate of a key pair of the configuration by its name.
+func (p *Manager) certificate(ctx context.Context, name string) (*x509.Certificate, error) {
+	k, err := p.deps.Config.KeyPairs().Get(ctx, name)
+	if err == nil && k.Certificate == nil {
+		err = &idp.UnfitKey{Name: name, Problem: "has no certificate"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return k.Certificate, nil
 }
 
 // Open makes the providers of the configuration file and puts them into the list. After an error too, the caller closes
@@ -312,8 +325,6 @@ func (p *Manager) running(ctx context.Context) map[string]idp.Provider {
 // every address is checked.
 func (p *Manager) make(m *config.LoginMethod) (idp.Provider, error) {
 	switch {
-	case m.Type == config.TypeSAML && m.SAML != nil:
-		return saml.New(samlMethod(m), p.env(m.ID, false))
 	case m.Type == config.TypeQRCode:
 		return federation.Phone{}, nil
 	case m.Type == config.TypeLDAP && m.LDAP != nil:
@@ -324,6 +335,9 @@ func (p *Manager) make(m *config.LoginMethod) (idp.Provider, error) {
 			return nil, err
 		}
 		return kerberos.New(cfg, p.env(m.ID, false))
+	}
+	if cfg, ok := samlMethod(m); ok {
+		return saml.New(cfg, p.env(m.ID, false))
 	}
 	if cfg, ok := openID(m); ok {
 		return oidc.New(cfg, p.env(m.ID, false))

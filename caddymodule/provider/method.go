@@ -38,7 +38,7 @@ func methodKey(m *config.LoginMethod) ([]byte, error) {
 // methodPath is the first part of the addresses of a login method. Empty: it has none.
 func methodPath(m *config.LoginMethod) string {
 	switch m.Type {
-	case config.TypeSAML:
+	case config.TypeSAML, config.TypeDigiD, config.TypeEIDAS:
 		return "saml"
 	case config.TypeLDAP, config.TypeQRCode:
 		return ""
@@ -74,8 +74,45 @@ func editableOf(m *config.LoginMethod) (out []string) {
 	return out
 }
 
-func samlMethod(m *config.LoginMethod) saml.Config {
-	cfg := saml.Config{Metadata: m.SAML.IDPMetadata, NoFiles: true, Level: m.AuthenticationLevel, Mapping: mappingOf(m)}
+// samlMethod returns the configuration of a method that speaks SAML.
+func samlMethod(m *config.LoginMethod) (cfg saml.Config, ok bool) {
+	switch {
+	case m.Type == config.TypeSAML && m.SAML != nil:
+		cfg = plainSAML(m)
+	case m.Type == config.TypeDigiD && m.DigiD != nil:
+		cfg = saml.Config{Metadata: m.DigiD.IDPMetadata, Scheme: saml.DigiD, Assurance: strings.ToLower(m.DigiD.RequiredAuthenticationLevel)}
+	case m.Type == config.TypeEIDAS && m.EIDAS != nil:
+		cfg = eidasMethod(m.EIDAS)
+	default:
+		return cfg, false
+	}
+	cfg.NoFiles, cfg.Mapping = true, mappingOf(m)
+	cfg.ClientKey, cfg.ServerCertificate = m.SAMLMutualTLS.ClientKeyPairID, m.SAMLMutualTLS.ServerCertificateID
+	return cfg, true
+}
+
+// The eIDAS message service of the scheme eToegang, which the brokers send people of other countries to.
+const (
+	eidasAcceptance = "urn:etoegang:EB:00000004000000149000:entities:9009"
+	eidasProduction = "urn:etoegang:EB:00000004000000149000:entities:0001"
+)
+
+func eidasMethod(a *config.EIDASAttributes) saml.Config {
+	cfg := saml.Config{
+		Metadata: a.IDPMetadata, Scheme: saml.EToegang, Assurance: strings.ToLower(a.RequiredLevelOfAssurance), EntityID: a.EntityID,
+		Via: map[string]string{"ACCEPTANCE": eidasAcceptance, "PRODUCTION": eidasProduction, "CUSTOM": a.AuthenticationServiceCustomValue}[a.AuthenticationService],
+	}
+	if a.SigningKeyID != "" {
+		cfg.Sign = []string{a.SigningKeyID}
+	}
+	if a.EncryptionKeyID != "" {
+		cfg.Decrypt = []string{a.EncryptionKeyID}
+	}
+	return cfg
+}
+
+func plainSAML(m *config.LoginMethod) saml.Config {
+	cfg := saml.Config{Metadata: m.SAML.IDPMetadata, Level: m.AuthenticationLevel}
 	var classes []string
 	for _, l := range m.SAML.AuthenticationLevelMappings {
 		if cfg.Levels == nil {
@@ -195,12 +232,6 @@ func socialMethod(m *config.LoginMethod) oauth2.Config {
 // Verify tells whether a provider can be made of a login method.
 func Verify(m config.LoginMethod) error {
 	switch {
-	case m.Type == config.TypeSAML && m.SAML != nil:
-		cfg := samlMethod(&m)
-		if err := cfg.Validate(); err != nil {
-			return err
-		}
-		return cfg.CheckMetadata(time.Now())
 	case m.Type == config.TypeQRCode:
 		return nil
 	case m.Type == config.TypeLDAP && m.LDAP != nil:
@@ -211,6 +242,12 @@ func Verify(m config.LoginMethod) error {
 			err = cfg.Validate()
 		}
 		return oneLine(err)
+	}
+	if cfg, ok := samlMethod(&m); ok {
+		if err := cfg.Validate(); err != nil {
+			return oneLine(err)
+		}
+		return cfg.CheckMetadata(time.Now())
 	}
 	if cfg, ok := openID(&m); ok {
 		return oneLine(cfg.Validate())

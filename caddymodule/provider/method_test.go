@@ -3,6 +3,7 @@ package provider
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 // it.
 func TestLoginMethodMembers(t *testing.T) {
 	t.Parallel()
-	s := samlMethod(&config.LoginMethod{
+	s, _ := samlMethod(&config.LoginMethod{
 		ID: "partner", Type: config.TypeSAML, AuthenticationLevel: 2,
 		AttributeMappings: []config.AttributeMapping{{MapFrom: "mail", MapTo: "email"}},
 		SAML: &config.SAMLAttributes{
@@ -34,9 +35,10 @@ func TestLoginMethodMembers(t *testing.T) {
 		t.Error(err)
 	}
 	for _, comparison := range []string{"EXACT", "MINIMUM", "MAXIMUM", "BETTER", ""} {
-		if err := (saml.Config{Metadata: s.Metadata, AuthnContext: samlMethod(&config.LoginMethod{SAML: &config.SAMLAttributes{
+		one, _ := samlMethod(&config.LoginMethod{Type: config.TypeSAML, SAML: &config.SAMLAttributes{
 			Comparison: comparison, AuthenticationLevelMappings: []config.AuthenticationLevelMapping{{AuthnContextClassRefName: "urn:x", AuthenticationLevel: 1}},
-		}}).AuthnContext}).Validate(); err != nil {
+		}})
+		if err := (saml.Config{Metadata: s.Metadata, AuthnContext: one.AuthnContext}).Validate(); err != nil {
 			t.Errorf("comparison %q: %v", comparison, err)
 		}
 	}
@@ -67,6 +69,48 @@ func TestLoginMethodMembers(t *testing.T) {
 	want := oidc.Metadata{AuthorizationURL: o.AuthorizationURL, TokenURL: o.IDTokenURL, UserInfoURL: o.UserInfoURL, JWKSURL: o.JWKSURL, EndSessionURL: o.EndSessionURL}
 	if got.AuthMethod != oidc.AuthPrivateKey || got.Key != "corp-key" || !got.ClientSecret.IsZero() || got.DiscoveryURL != "" || got.Metadata != want {
 		t.Errorf("oidcMethod() = %+v", got)
+	}
+}
+
+// TestLoginMethodMembersOfSchemes: likewise for DigiD and eIDAS.
+func TestLoginMethodMembersOfSchemes(t *testing.T) {
+	t.Parallel()
+	const at = "https://service.example.com/metadata"
+	mtls := config.SAMLMutualTLS{ClientKeyPairID: "client", ServerCertificateID: "server"}
+	for _, level := range []string{"BASIC", "MIDDLE", "SUBSTANTIAL", "HIGH"} {
+		m := config.LoginMethod{ID: "d", Type: config.TypeDigiD, SAMLMutualTLS: mtls, DigiD: &config.DigiDAttributes{IDPMetadata: at, RequiredAuthenticationLevel: level}}
+		got, ok := samlMethod(&m)
+		if !ok || got.Metadata != at || got.Scheme != saml.DigiD || got.Assurance != strings.ToLower(level) || got.ClientKey != "client" || got.ServerCertificate != "server" || !got.NoFiles || Verify(m) != nil || methodPath(&m) != "saml" {
+			t.Errorf("samlMethod() = %+v, %v", got, Verify(m))
+		}
+		if m.SAMLMutualTLS.ClientKeyPairID = ""; Verify(m) == nil {
+			t.Error("DigiD without a certificate is taken")
+		}
+	}
+	a := config.EIDASAttributes{
+		RequiredLevelOfAssurance: "SUBSTANTIAL", EntityID: "urn:etoegang:DV:00000001123456789000:entities:0001", SigningKeyID: "sign", EncryptionKeyID: "seal", IDPMetadata: at,
+		AuthenticationServiceCustomValue: "urn:etoegang:AD:1:entities:1",
+	}
+	m := config.LoginMethod{ID: "e", Type: config.TypeEIDAS, EIDAS: &a, SAMLMutualTLS: mtls, AttributeMappings: []config.AttributeMapping{{MapFrom: "urn:x:name", MapTo: "name"}}}
+	for service, via := range map[string]string{"": "", "NONE": "", "ACCEPTANCE": eidasAcceptance, "PRODUCTION": eidasProduction, "CUSTOM": a.AuthenticationServiceCustomValue} {
+		a.AuthenticationService = service
+		got, ok := samlMethod(&m)
+		if !ok || got.Via != via || got.Scheme != saml.EToegang || got.EntityID != a.EntityID || !slices.Equal(got.Sign, []string{"sign"}) || !slices.Equal(got.Decrypt, []string{"seal"}) ||
+			got.ClientKey != "client" || got.Metadata != at || len(got.Mapping.Attributes) != 1 || Verify(m) != nil {
+			t.Errorf("samlMethod() with %q = %+v, %v", service, got, Verify(m))
+		}
+	}
+	for _, level := range []string{"NON_EXISTENT", "LOW", "LOW_PLUS", "SUBSTANTIAL", "HIGH"} {
+		if a.RequiredLevelOfAssurance = level; Verify(m) != nil {
+			t.Error(Verify(m))
+		}
+	}
+	if a.RequiredLevelOfAssurance = ""; Verify(m) == nil {
+		t.Error("eIDAS without a level is taken")
+	}
+	plain := config.LoginMethod{ID: "p", Type: config.TypeSAML, SAMLMutualTLS: mtls, SAML: &config.SAMLAttributes{IDPMetadata: at}}
+	if got, _ := samlMethod(&plain); got.ClientKey != "client" || got.ServerCertificate != "server" || Verify(plain) != nil {
+		t.Errorf("samlMethod() = %+v, %v", got, Verify(plain))
 	}
 }
 

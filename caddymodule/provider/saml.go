@@ -49,6 +49,19 @@ type SAMLIDP struct {
 	ProviderName string `json:"provider_name,omitempty"`
 	// Whether the answer is asked for by artifact. Default: by POST.
 	Artifact bool `json:"artifact,omitempty"`
+	// Gatehouse's own entity ID at the provider. Default: the address of its metadata.
+	EntityID string `json:"entity_id,omitempty"`
+	// The key pair of the configuration whose certificate authenticates Gatehouse on the back channel. Default: none.
+	ClientKey string `json:"client_key,omitempty"`
+	// A key pair of the configuration with the certificate of the provider's back channel, or of its authority. Default:
+	// any certificate that the system trusts.
+	ServerCertificate string `json:"server_certificate,omitempty"`
+	// The national sign-in service that the provider belongs to: digid or etoegang. Default: none.
+	Scheme string `json:"scheme,omitempty"`
+	// The lowest level of the scheme that is accepted. Required with a scheme.
+	Assurance string `json:"assurance,omitempty"`
+	// The authentication service that the broker of a scheme sends people to. Default: they choose.
+	Via string `json:"via,omitempty"`
 
 	cfg saml.Config
 }
@@ -81,6 +94,10 @@ func (SAMLIDP) CaddyModule() caddy.ModuleInfo {
 //		map_level            <class> <1 to 4>    # as often as needed
 //		provider_name        <text>
 //		artifact
+//		entity_id            <uri>
+//		client_key           <key pair>
+//		server_certificate   <key pair>
+//		scheme               digid|etoegang <lowest level> [<entity ID of an authentication service>]
 //	}
 //
 // and what RemoteOptions read.
@@ -103,6 +120,10 @@ func (s *SAMLIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		"map_level":            readLevels(&s.Levels),
 		"provider_name":        options.Text(&s.ProviderName),
 		"artifact":             options.Flag(&s.Artifact),
+		"entity_id":            options.Value(&s.EntityID, nil),
+		"client_key":           options.Value(&s.ClientKey, nil),
+		"server_certificate":   options.Value(&s.ServerCertificate, nil),
+		"scheme":               s.readScheme,
 	}))
 	if err != nil {
 		return err
@@ -123,6 +144,18 @@ func (s *SAMLIDP) readContext(d *caddyfile.Dispenser) error {
 	return options.NoMore(d, "authn_context")
 }
 
+func (s *SAMLIDP) readScheme(d *caddyfile.Dispenser) error {
+	args := d.RemainingArgs()
+	if len(args) < 2 || len(args) > 3 {
+		return d.Err("scheme: want a scheme and the lowest level that is accepted, such as `scheme etoegang substantial`")
+	}
+	s.Scheme, s.Assurance = strings.ToLower(args[0]), strings.ToLower(args[1])
+	if len(args) == 3 {
+		s.Via = args[2]
+	}
+	return options.NoMore(d, "scheme")
+}
+
 // Provision resolves the options.
 func (s *SAMLIDP) Provision(caddy.Context) error {
 	return options.Provision(s.build)
@@ -137,7 +170,9 @@ func (s *SAMLIDP) build(r *options.Resolver) {
 		Refresh: r.Duration("refresh", s.Refresh), AllowUnsolicited: s.AllowUnsolicited, Sign: r.List("sign", s.Sign, nil), Decrypt: r.List("decrypt", s.Decrypt, nil),
 		NameID: r.Plain("name_id", s.NameID, nil), Subject: r.Plain("subject", s.Subject, nil), Levels: levels(r, s.Levels), Level: s.remote.level,
 		ProviderName: r.Plain("provider_name", s.ProviderName, nil), Artifact: s.Artifact, Mapping: s.remote.mapping,
-		IdentifyBy: s.remote.identifyBy,
+		IdentifyBy: s.remote.identifyBy, EntityID: r.Plain("entity_id", s.EntityID, nil), ClientKey: r.Plain("client_key", s.ClientKey, nil),
+		ServerCertificate: r.Plain("server_certificate", s.ServerCertificate, nil), Scheme: r.Plain("scheme", s.Scheme, nil),
+		Assurance: r.Plain("scheme", s.Assurance, nil), Via: r.Plain("scheme", s.Via, nil),
 	}
 	if c := s.AuthnContext; c != nil {
 		s.cfg.AuthnContext = &saml.AuthnContext{
@@ -151,7 +186,8 @@ func (s *SAMLIDP) build(r *options.Resolver) {
 
 // unknown tells whether a value is only known when the configuration is loaded.
 func (s *SAMLIDP) unknown() bool {
-	all := append(slices.Concat(s.Sign, s.Decrypt), s.Metadata, s.MetadataCertificate, string(s.Refresh), s.NameID, s.Subject, s.ProviderName)
+	all := append(slices.Concat(s.Sign, s.Decrypt), s.Metadata, s.MetadataCertificate, string(s.Refresh), s.NameID, s.Subject, s.ProviderName, s.EntityID, s.ClientKey, s.ServerCertificate,
+		s.Scheme, s.Assurance, s.Via)
 	if s.AuthnContext != nil {
 		all = append(append(all, s.AuthnContext.Classes...), s.AuthnContext.Comparison)
 	}

@@ -36,7 +36,7 @@ func providerKinds(raw caddy.ModuleMap) map[string]string {
 }
 
 // keyMembers are the options of providers that name key pairs of the configuration.
-var keyMembers = []string{"sign", "decrypt", "key"}
+var keyMembers = []string{"sign", "decrypt", "key", "client_key", "server_certificate"}
 
 // providerKeys returns who uses which key pair, such as "idp partner", by the names of the pairs. It is asked before
 // the modules are loaded, which takes their configuration away.

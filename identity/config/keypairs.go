@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strconv"
 
 	"github.com/gatehouse-id/gatehouse/identity/keypair"
@@ -52,18 +53,18 @@ func (s *Service) checkKeyPairs(tx storage.Tx, from, next *Units) error {
 	}
 	for i := range next.LoginMethods.LoginMethods {
 		m := &next.LoginMethods.LoginMethods[i]
-		of, name := m.signingKey()
+		var stored []namedKeyPair
 		if old := from.method(m.ID); old != nil {
-			if _, before := old.signingKey(); before == name {
+			stored = old.privateKeys()
+		}
+		for _, k := range m.privateKeys() {
+			if k.name == "" || slices.Contains(stored, k) {
 				continue
 			}
-		}
-		if name == "" {
-			continue
-		}
-		at := "login_methods.login_methods[" + strconv.Itoa(i) + "]." + of + ".signing_key_id"
-		if err := s.checkKeyPair(tx, namedKeyPair{at, name}, true); err != nil {
-			return err
+			k.at = "login_methods.login_methods[" + strconv.Itoa(i) + "]." + k.at
+			if err := s.checkKeyPair(tx, k, true); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -80,16 +81,22 @@ func (s *Service) checkKeyPair(tx storage.Tx, k namedKeyPair, private bool) erro
 	return err
 }
 
-// signingKey returns the key pair that an enabled method signs or decrypts with, and the object that names it. "": none,
-// or Gatehouse's own.
-func (m *LoginMethod) signingKey() (of, name string) {
-	if a := m.Apple; m.Enabled && a != nil {
-		return "apple_attributes", a.SigningKeyID
+// privateKeys returns the key pairs that an enabled method signs, decrypts or authenticates with, by its members. A name
+// that is "" is Gatehouse's own, or none.
+func (m *LoginMethod) privateKeys() (out []namedKeyPair) {
+	if !m.Enabled {
+		return nil
 	}
-	if o := m.OIDC; m.Enabled && o != nil && (o.ClientAuthenticationMethod == "PRIVATE_KEY_JWT" || o.IDTokenEncryptionRequired || o.UserInfoEncryptionRequired) {
-		return "open_id_connect_attributes", o.SigningKeyID
+	if a := m.Apple; a != nil {
+		out = append(out, namedKeyPair{"apple_attributes.signing_key_id", a.SigningKeyID})
 	}
-	return "", ""
+	if o := m.OIDC; o != nil && (o.ClientAuthenticationMethod == "PRIVATE_KEY_JWT" || o.IDTokenEncryptionRequired || o.UserInfoEncryptionRequired) {
+		out = append(out, namedKeyPair{"open_id_connect_attributes.signing_key_id", o.SigningKeyID})
+	}
+	if e := m.EIDAS; e != nil {
+		out = append(out, namedKeyPair{"eidas_attributes.signing_key_id", e.SigningKeyID}, namedKeyPair{"eidas_attributes.encryption_key_id", e.EncryptionKeyID})
+	}
+	return append(out, namedKeyPair{"saml_mutual_ssl_tls_attributes.client_key_pair_id", m.SAMLMutualTLS.ClientKeyPairID})
 }
 
 // namedKeyPair is the name or id of a key pair, and the member that holds it.

@@ -109,6 +109,24 @@ func (m *LoginMethod) checkEnabled(at string, c *checker) {
 			a = &SAMLAttributes{}
 		}
 		need("saml_attributes.idp_metadata", a.IDPMetadata)
+	case TypeDigiD:
+		a := m.DigiD
+		if a == nil {
+			a = &DigiDAttributes{}
+		}
+		need("digid_attributes.idp_metadata", a.IDPMetadata)
+		need("digid_attributes.required_authentication_level", a.RequiredAuthenticationLevel)
+		need("saml_mutual_ssl_tls_attributes.client_key_pair_id", m.SAMLMutualTLS.ClientKeyPairID)
+	case TypeEIDAS:
+		a := m.EIDAS
+		if a == nil {
+			a = &EIDASAttributes{}
+		}
+		need("eidas_attributes.idp_metadata", a.IDPMetadata)
+		need("eidas_attributes.required_level_of_assurance", a.RequiredLevelOfAssurance)
+		if a.AuthenticationService == "CUSTOM" {
+			need("eidas_attributes.authentication_service_custom_value", a.AuthenticationServiceCustomValue)
+		}
 	case TypeLDAP:
 		a := m.LDAP
 		if a == nil {

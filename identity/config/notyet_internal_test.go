@@ -120,6 +120,9 @@ func TestNotYet(t *testing.T) {
 				if of == TypeSAML {
 					method["saml_attributes"] = map[string]any{"idp_metadata": "https://a.example.com/"}
 				}
+				if of, ok := method["eidas_attributes"].(map[string]any); ok {
+					of["idp_metadata"], of["required_level_of_assurance"] = "https://a.example.com/", "LOW"
+				}
 				if mappings, ok := method["attribute_mappings"].([]any); ok {
 					mapping, _ := mappings[0].(map[string]any)
 					mapping["map_from"], mapping["map_to"] = "a", "b"

@@ -106,13 +106,20 @@ func factsOf(m *config.LoginMethod) (out []page.ConsoleFact) {
 			out = append(out, page.ConsoleFact{Label: label, Cells: []page.Cell{{Name: value, Code: true}}})
 		}
 	}
-	switch {
-	case m.SAML != nil:
-		if strings.HasPrefix(m.SAML.IDPMetadata, "http") {
-			add("console.field.metadata_url", m.SAML.IDPMetadata)
-		} else if m.SAML.IDPMetadata != "" {
+	metadata := func(at string) {
+		if strings.HasPrefix(at, "http") {
+			add("console.field.metadata_url", at)
+		} else if at != "" {
 			out = append(out, page.ConsoleFact{Label: "console.field.metadata_url", Cells: []page.Cell{{Text: page.Say("console.provider.inline")}}})
 		}
+	}
+	switch {
+	case m.SAML != nil:
+		metadata(m.SAML.IDPMetadata)
+	case m.DigiD != nil:
+		metadata(m.DigiD.IDPMetadata)
+	case m.EIDAS != nil:
+		metadata(m.EIDAS.IDPMetadata)
 	case m.OIDC != nil:
 		add("console.field.issuer", m.OIDC.Issuer)
 		add("console.field.metadata_url", m.OIDC.DiscoveryURL)
@@ -132,7 +139,7 @@ func (s *setup) addresses(m *config.LoginMethod) []page.ConsoleFact {
 	}
 	id := url.PathEscape(m.ID)
 	switch m.Type {
-	case config.TypeSAML:
+	case config.TypeSAML, config.TypeDigiD, config.TypeEIDAS:
 		return []page.ConsoleFact{fact("console.field.our_metadata", "/saml/"+id+"/metadata"), fact("console.field.our_acs", "/saml/"+id+"/acs")}
 	case config.TypePassword, config.TypeHeader, config.TypeLDAP, config.TypeKerberos, config.TypeQRCode:
 		return nil

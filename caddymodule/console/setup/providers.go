@@ -29,6 +29,7 @@ const (
 var kinds = map[string]string{
 	config.TypeSAML: "SAML 2.0", config.TypeOIDC: "OpenID Connect", config.TypeLDAP: "LDAP", config.TypeAzureADB2C: "Azure AD B2C", config.TypeApple: "Apple",
 	config.TypeFacebook: "Facebook", config.TypeGoogle: "Google", config.TypeLinkedIn: "LinkedIn", config.TypeTwitter: "X", config.TypeMicrosoft: "Microsoft", config.TypeItsme: "itsme",
+	config.TypeDigiD: "DigiD", config.TypeEIDAS: "eIDAS",
 }
 
 func kindCell(m *config.LoginMethod) page.Cell {

@@ -78,6 +78,24 @@ var SAML = Block{
 		},
 		{Word: "provider_name", Arguments: "<text>", Default: "the name of the application", Text: "What the provider shows as the one who asks.", Example: "provider_name The shop"},
 		{Word: "artifact", Default: "answers by POST", Text: "Asks for the answer by artifact. The provider's metadata must name an artifact resolution service.", Example: "artifact"},
+		{
+			Word: "entity_id", Arguments: "<uri>", Default: "the address of Gatehouse's metadata", Example: "entity_id urn:etoegang:DV:00000001123456789000:entities:0001",
+			Text: "Gatehouse's own entity ID at the provider, where the provider assigns one.",
+		},
+		{
+			Word: "client_key", Arguments: "<key pair>", Default: "no certificate", Example: "client_key back-channel",
+			Text: "The key pair of the settings whose certificate Gatehouse shows when it fetches an answer by artifact.",
+		},
+		{
+			Word: "server_certificate", Arguments: "<key pair>", Default: "any certificate that the system trusts", Example: "server_certificate provider-tls",
+			Text: "A key pair of the settings with the certificate that the provider's server must show there, or that of the authority which has issued it. Another one is refused.",
+		},
+		{
+			Word: "scheme", Arguments: "digid|etoegang <lowest level> [<entity ID>]", Example: "scheme etoegang substantial",
+			Text: "The provider is DigiD, or a broker of eToegang (eHerkenning, eIDAS), and keeps to the rules of that scheme. The level is `basic`, `middle`, `substantial` or `high`, " +
+				"at eToegang `non_existent`, `low`, `low_plus`, `substantial` or `high`; an answer with a lower one is refused. The entity ID is that of the authentication service that a broker sends people to. " +
+				"`digid` needs `client_key`. See [saml.md](saml.md#digid-and-etoegang).",
+		},
 	}, remoteOptions),
 }
 
