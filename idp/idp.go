@@ -34,7 +34,7 @@ type Identity struct {
 	// for all addresses of the provider.
 	EmailClaimed bool
 	// EmailPrivate says that the provider has made the address for this person and for us, such as one that forwards. It
-	// links no account without asking: whoever else has it here got it in another way.
+	// links no account without asking: another person who has it here got it in another way.
 	EmailPrivate bool
 	// Level is the authentication level that the provider has reached, 1 to 4.
 	Level int

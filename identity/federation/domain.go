@@ -9,8 +9,8 @@ import (
 // DomainPath is where Apple looks for the file that proves a domain.
 const DomainPath = "/.well-known/apple-developer-domain-association.txt"
 
-// showDomain serves GET /.well-known/apple-developer-domain-association.txt: the file of the first login method at Apple
-// that has one. It is served for a method that is off, too, because Apple wants it before people can sign in.
+// showDomain serves GET /.well-known/apple-developer-domain-association.txt: the file of the first login method at
+// Apple that has one. It is served for a method that is off, too, because Apple wants it before people can sign in.
 func (s *Service) showDomain(q *front.Request) error {
 	for i := range q.Settings.LoginMethods.LoginMethods {
 		a := q.Settings.LoginMethods.LoginMethods[i].Apple

@@ -32,8 +32,7 @@ const (
 	claimPrivate = "is_private_email"
 )
 
-// fromUser are the claims that the form field user becomes. People, and whoever posts the form for them, choose the
-// text.
+// fromUser are the claims that the form field user becomes. The sender of the form chooses the text.
 var fromUser = []string{claimName, "given_name", "family_name"}
 
 // isAppleID accepts the ids of teams and keys.

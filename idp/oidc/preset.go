@@ -277,8 +277,8 @@ func (c Config) presetParameters(v url.Values) {
 }
 
 // settleEmail decides what an address in the claims is worth. fromToken are the claims of the ID token. claimed: nobody
-// has checked the address, and not even the operator can vouch for it. private: it is an address that only this provider
-// gives the person.
+// has checked the address, and not even the operator can vouch for it. private: it is an address that only this
+// provider gives the person.
 func (c Config) settleEmail(claims, fromToken object) (verified, claimed, private bool) {
 	verified = claims.Truth(claimVerified, c.EmailVerifiedStrings)
 	switch c.Preset {
