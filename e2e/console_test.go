@@ -13,7 +13,7 @@ import (
 
 var consoleShots = flag.Bool("shots", false, "leave a picture of each page of the console in artifacts, on two sizes and in both schemes")
 
-var objectID = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}|[A-Z2-7]{4}-[A-Z2-7]{4}|\b[0-9]{1,4}$`)
+var objectID = regexp.MustCompile(`/settings/(?:attributes|custom_messages|login_methods|organisations|redirects|step_up|ui_extension|email_notifications|password_policy|profile|messages|policies)|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}|[A-Z2-7]{4}-[A-Z2-7]{4}|\b[0-9]{1,4}$`)
 
 // TestConsole visits every screen of the admin console and the page of every act that an owner is offered, once for
 // each kind of page: on each axe finds nothing in either scheme, nothing scrolls sideways at 320 pixels, Tab reaches

@@ -97,7 +97,7 @@ type Cell struct {
 	Kind string
 	URL  string
 	Code bool // it is copied rather than read
-	// Quoted says that the name is a sentence, in which what stands between backquotes is copied.
+	// Quoted says that the name and the note are sentences, in which what stands between backquotes is copied.
 	Quoted bool
 }
 
@@ -216,7 +216,7 @@ type cell struct {
 func (f *frame) Cell(in Cell) cell {
 	out := cell{Words: template.HTML(template.HTMLEscapeString(in.Name)), Hint: template.HTML(template.HTMLEscapeString(in.Note)), Kind: in.Kind, URL: LocalPath(in.URL), Code: in.Code} //nolint:gosec // escaped
 	if in.Quoted {
-		out.Words = backquoted(in.Name)
+		out.Words, out.Hint = backquoted(in.Name), backquoted(in.Note)
 	}
 	if out.Mark = in.Kind != ""; in.Kind == "plain" {
 		out.Kind = ""

@@ -33,6 +33,8 @@ type Field struct {
 	// everywhere.
 	LabelFill, HintFill, ProblemFill []any
 	Hint                             string // under the label's field. Empty: none
+	// Quoted says that the hint is a sentence, in which what stands between backquotes is copied.
+	Quoted bool
 	// Problem is shown below the field and says what to do next. Empty: none
 	Problem string
 	// Invalid marks a field whose problem is described in the notice above the form.
@@ -94,8 +96,9 @@ func Fields(notice bool, list ...Field) []Field {
 // of an embedded struct ten times slower than one of its own, and the attributes of the input are one value, since each
 // value costs a call.
 type field struct {
-	ID, Type             string
-	Label, Hint, Problem string
+	ID, Type       string
+	Label, Problem string
+	Hint           template.HTML
 	// Names and Attributes are the attributes of the input or select, with a space in front of each.
 	Names, Attributes template.HTMLAttr
 	Lines             []string
@@ -115,7 +118,10 @@ func (f *frame) Field(in Field) field {
 	out := field{ID: cmp.Or(in.ID, in.Name), Label: f.label(in)}
 	var by []string
 	if in.Hint != "" {
-		out.Hint = f.Say(Text{in.Hint, in.HintFill})
+		out.Hint = template.HTML(template.HTMLEscapeString(f.Say(Text{in.Hint, in.HintFill}))) //nolint:gosec // escaped
+		if in.Quoted {
+			out.Hint = backquoted(in.Hint)
+		}
 		by = append(by, out.ID+"-hint")
 	}
 	for _, l := range in.Lines {

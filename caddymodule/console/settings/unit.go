@@ -36,7 +36,7 @@ func (s *settings) showUnit(v *frame.Visit) (*page.Console, error) {
 		if m.Origin != config.FromDefault || m.Value != m.Standard {
 			t = changed
 		}
-		t.Rows = append(t.Rows, page.TableRow{Cells: []page.Cell{{Name: within(m.Path), Note: says(m.Path)}, short(m.Value), short(m.Standard), s.originCell(m)}})
+		t.Rows = append(t.Rows, page.TableRow{Cells: []page.Cell{{Name: within(m.Path), Note: says(m.Path), Quoted: true}, short(m.Value), short(m.Standard), s.originCell(m)}})
 	}
 	out := &page.Console{Name: u.Name, Up: &page.Up{Label: page.Say("console.settings.title"), URL: frame.Root + settingsPath}, Lead: page.Say("console.unit." + u.Name), Actions: v.Buttons()}
 	if len(changed.Rows) > 0 {
@@ -82,7 +82,7 @@ func says(path string) string {
 	if text == "" {
 		text = e.Later
 	}
-	return strings.ReplaceAll(linked.ReplaceAllString(text, "$1"), "`", "")
+	return linked.ReplaceAllString(text, "$1")
 }
 
 // originCell says where the value of a member comes from.
@@ -176,7 +176,7 @@ func isField(m config.Member) bool {
 
 // fieldOf is the field of a member, with its value.
 func fieldOf(m config.Member) page.Field {
-	f := page.Field{Name: m.Path, Label: "console.member." + m.Path, Called: within(m.Path), Hint: says(m.Path)}
+	f := page.Field{Name: m.Path, Label: "console.member." + m.Path, Called: within(m.Path), Hint: says(m.Path), Quoted: true}
 	kind, args, _ := strings.Cut(m.Check, ",")
 	switch {
 	case m.Switch:
