@@ -8,6 +8,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -141,7 +142,7 @@ func (h *harness) populate(persons, events int) {
 	done := make(chan struct{})
 	go func() { lookup.New(h.store, h.clock.Now, zap.NewNop()).Run(ctx); close(done) }()
 	h.must(event.NewKeeper(h.store, h.clock.Now, zap.NewNop()).Seal(ctx))
-	for done := false; !done; time.Sleep(10 * time.Millisecond) {
+	for done := false; !done; runtime.Gosched() {
 		h.must(h.store.View(ctx, func(tx storage.Tx) error {
 			step, _, err := listed.Find(tx, "")
 			done = step.Done

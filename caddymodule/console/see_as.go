@@ -12,8 +12,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
-// seeAsAct looks at the account of a person as the person sees it. It is off unless the operator has switched it on, and
-// nobody sees an account with as much to say: owners do not see each other's either.
+// seeAsAct looks at the account of a person as the person sees it. It is off unless the operator has switched it on,
+// and nobody sees an account with as much to say: owners do not see each other's either.
 // (docs/decisions.md#seeing-an-account)
 func (c *Console) seeAsAct() *frame.Act {
 	return &frame.Act{

@@ -20,7 +20,7 @@ var seenPages = []string{"/account", "/account/profile", "/account/security", "/
 // stop sends the form that ends it.
 func (b *browser) stop() *answer { return b.submit(b.get("/account")) }
 
-// sees lets an operator look at the account of nobody@example.com.
+// sees lets an operator look at the account nobody@example.com.
 func (h *harness) sees(username string) (b *browser, path string) {
 	h.t.Helper()
 	b, path = h.as(username), personPath(h.personID("nobody@example.com"))

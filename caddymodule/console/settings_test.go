@@ -262,8 +262,8 @@ func TestSettingsFile(t *testing.T) {
 	}
 }
 
-// TestSettingsHaveNoSecrets looks for planted secrets in all pages about settings, in the export, in what is shown again
-// after a mistake, and in what undoes a change.
+// TestSettingsHaveNoSecrets looks for planted secrets in all pages about settings, in the export, in what is shown
+// again after a mistake, and in what undoes a change.
 func TestSettingsHaveNoSecrets(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -17,6 +17,7 @@ import (
 
 	xlanguage "golang.org/x/text/language"
 
+	"github.com/gatehouse-id/gatehouse/identity/config/address"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
@@ -142,12 +143,12 @@ var kinds = map[string]struct {
 	"cidr":        {64, isCIDR},
 	"scope":       {256, isScope},
 	"keypair":     {128, isLine}, // whether it exists is checked in the transaction that stores it
-	"url":         {maxURL, func(s string) error { _, err := checkURL(s); return err }},
-	"app":         {maxURL, checkApp},
-	"target":      {maxURL, checkTarget},
-	"origin":      {maxURL, checkOrigin},
-	"path":        {maxURL, checkPath},
-	"whitelisted": {maxURL, checkWhitelisted},
+	"url":         {address.Most, func(s string) error { _, err := address.Check(s); return err }},
+	"app":         {address.Most, address.CheckApp},
+	"target":      {address.Most, address.CheckTarget},
+	"origin":      {address.Most, address.CheckOrigin},
+	"path":        {address.Most, address.CheckPath},
+	"whitelisted": {address.Most, address.CheckPlain},
 	"metadata":    {maxMetadata, isMetadata},
 	"image":       {64 << 10, isImage},
 }
@@ -260,7 +261,7 @@ func isScope(s string) error {
 // reads the rest.
 func isMetadata(s string) error {
 	if strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://") {
-		_, err := checkURL(s)
+		_, err := address.Check(s)
 		return err
 	}
 	bad := errors.New("must be SAML metadata, or the https URL of it")

@@ -81,8 +81,8 @@ func (s *Service) checkKeyPair(tx storage.Tx, k namedKeyPair, private bool) erro
 	return err
 }
 
-// privateKeys returns the key pairs that an enabled method signs, decrypts or authenticates with, by its members. A name
-// that is "" is Gatehouse's own, or none.
+// privateKeys returns the key pairs that an enabled method signs, decrypts or authenticates with, by its members. An
+// empty name is Gatehouse's own, or none.
 func (m *LoginMethod) privateKeys() (out []namedKeyPair) {
 	if !m.Enabled {
 		return nil

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/identity/config/address"
 	"github.com/gatehouse-id/gatehouse/identity/config/effect"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -281,8 +282,8 @@ func TestSchemes(t *testing.T) {
 		"myapp://login": true, "com.example.app://cb/x?y=1": true, "https://app.example.com/login": true, "http://127.0.0.1:8080/": true, "myapp:": false, "myapp": false,
 		"my app://x": false, "1app://x": false, "MYAPP://x": false, "myapp://a b": false, "myapp://<script>": false,
 	} {
-		if got := checkApp(at) == nil; got != ok {
-			t.Errorf("checkApp(%q) = %t, want %t", at, got, ok)
+		if got := address.CheckApp(at) == nil; got != ok {
+			t.Errorf("CheckApp(%q) = %t, want %t", at, got, ok)
 		}
 	}
 }

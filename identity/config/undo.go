@@ -53,18 +53,17 @@ func forget(tx storage.Tx) error {
 
 // forgetOlder forgets what was replaced if an older key has sealed secrets of it, so that the key can be removed.
 func (s *Service) forgetOlder(ctx context.Context) error {
-	return s.store.Update(ctx, func(tx storage.Tx) error {
-		rec, _, err := befores.Find(tx, "login_methods")
-		if err != nil {
-			return err
-		}
-		for _, sealed := range rec.Unit.Secrets {
-			if !s.keyring.IsCurrent(sealed) {
-				return forget(tx)
-			}
-		}
-		return nil
+	var before beforeRecord
+	err := s.store.View(ctx, func(tx storage.Tx) (err error) {
+		before, _, err = befores.Find(tx, "login_methods")
+		return err
 	})
+	older := func(sealed []byte) bool { return !s.keyring.IsCurrent(sealed) }
+	if err != nil || !slices.ContainsFunc(slices.Collect(maps.Values(before.Unit.Secrets)), older) {
+		return err
+	}
+	// A change that was made since is forgotten too: it cannot be undone then, and nothing else is lost.
+	return s.store.Update(ctx, forget)
 }
 
 // LastChange is the last change of the units, which can be undone as long as nothing else has changed these units. Key

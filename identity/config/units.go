@@ -1,5 +1,11 @@
 package config
 
+import (
+	"slices"
+
+	"github.com/gatehouse-id/gatehouse/identity/config/address"
+)
+
 // Units is one consistent state of all configuration units. It must not be changed.
 //
 // The names in JSON are those of the identity service document, misspellings included. The tag check says which values
@@ -95,6 +101,19 @@ type Verification struct {
 type WhitelistedURL struct {
 	ID  string `json:"id" check:"text,64"` // a UUID that Gatehouse chooses
 	URL string `json:"url" rest:"required" check:"whitelisted"`
+}
+
+// Whitelisted tells whether a person can be sent to raw: one URL of the list has its origin, and a path whose segments
+// its own path begins with. A URL that a browser would read differently is never whitelisted.
+func Whitelisted(list []WhitelistedURL, raw string) bool {
+	u, err := address.Parse(raw)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(list, func(w WhitelistedURL) bool {
+		entry, err := address.Parse(w.URL)
+		return err == nil && entry.Scheme == u.Scheme && entry.Host == u.Host && address.Below(u.EscapedPath(), entry.EscapedPath())
+	})
 }
 
 // Redirects says where people are sent. (identity service document, "RedirectsConfiguration")

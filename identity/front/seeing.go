@@ -51,7 +51,8 @@ type seer interface {
 // SeeBy sets who knows, before the service is used. Without it nobody looks at accounts of others.
 func (s *Service) SeeBy(a seer) { s.seer = a }
 
-// readSeeing reads whose account the browser looks at. A mark that is over, or whose right has been lost, is none.
+// readSeeing reads whose account the browser looks at. A mark that is over, or whose right has been lost, does not
+// count.
 func (s *Service) readSeeing(tx storage.Tx, q *Request, now time.Time) error {
 	q.seeing = nil
 	if q.SignIn == nil || q.SignIn.Session.Seeing == nil || s.seer == nil {
@@ -90,7 +91,7 @@ func (s *Service) bound(q *Request) error {
 	return nil
 }
 
-// errSeeing is the answer to what nobody does who looks at somebody else's account.
+// errSeeing is the answer to everything but reading while an administrator looks at another person's account.
 func errSeeing() error {
 	return &Answer{Status: http.StatusForbidden, Key: "error.seeing", Again: person.DefaultReturn, Cause: errors.New("identity: an administrator is looking at the account")}
 }

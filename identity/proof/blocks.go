@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// addressCounters are the kinds of counters of an address, whoever the attempts are for.
+// addressCounters are the kinds of counters of an address, for attempts at any account.
 var addressCounters = []string{"address", "reset-address", "remind-address", "sign-up-address"}
 
 // Block is a counter that accepts nothing at the moment.

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestWeightOfTheConsole: whoever opens the console loads little: all of its styles, and every script that there is.
+// TestWeightOfTheConsole bounds what an administrator's browser loads: all styles of the console, and every script.
 func TestWeightOfTheConsole(t *testing.T) {
 	t.Parallel()
 	const most = 40 << 10

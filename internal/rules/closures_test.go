@@ -135,7 +135,6 @@ func slowMethod(recv types.Type, name string) string {
 // slowInTransactions are functions that compute inside a transaction all the same, and why.
 var slowInTransactions = allowance{
 	"allowsOrigin":      "a View once in five minutes; stored clients are JSON",
-	"load":              "reads the units, which are stored as JSON; the result is kept until they change",
 	"loadPairwise":      "once, when the service starts",
 	"sealedByOlderKeys": "a command that changes keys: what is sealed anew must be what was read",
 	"Send":              "of Mail and Texts: logs an address that cannot be written to, which no rerun makes untrue",

@@ -216,8 +216,8 @@ func refused(field string, err error) error {
 // secretMember matches a member of a text, JSON or nearly, whose value is a secret or a private key.
 var secretMember = regexp.MustCompile(`("(?:client_secret|password|private_key)"\s*:\s*)"(?:[^"\\\n]|\\.)+"?`)
 
-// withoutSecrets returns a text with the secrets of login methods and the private keys in it emptied, for a form that is
-// shown again.
+// withoutSecrets returns a text with the secrets of login methods and the private keys in it emptied, for a form that
+// is shown again.
 func withoutSecrets(text string) (out string, had bool) {
 	out = secretMember.ReplaceAllString(text, `$1""`)
 	if strings.Contains(out, "PRIVATE KEY") { // in a member that nobody knows
@@ -272,8 +272,8 @@ func (s *settings) compare(v *frame.Visit, in url.Values) (frame.Result, error) 
 	return frame.Result{Page: out}, nil
 }
 
-// askImport asks for a file. Once it has been sent, the page shows what would change, and the form has the entity tag of
-// the settings that it was compared with.
+// askImport asks for a file. Once it has been sent, the page shows what would change, and the form has the entity tag
+// of the settings that it was compared with.
 func (s *settings) askImport(v *frame.Visit) (frame.Question, error) {
 	q := frame.Question{Submit: "console.settings.look", Fields: []page.Field{fileField()}}
 	if v.PostForm.Get("json") == "" {

@@ -1,4 +1,6 @@
-package config
+// Package address reads addresses as a browser does, and refuses those that programs read differently. Where a person
+// is sent is not decided here.
+package address
 
 import (
 	"errors"
@@ -12,8 +14,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/loopback"
 )
 
-// maxURL bounds the bytes of a URL.
-const maxURL = 2048
+// Most bounds the bytes of a URL.
+const Most = 2048
 
 var (
 	errURL     = errors.New("must be an https URL as a browser writes it: a lower case ASCII host, no user, no default port, no dot segments, no backslash")
@@ -26,28 +28,15 @@ var (
 	errTooLong = errors.New("is too long")
 )
 
-// Whitelisted tells whether a person can be sent to raw: one URL of the list has its origin, and a path whose segments
-// its own path begins with. A URL that a browser would read differently is never whitelisted.
-func Whitelisted(list []WhitelistedURL, raw string) bool {
-	u, err := parseURL(raw)
-	if err != nil {
-		return false
-	}
-	return slices.ContainsFunc(list, func(w WhitelistedURL) bool {
-		entry, err := parseURL(w.URL)
-		return err == nil && entry.Scheme == u.Scheme && entry.Host == u.Host && isBelow(u.EscapedPath(), entry.EscapedPath())
-	})
-}
-
-// isBelow tells whether path is base, or base and more segments.
-func isBelow(path, base string) bool {
+// Below tells whether a path is base, or base and more segments.
+func Below(path, base string) bool {
 	base = strings.TrimSuffix(base, "/")
 	return path == base || strings.HasPrefix(path, base+"/")
 }
 
-// parseURL reads an absolute http or https URL. It refuses every spelling that parsers understand differently.
-func parseURL(raw string) (*url.URL, error) {
-	if len(raw) > maxURL {
+// Parse reads an absolute http or https URL. It refuses every spelling that parsers understand differently.
+func Parse(raw string) (*url.URL, error) {
+	if len(raw) > Most {
 		return nil, errTooLong
 	}
 	for _, c := range []byte(raw) {
@@ -109,9 +98,9 @@ func isPlainPath(p string) bool {
 	return p == "" || p[0] == '/'
 }
 
-// checkURL: an https URL, or http on a loopback host.
-func checkURL(raw string) (*url.URL, error) {
-	u, err := parseURL(raw)
+// Check: an https URL, or http on a loopback host.
+func Check(raw string) (*url.URL, error) {
+	u, err := Parse(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -121,9 +110,9 @@ func checkURL(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// checkWhitelisted accepts a URL without query and fragment, since those of a request do not matter.
-func checkWhitelisted(raw string) error {
-	u, err := checkURL(raw)
+// CheckPlain accepts a URL without query and fragment, since those of a request do not matter.
+func CheckPlain(raw string) error {
+	u, err := Check(raw)
 	if err != nil {
 		return err
 	}
@@ -141,11 +130,11 @@ var known = []string{
 	"vbscript", "view-source", "ws", "wss",
 }
 
-// checkApp accepts where an app on a phone takes over: an https URL, or one with the app's own scheme. (RFC 8252 7.1,
+// CheckApp accepts where an app on a phone takes over: an https URL, or one with the app's own scheme. (RFC 8252 7.1,
 // 7.2)
-func checkApp(raw string) error {
+func CheckApp(raw string) error {
 	if strings.HasPrefix(raw, "http") {
-		if _, err := checkURL(raw); err == nil {
+		if _, err := Check(raw); err == nil {
 			return nil
 		}
 	}
@@ -155,9 +144,9 @@ func checkApp(raw string) error {
 	return nil
 }
 
-// checkOrigin: scheme and host.
-func checkOrigin(raw string) error {
-	u, err := checkURL(raw)
+// CheckOrigin: scheme and host.
+func CheckOrigin(raw string) error {
+	u, err := Check(raw)
 	if err != nil {
 		return err
 	}
@@ -167,23 +156,23 @@ func checkOrigin(raw string) error {
 	return nil
 }
 
-// checkTarget accepts a URL, or a path on Gatehouse's origin or the default one.
-func checkTarget(raw string) error {
+// CheckTarget accepts a URL, or a path on Gatehouse's origin or the default one.
+func CheckTarget(raw string) error {
 	if !strings.HasPrefix(raw, "/") {
-		_, err := checkURL(raw)
+		_, err := Check(raw)
 		return err
 	}
-	if checkPath(raw) != nil {
+	if CheckPath(raw) != nil {
 		return errTarget
 	}
 	return nil
 }
 
-// checkPath refuses a path that a browser would take for another host.
-func checkPath(raw string) error {
+// CheckPath refuses a path that a browser would take for another host.
+func CheckPath(raw string) error {
 	if !strings.HasPrefix(raw, "/") {
 		return errors.New("must be a path such as /login")
 	}
-	_, err := parseURL("https://path.invalid" + raw)
+	_, err := Parse("https://path.invalid" + raw)
 	return err
 }
