@@ -12,21 +12,21 @@ import (
 	"math/big"
 	"strings"
 	"time"
+
+	"github.com/gatehouse-id/gatehouse/idp/saml/frontdoor"
 )
 
 // Namespaces of the documents.
 const (
-	nsProtocol  = "urn:oasis:names:tc:SAML:2.0:protocol"
-	nsAssertion = "urn:oasis:names:tc:SAML:2.0:assertion"
-	nsMetadata  = "urn:oasis:names:tc:SAML:2.0:metadata"
-	nsDsig      = "http://www.w3.org/2000/09/xmldsig#"
-	nsXenc      = "http://www.w3.org/2001/04/xmlenc#"
-	nsXenc11    = "http://www.w3.org/2009/xmlenc11#"
+	nsProtocol  = frontdoor.NSProtocol
+	nsAssertion = frontdoor.NSAssertion
+	nsMetadata  = frontdoor.NSMetadata
+	nsDsig      = frontdoor.NSDsig
+	nsXenc      = frontdoor.NSXenc
+	nsXenc11    = frontdoor.NSXenc11
 	nsExcC14N   = "http://www.w3.org/2001/10/xml-exc-c14n#"
 	nsSOAP      = "http://schemas.xmlsoap.org/soap/envelope/"
 	nsXSI       = "http://www.w3.org/2001/XMLSchema-instance"
-	nsXML       = "http://www.w3.org/XML/1998/namespace"
-	nsXMLNS     = "http://www.w3.org/2000/xmlns/"
 )
 
 // signatureAlgorithms are the accepted ones. SHA-1, HMAC and all others are refused.
@@ -103,7 +103,7 @@ func (m *idpMetadata) verifyQuery(now time.Time, alg string, octets, sig []byte)
 // decodeBase64 decodes base64 that may contain white space, as XML allows.
 func decodeBase64(s string) ([]byte, error) {
 	s = strings.Map(func(c rune) rune {
-		if isSpace(c) {
+		if frontdoor.IsSpace(c) {
 			return -1
 		}
 		return c

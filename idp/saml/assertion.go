@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/idp"
@@ -19,13 +18,13 @@ const (
 // readAssertion checks a verified assertion against all rules and returns its content. until is the time at which it
 // expires.
 func (v *verifier) readAssertion(ctx context.Context, a *node, want expectation, now time.Time) (out *verified, until time.Time, err error) {
-	if err := a.closed("Issuer", "Subject", "Conditions", "Advice", "AuthnStatement", "AttributeStatement", "AuthzDecisionStatement"); err != nil {
+	if err := a.Closed("Issuer", "Subject", "Conditions", "Advice", "AuthnStatement", "AttributeStatement", "AuthzDecisionStatement"); err != nil {
 		return nil, until, err
 	}
 	if err := v.issued(a, now); err != nil {
 		return nil, until, err
 	}
-	out = &verified{ID: a.attrs["ID"]}
+	out = &verified{ID: a.Attrs["ID"]}
 	if out.Issuer, err = issuer(a); err != nil {
 		return nil, until, err
 	}
@@ -35,11 +34,11 @@ func (v *verifier) readAssertion(ctx context.Context, a *node, want expectation,
 	if err := v.checkConditions(a, now); err != nil {
 		return nil, until, err
 	}
-	subject, err := a.one(nsAssertion, "Subject")
+	subject, err := a.One(nsAssertion, "Subject")
 	if err != nil {
 		return nil, until, err
 	}
-	if err := subject.closed("NameID", "EncryptedID", "SubjectConfirmation"); err != nil {
+	if err := subject.Closed("NameID", "EncryptedID", "SubjectConfirmation"); err != nil {
 		return nil, until, err
 	}
 	if out.NameID, err = v.readNameID(ctx, subject); err != nil {
@@ -63,26 +62,26 @@ func (v *verifier) readAssertion(ctx context.Context, a *node, want expectation,
 // readNameID returns the name of the person unchanged: white space and case are kept. The element around the name is
 // verified; the name may be encrypted.
 func (v *verifier) readNameID(ctx context.Context, around *node) (nameID, error) {
-	n, err := around.optional(nsAssertion, "NameID")
+	n, err := around.Child(nsAssertion, "NameID")
 	if err != nil {
 		return nameID{}, err
 	}
-	sealed, err := around.optional(nsAssertion, "EncryptedID")
+	sealed, err := around.Child(nsAssertion, "EncryptedID")
 	if err != nil {
 		return nameID{}, err
 	}
 	switch {
 	case n == nil && sealed == nil:
-		return nameID{}, fmt.Errorf("no NameID in %s", around.name)
+		return nameID{}, fmt.Errorf("no NameID in %s", around.Local)
 	case n != nil && sealed != nil:
-		return nameID{}, fmt.Errorf("two names in %s", around.name)
+		return nameID{}, fmt.Errorf("two names in %s", around.Local)
 	case n == nil:
 		if n, err = v.decrypt(ctx, sealed, map[string]bool{}, nsAssertion, "NameID"); err != nil {
 			return nameID{}, fmt.Errorf("EncryptedID: %w", err)
 		}
 	}
-	id := nameID{Format: n.attrs["Format"], NameQualifier: n.attrs["NameQualifier"], SPNameQualifier: n.attrs["SPNameQualifier"]}
-	if id.Value, err = n.leaf(); err != nil {
+	id := nameID{Format: n.Attrs["Format"], NameQualifier: n.Attrs["NameQualifier"], SPNameQualifier: n.Attrs["SPNameQualifier"]}
+	if id.Value, err = n.Text(); err != nil {
 		return nameID{}, err
 	}
 	for _, s := range []string{id.Value, id.Format, id.NameQualifier, id.SPNameQualifier} {
@@ -102,24 +101,24 @@ func (v *verifier) readAttributes(ctx context.Context, a *node) ([]attribute, er
 	var out []attribute
 	index := map[string]int{}
 	sealed := 0
-	for _, s := range a.all(nsAssertion, "AttributeStatement") {
-		if err := s.closed("Attribute", "EncryptedAttribute"); err != nil {
+	for _, s := range a.Children(nsAssertion, "AttributeStatement") {
+		if err := s.Closed("Attribute", "EncryptedAttribute"); err != nil {
 			return nil, err
 		}
-		for _, c := range s.children {
-			if sealed += c.count("EncryptedAttribute", "EncryptedID"); sealed > maxSealed {
+		for _, c := range s.Elements {
+			if sealed += c.Count("EncryptedAttribute", "EncryptedID"); sealed > maxSealed {
 				return nil, errors.New("too many encrypted attributes")
 			}
-			if c.name == "EncryptedAttribute" {
+			if c.Local == "EncryptedAttribute" {
 				var err error
 				if c, err = v.decrypt(ctx, c, map[string]bool{}, nsAssertion, "Attribute"); err != nil {
 					return nil, fmt.Errorf("EncryptedAttribute: %w", err)
 				}
-				if sealed += c.count("EncryptedID"); sealed > maxSealed {
+				if sealed += c.Count("EncryptedID"); sealed > maxSealed {
 					return nil, errors.New("too many encrypted attributes")
 				}
 			}
-			name := c.attrs["Name"]
+			name := c.Attrs["Name"]
 			if name == "" {
 				return nil, errors.New("an attribute without a name")
 			}
@@ -127,9 +126,9 @@ func (v *verifier) readAttributes(ctx context.Context, a *node) ([]attribute, er
 			if !ok {
 				i = len(out)
 				index[name] = i
-				out = append(out, attribute{Name: name, FriendlyName: c.attrs["FriendlyName"]})
+				out = append(out, attribute{Name: name, FriendlyName: c.Attrs["FriendlyName"]})
 			}
-			for _, value := range c.all(nsAssertion, "AttributeValue") {
+			for _, value := range c.Children(nsAssertion, "AttributeValue") {
 				if err := v.readValue(ctx, value, &out[i]); err != nil {
 					return nil, err
 				}
@@ -141,11 +140,11 @@ func (v *verifier) readAttributes(ctx context.Context, a *node) ([]attribute, er
 
 // readValue adds a value to an attribute. A name in it can be encrypted; one that is sealed for others is left out.
 func (v *verifier) readValue(ctx context.Context, value *node, to *attribute) error {
-	if len(value.children) == 1 && collapse(value.text) == "" {
-		switch c := value.children[0]; {
-		case c.is(nsAssertion, "EncryptedID") && forOthers(c, v.entityID):
+	if len(value.Elements) == 1 && collapse(value.Content) == "" {
+		switch c := value.Elements[0]; {
+		case c.Is(nsAssertion, "EncryptedID") && forOthers(c, v.entityID):
 			return nil
-		case c.is(nsAssertion, "EncryptedID"):
+		case c.Is(nsAssertion, "EncryptedID"):
 			id, err := v.readNameID(ctx, value)
 			if err != nil {
 				return fmt.Errorf("a name in an attribute: %w", err)
@@ -153,7 +152,7 @@ func (v *verifier) readValue(ctx context.Context, value *node, to *attribute) er
 			to.Names = append(to.Names, id)
 			to.Values = append(to.Values, id.Value)
 			return nil
-		case c.is(nsAssertion, "NameID"):
+		case c.Is(nsAssertion, "NameID"):
 			if id, err := v.readNameID(ctx, value); err == nil {
 				to.Names = append(to.Names, id)
 			}
@@ -168,22 +167,11 @@ func (v *verifier) readValue(ctx context.Context, value *node, to *attribute) er
 // attributeText returns the whole text of a value. For a NameID in a value (eduPersonTargetedID) that is the text of
 // the NameID. A value with other elements is left out.
 func attributeText(n *node) (string, bool) {
-	if nothing := n.attrs["{"+nsXSI+"}nil"]; nothing == "true" || nothing == "1" {
+	if nothing := n.Attrs["{"+nsXSI+"}nil"]; nothing == "true" || nothing == "1" {
 		return "", false
 	}
-	if len(n.children) == 1 && n.children[0].is(nsAssertion, "NameID") && collapse(n.text) == "" {
-		n = n.children[0]
+	if len(n.Elements) == 1 && n.Elements[0].Is(nsAssertion, "NameID") && collapse(n.Content) == "" {
+		n = n.Elements[0]
 	}
-	return n.text, len(n.children) == 0
-}
-
-// allText returns the text of the element and of all its descendants.
-func (n *node) allText() string {
-	var b strings.Builder
-	b.WriteString(n.text)
-	for _, c := range n.children {
-		b.WriteString(" ")
-		b.WriteString(c.allText())
-	}
-	return b.String()
+	return n.Content, len(n.Elements) == 0
 }

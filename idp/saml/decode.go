@@ -53,8 +53,8 @@ type decoder func(n *node, into any) error
 // through, and that was verified where the metadata is signed, and passes its shape on as tokens. So the decoder never
 // parses text and never sees an element that is not in shapes.
 func decode(n *node, into any) error {
-	if s, ok := shapes[n.name]; !ok || s.space != n.space {
-		return fmt.Errorf("%s is not read", n.name)
+	if s, ok := shapes[n.Local]; !ok || s.space != n.Space {
+		return fmt.Errorf("%s is not read", n.Local)
 	}
 	tokens := shapeTokens(nil, n)
 	return xml.NewTokenDecoder(&tokens).Decode(into)
@@ -74,19 +74,19 @@ func (r *tokenReader) Token() (xml.Token, error) {
 
 // shapeTokens appends the tokens of an element that has a shape.
 func shapeTokens(out tokenReader, n *node) tokenReader {
-	s := shapes[n.name]
-	start := xml.StartElement{Name: xml.Name{Space: n.space, Local: n.name}}
+	s := shapes[n.Local]
+	start := xml.StartElement{Name: xml.Name{Space: n.Space, Local: n.Local}}
 	for name, normalize := range s.attrs {
-		if value, ok := n.attrs[name]; ok {
+		if value, ok := n.Attrs[name]; ok {
 			start.Attr = append(start.Attr, xml.Attr{Name: xml.Name{Local: name}, Value: normalize(value)})
 		}
 	}
 	out = append(out, start)
 	if len(s.children) == 0 {
-		out = append(out, xml.CharData(n.text))
+		out = append(out, xml.CharData(n.Content))
 	}
-	for _, c := range n.children {
-		if slices.Contains(s.children, c.name) && c.space == shapes[c.name].space {
+	for _, c := range n.Elements {
+		if slices.Contains(s.children, c.Local) && c.Space == shapes[c.Local].space {
 			out = shapeTokens(out, c)
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
+
+	"github.com/gatehouse-id/gatehouse/idp/saml/frontdoor"
 )
 
 // maxWrapped limits how often one message makes us use a private key: the number of our keys times the encrypted keys
@@ -87,8 +89,8 @@ func (v *verifier) decrypt(ctx context.Context, n *node, ids map[string]bool, sp
 			if err != nil {
 				continue
 			}
-			inner, err := messageDoor.parse(plain, ids)
-			if err != nil || !inner.is(space, name) {
+			inner, err := frontdoor.Messages.Parse(plain, ids)
+			if err != nil || !inner.Is(space, name) {
 				return nil, errDecrypt
 			}
 			return inner, nil
@@ -112,25 +114,25 @@ type wrappedKey struct {
 
 // encryptedParts finds the content and its encrypted keys, which are in its KeyInfo or next to it.
 func encryptedParts(n *node) (data *node, keys []wrappedKey, err error) {
-	if err := n.closed("{"+nsXenc+"}EncryptedData", "{"+nsXenc+"}EncryptedKey"); err != nil {
+	if err := n.Closed("{"+nsXenc+"}EncryptedData", "{"+nsXenc+"}EncryptedKey"); err != nil {
 		return nil, nil, err
 	}
-	if data, err = n.one(nsXenc, "EncryptedData"); err != nil {
+	if data, err = n.One(nsXenc, "EncryptedData"); err != nil {
 		return nil, nil, err
 	}
-	if t := data.attrs["Type"]; t != "" && t != nsXenc+"Element" {
+	if t := data.Attrs["Type"]; t != "" && t != nsXenc+"Element" {
 		return nil, nil, errors.New("the encrypted content is not an element")
 	}
-	if err := data.closed("EncryptionMethod", "CipherData", "{"+nsDsig+"}KeyInfo"); err != nil {
+	if err := data.Closed("EncryptionMethod", "CipherData", "{"+nsDsig+"}KeyInfo"); err != nil {
 		return nil, nil, err
 	}
-	nodes := n.all(nsXenc, "EncryptedKey")
-	info, err := data.optional(nsDsig, "KeyInfo")
+	nodes := n.Children(nsXenc, "EncryptedKey")
+	info, err := data.Child(nsDsig, "KeyInfo")
 	if err != nil {
 		return nil, nil, err
 	}
 	if info != nil {
-		nodes = append(nodes, info.all(nsXenc, "EncryptedKey")...)
+		nodes = append(nodes, info.Children(nsXenc, "EncryptedKey")...)
 	}
 	for _, k := range nodes {
 		w, err := newWrappedKey(k)
@@ -147,59 +149,59 @@ func encryptedParts(n *node) (data *node, keys []wrappedKey, err error) {
 
 // forOthers tells whether every encrypted key names a recipient, and none of them is us.
 func forOthers(n *node, entityID string) bool {
-	keys := n.all(nsXenc, "EncryptedKey")
-	for _, data := range n.all(nsXenc, "EncryptedData") {
-		for _, info := range data.all(nsDsig, "KeyInfo") {
-			keys = append(keys, info.all(nsXenc, "EncryptedKey")...)
+	keys := n.Children(nsXenc, "EncryptedKey")
+	for _, data := range n.Children(nsXenc, "EncryptedData") {
+		for _, info := range data.Children(nsDsig, "KeyInfo") {
+			keys = append(keys, info.Children(nsXenc, "EncryptedKey")...)
 		}
 	}
-	return len(keys) > 0 && !slices.ContainsFunc(keys, func(k *node) bool { to := k.attrs["Recipient"]; return to == "" || to == entityID })
+	return len(keys) > 0 && !slices.ContainsFunc(keys, func(k *node) bool { to := k.Attrs["Recipient"]; return to == "" || to == entityID })
 }
 
 func newWrappedKey(n *node) (w wrappedKey, err error) {
-	method, err := n.one(nsXenc, "EncryptionMethod")
+	method, err := n.One(nsXenc, "EncryptionMethod")
 	if err != nil {
 		return w, err
 	}
 	// OAEPparams are refused: providers do not send them.
-	if err := method.closed("{"+nsDsig+"}DigestMethod", "{"+nsXenc11+"}MGF"); err != nil {
+	if err := method.Closed("{"+nsDsig+"}DigestMethod", "{"+nsXenc11+"}MGF"); err != nil {
 		return w, err
 	}
-	algorithm := method.attrs["Algorithm"]
+	algorithm := method.Attrs["Algorithm"]
 	// PKCS #1 v1.5 is refused because of padding oracles.
 	if algorithm != nsXenc+"rsa-oaep-mgf1p" && algorithm != nsXenc11+"rsa-oaep" {
 		return w, errors.New("its key is encrypted with an algorithm that is not accepted")
 	}
 	w.options.Hash, w.options.MGFHash = crypto.SHA1, crypto.SHA1 // XML Encryption 1.1, 5.5.2: defaults
-	digest, err := method.optional(nsDsig, "DigestMethod")
+	digest, err := method.Child(nsDsig, "DigestMethod")
 	if err != nil {
 		return w, err
 	}
 	if digest != nil {
-		w.options.Hash = oaepHashes[digest.attrs["Algorithm"]]
+		w.options.Hash = oaepHashes[digest.Attrs["Algorithm"]]
 	}
-	mask, err := method.optional(nsXenc11, "MGF")
+	mask, err := method.Child(nsXenc11, "MGF")
 	if err != nil {
 		return w, err
 	}
 	if mask != nil {
-		w.options.MGFHash = maskHashes[mask.attrs["Algorithm"]]
+		w.options.MGFHash = maskHashes[mask.Attrs["Algorithm"]]
 	}
 	if w.options.Hash == 0 || w.options.MGFHash == 0 || mask != nil && strings.HasSuffix(algorithm, "mgf1p") {
 		return w, errors.New("its key is encrypted with a digest that is not accepted")
 	}
-	w.recipient = n.attrs["Recipient"]
+	w.recipient = n.Attrs["Recipient"]
 	w.value, err = cipherValue(n)
 	return w, err
 }
 
 func contentAlgorithmOf(data *node) (contentAlgorithm, error) {
-	method, err := data.one(nsXenc, "EncryptionMethod")
+	method, err := data.One(nsXenc, "EncryptionMethod")
 	if err != nil {
 		return contentAlgorithm{}, err
 	}
-	a, ok := contentAlgorithms[method.attrs["Algorithm"]]
-	if !ok || len(method.all(nsXenc, "KeySize")) != len(method.children) {
+	a, ok := contentAlgorithms[method.Attrs["Algorithm"]]
+	if !ok || len(method.Children(nsXenc, "KeySize")) != len(method.Elements) {
 		return a, errors.New("it is encrypted with an algorithm that is not accepted")
 	}
 	return a, nil
@@ -208,18 +210,18 @@ func contentAlgorithmOf(data *node) (contentAlgorithm, error) {
 // cipherValue returns the octets of CipherData. A CipherReference is refused, because we would have to fetch the
 // content.
 func cipherValue(n *node) ([]byte, error) {
-	data, err := n.one(nsXenc, "CipherData")
+	data, err := n.One(nsXenc, "CipherData")
 	if err != nil {
 		return nil, err
 	}
-	if err := data.closed("CipherValue"); err != nil {
+	if err := data.Closed("CipherValue"); err != nil {
 		return nil, err
 	}
-	value, err := data.one(nsXenc, "CipherValue")
+	value, err := data.One(nsXenc, "CipherValue")
 	if err != nil {
 		return nil, err
 	}
-	text, err := value.leaf()
+	text, err := value.Text()
 	if err != nil {
 		return nil, err
 	}

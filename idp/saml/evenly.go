@@ -39,7 +39,7 @@ func untilStep(spent time.Duration) time.Duration { return evenStep - max(spent,
 // isMalleable tells whether the response holds an assertion that is encrypted without authentication. A malformed one
 // does not count: it is refused before anything is decrypted.
 func isMalleable(n *node) bool {
-	sealed, err := n.optional(nsAssertion, "EncryptedAssertion")
+	sealed, err := n.Child(nsAssertion, "EncryptedAssertion")
 	if sealed == nil || err != nil {
 		return false
 	}

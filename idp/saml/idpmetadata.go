@@ -16,6 +16,7 @@ import (
 	schema "github.com/crewjam/saml"
 
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/saml/frontdoor"
 )
 
 const maxCertificates = 10 // of one provider
@@ -45,7 +46,7 @@ func parseMetadata(raw []byte, trust *x509.Certificate, now time.Time) (*idpMeta
 }
 
 func readMetadata(raw []byte, trust *x509.Certificate, now time.Time, decode decoder) (*idpMetadata, error) {
-	root, err := metadataDoor.parse(bytes.TrimPrefix(raw, []byte("\ufeff")), map[string]bool{})
+	root, err := frontdoor.Metadata.Parse(bytes.TrimPrefix(raw, []byte("\ufeff")), map[string]bool{})
 	if err != nil {
 		return nil, fmt.Errorf("the metadata is not well formed: %w", err)
 	}
@@ -93,21 +94,21 @@ var (
 // it.
 func (m *idpMetadata) provider(n *node, now time.Time) (*node, error) {
 	switch {
-	case n.is(nsMetadata, "EntityDescriptor"):
-		role, err := n.descriptor()
+	case n.Is(nsMetadata, "EntityDescriptor"):
+		role, err := descriptor(n)
 		if role == nil || err != nil {
 			return nil, err
 		}
 		return n, m.validity(n, now)
-	case !n.is(nsMetadata, "EntitiesDescriptor"):
+	case !n.Is(nsMetadata, "EntitiesDescriptor"):
 		return nil, errors.New("it is neither an EntityDescriptor nor an EntitiesDescriptor")
 	}
 	if err := m.validity(n, now); err != nil {
 		return nil, err
 	}
 	var found *node
-	for _, c := range n.children {
-		if !c.is(nsMetadata, "EntityDescriptor") && !c.is(nsMetadata, "EntitiesDescriptor") {
+	for _, c := range n.Elements {
+		if !c.Is(nsMetadata, "EntityDescriptor") && !c.Is(nsMetadata, "EntitiesDescriptor") {
 			continue
 		}
 		inner, err := m.provider(c, now)
@@ -125,10 +126,10 @@ func (m *idpMetadata) provider(n *node, now time.Time) (*node, error) {
 }
 
 // descriptor returns the role of an identity provider for SAML 2.0, or nil if the entity has none.
-func (n *node) descriptor() (*node, error) {
+func descriptor(n *node) (*node, error) {
 	var found *node
-	for _, c := range n.all(nsMetadata, "IDPSSODescriptor") {
-		for protocol := range strings.FieldsSeq(c.attrs["protocolSupportEnumeration"]) {
+	for _, c := range n.Children(nsMetadata, "IDPSSODescriptor") {
+		for protocol := range strings.FieldsSeq(c.Attrs["protocolSupportEnumeration"]) {
 			if protocol != nsProtocol {
 				continue
 			}
@@ -143,7 +144,7 @@ func (n *node) descriptor() (*node, error) {
 
 // validity applies validUntil and cacheDuration. The shortest of all elements count.
 func (m *idpMetadata) validity(n *node, now time.Time) error {
-	if s, ok := n.attrs["validUntil"]; ok {
+	if s, ok := n.Attrs["validUntil"]; ok {
 		until, err := parseTime(s)
 		if err != nil {
 			return fmt.Errorf("validUntil: %w", err)
@@ -155,7 +156,7 @@ func (m *idpMetadata) validity(n *node, now time.Time) error {
 			m.ValidUntil = until
 		}
 	}
-	if s, ok := n.attrs["cacheDuration"]; ok {
+	if s, ok := n.Attrs["cacheDuration"]; ok {
 		d, err := parseDuration(s)
 		if err != nil {
 			return fmt.Errorf("cacheDuration: %w", err)
@@ -169,7 +170,7 @@ func (m *idpMetadata) validity(n *node, now time.Time) error {
 
 // read takes over the part of the entity that describes an identity provider for SAML 2.0.
 func (m *idpMetadata) read(entity *node, now time.Time, decode decoder) error {
-	role, err := entity.descriptor()
+	role, err := descriptor(entity)
 	if err != nil {
 		return err
 	}
@@ -179,7 +180,7 @@ func (m *idpMetadata) read(entity *node, now time.Time, decode decoder) error {
 	if err := checkRole(role); err != nil {
 		return err
 	}
-	alone := &node{space: entity.space, name: entity.name, attrs: entity.attrs, children: []*node{role}}
+	alone := &node{Space: entity.Space, Local: entity.Local, Attrs: entity.Attrs, Elements: []*node{role}}
 	var e schema.EntityDescriptor
 	if err := decode(alone, &e); err != nil {
 		return err
@@ -209,16 +210,16 @@ func (m *idpMetadata) read(entity *node, now time.Time, decode decoder) error {
 // checkRole refuses what the library would accept or repair silently: a key with no KeyInfo or several, an artifact
 // resolution service without an index, and an endpoint whose address is not http.
 func checkRole(role *node) error {
-	for _, n := range role.children {
-		if n.space != nsMetadata {
+	for _, n := range role.Elements {
+		if n.Space != nsMetadata {
 			continue
 		}
-		switch n.name {
+		switch n.Local {
 		case "KeyDescriptor":
-			if !signs(n.attrs["use"]) {
+			if !signs(n.Attrs["use"]) {
 				continue
 			}
-			if _, err := n.one(nsDsig, "KeyInfo"); err != nil {
+			if _, err := n.One(nsDsig, "KeyInfo"); err != nil {
 				return err
 			}
 		case "SingleSignOnService", "SingleLogoutService", "ArtifactResolutionService":
@@ -295,22 +296,22 @@ func (m *idpMetadata) endpoints(role *schema.IDPSSODescriptor, artifact []schema
 // checkEndpoint refuses addresses that neither a browser nor we must be sent to, such as javascript:.
 func checkEndpoint(n *node) error {
 	for _, name := range []string{"Location", "ResponseLocation"} {
-		if name == "ResponseLocation" && (n.name != "SingleLogoutService" || n.attrs[name] == "") {
+		if name == "ResponseLocation" && (n.Local != "SingleLogoutService" || n.Attrs[name] == "") {
 			continue
 		}
-		raw := collapse(n.attrs[name])
+		raw := collapse(n.Attrs[name])
 		u, err := url.Parse(raw)
 		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.Fragment != "" || !isURI(raw) {
-			return fmt.Errorf("%s of %s is not an http address", name, n.name)
+			return fmt.Errorf("%s of %s is not an http address", name, n.Local)
 		}
 		if hasProtocolParameters(u) {
-			return fmt.Errorf("%s of %s has a parameter of the SAML protocol in its query", name, n.name)
+			return fmt.Errorf("%s of %s has a parameter of the SAML protocol in its query", name, n.Local)
 		}
 	}
-	if n.name != "ArtifactResolutionService" {
+	if n.Local != "ArtifactResolutionService" {
 		return nil
 	}
-	if _, err := strconv.ParseUint(n.attrs["index"], 10, 16); err != nil {
+	if _, err := strconv.ParseUint(n.Attrs["index"], 10, 16); err != nil {
 		return errors.New("an artifact resolution service without an index")
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/saml/frontdoor"
 )
 
 const (
@@ -268,8 +269,8 @@ func isSOAP(r *http.Request) bool {
 	return err == nil && r.Method == http.MethodPost && kind == "text/xml" // SAML bindings 3.2.3
 }
 
-// serveSOAP serves POST /saml/<id>/slo of the provider itself: it asks us to sign a person out, with a signed request in
-// a SOAP envelope. (SAML bindings 3.2)
+// serveSOAP serves POST /saml/<id>/slo of the provider itself: it asks us to sign a person out, with a signed request
+// in a SOAP envelope. (SAML bindings 3.2)
 func (p *Provider) serveSOAP(w http.ResponseWriter, r *http.Request, h idp.Host) {
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
@@ -286,8 +287,8 @@ func (p *Provider) serveSOAP(w http.ResponseWriter, r *http.Request, h idp.Host)
 
 // logoutBySOAP returns the answer to a LogoutRequest in a SOAP envelope.
 func (p *Provider) logoutBySOAP(ctx context.Context, r *http.Request, h idp.Host) ([]byte, error) {
-	raw, err := io.ReadAll(io.LimitReader(r.Body, maxMessage+1))
-	if err != nil || len(raw) > maxMessage {
+	raw, err := io.ReadAll(io.LimitReader(r.Body, frontdoor.MaxMessage+1))
+	if err != nil || len(raw) > frontdoor.MaxMessage {
 		return nil, &idp.Invalid{Reason: "the message cannot be read, or is too long"}
 	}
 	m, err := p.metadata.get(ctx)

@@ -108,7 +108,7 @@ func (n *nation) ask(q idp.Request) {
 	}
 }
 
-// brings finishes the sign-in with what an address of ours has in its query.
+// brings finishes the sign-in with what our address has in its query.
 func (n *nation) brings(address string) (*idp.Identity, error) {
 	return n.Finish(n.t.Context(), n.state, httptest.NewRequest(http.MethodGet, address, nil))
 }
@@ -302,7 +302,8 @@ func TestArtifactOnce(t *testing.T) {
 	refused("attack 782: a signed answer that the browser brings itself", id, err)
 }
 
-// TestNationalRefusesRequests: the stand-in refuses what such a service refuses, so that what it accepts means something.
+// TestNationalRefusesRequests: the stand-in refuses what such a service refuses, so that what it accepts means
+// something.
 func TestNationalRefusesRequests(t *testing.T) {
 	t.Parallel()
 	n := newNation(t, saml.DigiD, "basic")

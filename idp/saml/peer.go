@@ -11,6 +11,7 @@ import (
 	schema "github.com/crewjam/saml"
 
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/saml/frontdoor"
 )
 
 // What stands here is for package samlidp, the other side of the protocol: it reads by the same reader, signs by the
@@ -31,36 +32,12 @@ func (p Peer) metadata() *idpMetadata {
 // Node is an element of a document that the reader has let through.
 type Node = node
 
-// Name returns the local name of an element of the protocol, "" for one of another namespace.
-func (n *node) Name() string {
-	if n.space != nsProtocol {
-		return ""
-	}
-	return n.name
-}
-
-// Attr returns an attribute without prefix, and whether there is one.
-func (n *node) Attr(name string) (string, bool) { v, ok := n.attrs[name]; return v, ok }
-
-// Children returns the children with that name in a namespace.
-func (n *node) Children(space, name string) []*Node { return n.all(space, name) }
-
-// Child returns the only child with that name in a namespace, or nil.
-func (n *node) Child(space, name string) (*Node, error) { return n.optional(space, name) }
-
-// Text returns the text of an element without children.
-func (n *node) Text() (string, error) { return n.leaf() }
-
-// Closed refuses text between the children, and children that are not listed: names in the namespace of the element,
-// or {namespace}name.
-func (n *node) Closed(names ...string) error { return n.closed(names...) }
-
 // Namespaces and formats of names.
 const (
-	NSAssertion       = nsAssertion
-	NSMetadata        = nsMetadata
-	NSDsig            = nsDsig
-	NSProtocol        = nsProtocol
+	NSAssertion       = frontdoor.NSAssertion
+	NSMetadata        = frontdoor.NSMetadata
+	NSDsig            = frontdoor.NSDsig
+	NSProtocol        = frontdoor.NSProtocol
 	FormatUnspecified = formatUnspecified
 	FormatEmail       = formatEmail
 	FormatPersistent  = formatPersistent
@@ -69,7 +46,7 @@ const (
 
 // OpenMessage reads a message, without verifying anything.
 func OpenMessage(raw []byte) (*Node, error) {
-	n, err := messageDoor.parse(raw, map[string]bool{})
+	n, err := frontdoor.Messages.Parse(raw, map[string]bool{})
 	if err != nil {
 		return nil, invalidBy("the message is not well formed", err)
 	}
@@ -131,32 +108,32 @@ func OpenEnvelope(raw []byte) (*Node, error) {
 }
 
 func openEnvelope(raw []byte) (root, message *node, err error) {
-	if root, err = messageDoor.parse(raw, map[string]bool{}); err != nil {
+	if root, err = frontdoor.Messages.Parse(raw, map[string]bool{}); err != nil {
 		return nil, nil, err
 	}
-	if !root.is(nsSOAP, "Envelope") {
+	if !root.Is(nsSOAP, "Envelope") {
 		return nil, nil, errors.New("it is not a SOAP envelope")
 	}
-	if err := root.closed("Header", "Body"); err != nil {
+	if err := root.Closed("Header", "Body"); err != nil {
 		return nil, nil, err
 	}
-	body, err := root.one(nsSOAP, "Body")
+	body, err := root.One(nsSOAP, "Body")
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := body.closed("{"+nsProtocol+"}LogoutRequest", "{"+nsProtocol+"}LogoutResponse"); err != nil {
+	if err := body.Closed("{"+nsProtocol+"}LogoutRequest", "{"+nsProtocol+"}LogoutResponse"); err != nil {
 		return nil, nil, err
 	}
-	if len(body.children) != 1 {
+	if len(body.Elements) != 1 {
 		return nil, nil, errors.New("there must be exactly one message")
 	}
-	return root, body.children[0], nil
+	return root, body.Elements[0], nil
 }
 
 // OpenMetadata reads a metadata document, without judging what it says.
 func OpenMetadata(raw []byte) (*Node, error) {
-	n, err := metadataDoor.parse(raw, map[string]bool{})
-	if err == nil && !n.is(nsMetadata, "EntityDescriptor") && !n.is(nsMetadata, "EntitiesDescriptor") {
+	n, err := frontdoor.Metadata.Parse(raw, map[string]bool{})
+	if err == nil && !n.Is(nsMetadata, "EntityDescriptor") && !n.Is(nsMetadata, "EntitiesDescriptor") {
 		err = errors.New("it is neither an EntityDescriptor nor an EntitiesDescriptor")
 	}
 	return n, err
@@ -179,9 +156,9 @@ func CheckEndpoint(n *Node) error { return checkEndpoint(n) }
 
 // Certificates returns the certificates of a ds:KeyInfo with keys that are strong enough, and how many were left out.
 func Certificates(info *Node) (out []*x509.Certificate, weak int, err error) {
-	for _, data := range info.all(nsDsig, "X509Data") {
-		for _, n := range data.all(nsDsig, "X509Certificate") {
-			raw, err := decodeBase64(n.text)
+	for _, data := range info.Children(nsDsig, "X509Data") {
+		for _, n := range data.Children(nsDsig, "X509Certificate") {
+			raw, err := decodeBase64(n.Content)
 			if err != nil {
 				return nil, 0, errors.New("a certificate that is not base64")
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/saml/frontdoor"
 )
 
 const (
@@ -32,7 +33,7 @@ type header struct {
 // checkDestination refuses a message for another endpoint or without a destination. Otherwise an attacker could reuse a
 // message that was signed for another service provider. (SAML bindings 3.5.5.2)
 func checkDestination(n *node, destination string) error {
-	if destination == "" || n.attrs["Destination"] != destination {
+	if destination == "" || n.Attrs["Destination"] != destination {
 		return errors.New("the message is for another destination, or has none")
 	}
 	return nil
@@ -53,57 +54,57 @@ func (v *verifier) messageHeader(n *node, from *idpMetadata) (h header, err erro
 	if h.issuer != from.EntityID {
 		return h, errors.New("the message is from another issuer")
 	}
-	h.id, h.inResponseTo = n.attrs["ID"], n.attrs["InResponseTo"]
+	h.id, h.inResponseTo = n.Attrs["ID"], n.Attrs["InResponseTo"]
 	return h, nil
 }
 
 // issued checks version, ID and time of a message or an assertion.
 func (v *verifier) issued(n *node, now time.Time) error {
-	if n.attrs["Version"] != "2.0" || n.attrs["ID"] == "" {
-		return fmt.Errorf("%s is not of version 2.0, or has no ID", n.name)
+	if n.Attrs["Version"] != "2.0" || n.Attrs["ID"] == "" {
+		return fmt.Errorf("%s is not of version 2.0, or has no ID", n.Local)
 	}
-	at, err := parseTime(n.attrs["IssueInstant"])
+	at, err := parseTime(n.Attrs["IssueInstant"])
 	switch {
 	case err != nil:
-		return fmt.Errorf("IssueInstant of %s: %w", n.name, err)
+		return fmt.Errorf("IssueInstant of %s: %w", n.Local, err)
 	case at.After(now.Add(skew)):
-		return fmt.Errorf("%s is from the future", n.name)
+		return fmt.Errorf("%s is from the future", n.Local)
 	case at.Before(now.Add(-maxAge - skew)):
-		return fmt.Errorf("%s is too old", n.name)
+		return fmt.Errorf("%s is too old", n.Local)
 	}
 	return nil
 }
 
 // issuer returns the entity ID of the issuer.
 func issuer(n *node) (string, error) {
-	c, err := n.one(nsAssertion, "Issuer")
+	c, err := n.One(nsAssertion, "Issuer")
 	if err != nil {
 		return "", err
 	}
-	if f := c.attrs["Format"]; f != "" && f != formatEntity { // SAML Profiles 4.1.4.2
+	if f := c.Attrs["Format"]; f != "" && f != formatEntity { // SAML Profiles 4.1.4.2
 		return "", errors.New("an issuer that is not an entity")
 	}
-	return c.leaf()
+	return c.Text()
 }
 
 // status returns nil for success, otherwise the provider's refusal.
 func status(n *node) (*idp.Rejection, error) {
-	s, err := n.one(nsProtocol, "Status")
+	s, err := n.One(nsProtocol, "Status")
 	if err != nil {
 		return nil, err
 	}
-	if err := s.closed("StatusCode", "StatusMessage", "StatusDetail"); err != nil {
+	if err := s.Closed("StatusCode", "StatusMessage", "StatusDetail"); err != nil {
 		return nil, err
 	}
-	code, err := s.one(nsProtocol, "StatusCode")
+	code, err := s.One(nsProtocol, "StatusCode")
 	if err != nil {
 		return nil, err
 	}
-	if code.attrs["Value"] == statusSuccess {
+	if code.Attrs["Value"] == statusSuccess {
 		return nil, nil
 	}
 	for {
-		inner, err := code.optional(nsProtocol, "StatusCode")
+		inner, err := code.Child(nsProtocol, "StatusCode")
 		if err != nil {
 			return nil, err
 		}
@@ -116,7 +117,7 @@ func status(n *node) (*idp.Rejection, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &idp.Rejection{Reason: "the provider has refused the sign-in", SAMLStatus: idp.Printable(code.attrs["Value"]), Cause: cause}
+	r := &idp.Rejection{Reason: "the provider has refused the sign-in", SAMLStatus: idp.Printable(code.Attrs["Value"]), Cause: cause}
 	r.Passive = r.SAMLStatus == codeNoPassive
 	return r, nil
 }
@@ -124,14 +125,14 @@ func status(n *node) (*idp.Rejection, error) {
 // statusCause returns the StatusMessage, or else the text of StatusDetail.
 func statusCause(s *node) (string, error) {
 	for _, name := range []string{"StatusMessage", "StatusDetail"} {
-		c, err := s.optional(nsProtocol, name)
+		c, err := s.Child(nsProtocol, name)
 		if err != nil {
 			return "", err
 		}
 		if c == nil {
 			continue
 		}
-		if text := strings.Join(strings.FieldsFunc(c.allText(), isSpace), " "); text != "" {
+		if text := strings.Join(strings.FieldsFunc(c.AllText(), frontdoor.IsSpace), " "); text != "" {
 			return idp.Printable(text), nil
 		}
 	}
@@ -140,25 +141,25 @@ func statusCause(s *node) (string, error) {
 
 // checkConditions checks all conditions and refuses unknown ones. (SAML core 2.5.1.1)
 func (v *verifier) checkConditions(a *node, now time.Time) error {
-	c, err := a.one(nsAssertion, "Conditions")
+	c, err := a.One(nsAssertion, "Conditions")
 	if err != nil {
 		return err
 	}
-	if err := c.closed("AudienceRestriction", "OneTimeUse", "ProxyRestriction"); err != nil {
+	if err := c.Closed("AudienceRestriction", "OneTimeUse", "ProxyRestriction"); err != nil {
 		return err
 	}
 	if err := within(c, now); err != nil {
 		return err
 	}
-	restrictions := c.all(nsAssertion, "AudienceRestriction")
+	restrictions := c.Children(nsAssertion, "AudienceRestriction")
 	if len(restrictions) == 0 {
 		return errors.New("the assertion has no audience")
 	}
 	for _, r := range restrictions { // SAML core 2.5.1.4: all restrictions must hold
-		if err := r.closed("Audience"); err != nil {
+		if err := r.Closed("Audience"); err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(r.children, func(n *node) bool { return len(n.children) == 0 && collapse(n.text) == v.entityID }) {
+		if !slices.ContainsFunc(r.Elements, func(n *node) bool { return len(n.Elements) == 0 && collapse(n.Content) == v.entityID }) {
 			return errors.New("the assertion is for another audience")
 		}
 	}
@@ -167,22 +168,22 @@ func (v *verifier) checkConditions(a *node, now time.Time) error {
 
 // within checks NotBefore and NotOnOrAfter, if present.
 func within(n *node, now time.Time) error {
-	if s, ok := n.attrs["NotBefore"]; ok {
+	if s, ok := n.Attrs["NotBefore"]; ok {
 		at, err := parseTime(s)
 		if err != nil {
-			return fmt.Errorf("NotBefore of %s: %w", n.name, err)
+			return fmt.Errorf("NotBefore of %s: %w", n.Local, err)
 		}
 		if now.Add(skew).Before(at) {
-			return fmt.Errorf("%s is not valid yet", n.name)
+			return fmt.Errorf("%s is not valid yet", n.Local)
 		}
 	}
-	if s, ok := n.attrs["NotOnOrAfter"]; ok {
+	if s, ok := n.Attrs["NotOnOrAfter"]; ok {
 		at, err := parseTime(s)
 		if err != nil {
-			return fmt.Errorf("NotOnOrAfter of %s: %w", n.name, err)
+			return fmt.Errorf("NotOnOrAfter of %s: %w", n.Local, err)
 		}
 		if !now.Add(-skew).Before(at) {
-			return fmt.Errorf("%s is no longer valid", n.name)
+			return fmt.Errorf("%s is no longer valid", n.Local)
 		}
 	}
 	return nil
@@ -191,28 +192,28 @@ func within(n *node, now time.Time) error {
 // checkConfirmation requires exactly one subject confirmation, of type bearer. It returns the time at which the
 // assertion expires. (SAML profiles 4.1.4.3)
 func checkConfirmation(subject *node, want expectation, now time.Time) (time.Time, error) {
-	c, err := subject.one(nsAssertion, "SubjectConfirmation")
+	c, err := subject.One(nsAssertion, "SubjectConfirmation")
 	if err != nil {
 		return time.Time{}, err
 	}
-	if c.attrs["Method"] != methodBearer {
+	if c.Attrs["Method"] != methodBearer {
 		return time.Time{}, errors.New("the subject confirmation is not of type bearer")
 	}
-	d, err := c.one(nsAssertion, "SubjectConfirmationData")
+	d, err := c.One(nsAssertion, "SubjectConfirmationData")
 	if err != nil {
 		return time.Time{}, err
 	}
-	until, err := parseTime(d.attrs["NotOnOrAfter"])
+	until, err := parseTime(d.Attrs["NotOnOrAfter"])
 	if err != nil {
 		return time.Time{}, fmt.Errorf("NotOnOrAfter of the confirmation: %w", err)
 	}
 	if err := within(d, now); err != nil {
 		return time.Time{}, err
 	}
-	if _, ok := d.attrs["NotBefore"]; ok {
+	if _, ok := d.Attrs["NotBefore"]; ok {
 		return time.Time{}, errors.New("a bearer confirmation with NotBefore")
 	}
-	if want.Destination == "" || d.attrs["Recipient"] != want.Destination {
+	if want.Destination == "" || d.Attrs["Recipient"] != want.Destination {
 		return time.Time{}, errors.New("the confirmation is for another recipient, or has none")
 	}
 	if err := checkAnswers(d, want.Request); err != nil {
@@ -224,23 +225,23 @@ func checkConfirmation(subject *node, want expectation, now time.Time) (time.Tim
 // checkAnswers: an answer must name the request of this flow, and an unsolicited one must not name any. Otherwise it
 // may be stolen.
 func checkAnswers(n *node, request string) error {
-	got, there := n.attrs["InResponseTo"]
+	got, there := n.Attrs["InResponseTo"]
 	switch {
 	case request == "" && there:
 		return errors.New("an unsolicited answer that names a request")
 	case request != "" && got != request:
-		return fmt.Errorf("%s answers another request, or does not name one", n.name)
+		return fmt.Errorf("%s answers another request, or does not name one", n.Local)
 	}
 	return nil
 }
 
 // checkAuthn reads the only AuthnStatement.
 func checkAuthn(a *node, want expectation, now time.Time, out *verified) error {
-	s, err := a.one(nsAssertion, "AuthnStatement")
+	s, err := a.One(nsAssertion, "AuthnStatement")
 	if err != nil {
 		return err
 	}
-	if out.AuthnInstant, err = parseTime(s.attrs["AuthnInstant"]); err != nil {
+	if out.AuthnInstant, err = parseTime(s.Attrs["AuthnInstant"]); err != nil {
 		return fmt.Errorf("AuthnInstant: %w", err)
 	}
 	switch {
@@ -249,7 +250,7 @@ func checkAuthn(a *node, want expectation, now time.Time, out *verified) error {
 	case out.AuthnInstant.Before(want.Since.Add(-skew)):
 		return errors.New("the provider did not sign the person in again")
 	}
-	if until, ok := s.attrs["SessionNotOnOrAfter"]; ok {
+	if until, ok := s.Attrs["SessionNotOnOrAfter"]; ok {
 		if out.SessionNotOnOrAfter, err = parseTime(until); err != nil {
 			return fmt.Errorf("SessionNotOnOrAfter: %w", err)
 		}
@@ -257,17 +258,17 @@ func checkAuthn(a *node, want expectation, now time.Time, out *verified) error {
 			return errors.New("the session at the provider has ended")
 		}
 	}
-	out.SessionIndex = s.attrs["SessionIndex"]
-	c, err := s.one(nsAssertion, "AuthnContext")
+	out.SessionIndex = s.Attrs["SessionIndex"]
+	c, err := s.One(nsAssertion, "AuthnContext")
 	if err != nil {
 		return err
 	}
-	ref, err := c.optional(nsAssertion, "AuthnContextClassRef")
+	ref, err := c.Child(nsAssertion, "AuthnContextClassRef")
 	if err != nil {
 		return err
 	}
 	if ref != nil {
-		out.ClassRef = collapse(ref.text)
+		out.ClassRef = collapse(ref.Content)
 	}
 	if len(want.Classes) > 0 && !slices.Contains(want.Classes, out.ClassRef) {
 		return errors.New("a sign-in of a class that was not requested")
@@ -293,4 +294,4 @@ func parseTime(s string) (time.Time, error) {
 }
 
 // collapse removes white space around an xs:anyURI.
-func collapse(s string) string { return strings.TrimFunc(s, isSpace) }
+func collapse(s string) string { return strings.TrimFunc(s, frontdoor.IsSpace) }

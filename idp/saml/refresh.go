@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/saml/frontdoor"
 )
 
 const (
@@ -279,9 +280,9 @@ func withoutAddress(err error) error {
 }
 
 func bounded(r io.Reader) ([]byte, error) {
-	raw, err := io.ReadAll(io.LimitReader(r, maxMetadata+1))
-	if err == nil && len(raw) > maxMetadata {
-		err = fmt.Errorf("it is longer than %d bytes", maxMetadata)
+	raw, err := io.ReadAll(io.LimitReader(r, frontdoor.MaxMetadata+1))
+	if err == nil && len(raw) > frontdoor.MaxMetadata {
+		err = fmt.Errorf("it is longer than %d bytes", frontdoor.MaxMetadata)
 	}
 	return raw, err
 }

@@ -17,6 +17,7 @@ import (
 	dsig "github.com/russellhaering/goxmldsig"
 
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/saml/frontdoor"
 )
 
 // publisher is the web server of the provider.
@@ -94,7 +95,7 @@ func TestRefresh(t *testing.T) {
 		"garbage":   func(p *publisher) { p.body = "<html>down</html>" },
 		"an error":  func(p *publisher) { p.code = http.StatusBadGateway },
 		"no answer": func(p *publisher) { p.err = errors.New("connection refused") },
-		"too long":  func(p *publisher) { p.body = strings.Repeat(" ", maxMetadata+1) },
+		"too long":  func(p *publisher) { p.body = strings.Repeat(" ", frontdoor.MaxMetadata+1) },
 		"a redirect": func(p *publisher) {
 			p.code = http.StatusFound
 		},

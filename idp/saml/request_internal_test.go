@@ -17,6 +17,7 @@ import (
 	dsig "github.com/russellhaering/goxmldsig"
 
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/saml/frontdoor"
 )
 
 func texts(elements []*etree.Element) []string {
@@ -243,7 +244,7 @@ func TestCustomParameters(t *testing.T) {
 					t.Fatal(err)
 				}
 				e = parsed(t, raw)
-				if _, err := messageDoor.parse(raw, map[string]bool{}); err != nil {
+				if _, err := frontdoor.Messages.Parse(raw, map[string]bool{}); err != nil {
 					t.Errorf("our own front door says: %v", err)
 				}
 				ctx := dsig.NewDefaultValidationContext(&dsig.MemoryX509CertificateStore{Roots: []*x509.Certificate{ourKey().Certificate}})

@@ -66,8 +66,8 @@ var schemes = map[string]*scheme{
 	},
 }
 
-// SchemeLevels returns the names of the levels of a scheme, the lowest first, and nil for an unknown scheme.
-func SchemeLevels(name string) (out []string) {
+// schemeLevels returns the names of the levels of a scheme, the lowest first, and nil for an unknown scheme.
+func schemeLevels(name string) (out []string) {
 	if s := schemes[name]; s != nil {
 		for _, a := range s.assurance {
 			out = append(out, a.name)
@@ -89,7 +89,7 @@ func (c Config) validateScheme() error {
 		return fmt.Errorf("scheme %q is neither %s nor %s", c.Scheme, DigiD, EToegang)
 	}
 	var wrong []error
-	if names := SchemeLevels(c.Scheme); !slices.Contains(names, c.Assurance) {
+	if names := schemeLevels(c.Scheme); !slices.Contains(names, c.Assurance) {
 		wrong = append(wrong, fmt.Errorf("assurance %q of the scheme %s is none of %s", c.Assurance, c.Scheme, strings.Join(names, ", ")))
 	}
 	if s.client && c.ClientKey == "" {

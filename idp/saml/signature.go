@@ -9,23 +9,25 @@ import (
 
 	"github.com/beevik/etree"
 	dsig "github.com/russellhaering/goxmldsig"
+
+	"github.com/gatehouse-id/gatehouse/idp/saml/frontdoor"
 )
 
 // verifyElement verifies the signature in n. It returns the element again, built only from the signed octets. It
 // returns nil without an error if there is no signature.
 func verifyElement(n *node, certificates []*x509.Certificate, now time.Time) (*node, error) {
-	sig, err := n.optional(nsDsig, "Signature")
+	sig, err := n.Child(nsDsig, "Signature")
 	if sig == nil || err != nil {
 		return nil, err
 	}
-	id := n.attrs["ID"]
+	id := n.Attrs["ID"]
 	if id == "" {
 		return nil, errors.New("a signature in an element without ID")
 	}
 	// The schemas place the signature first or after the Issuer. This is checked because the library takes the first
 	// signature that it finds, even inside other elements.
-	issuer := n.children[0]
-	if first := issuer == sig; !first && (n.children[1] != sig || !issuer.is(nsAssertion, "Issuer") || len(issuer.children) > 0) {
+	issuer := n.Elements[0]
+	if first := issuer == sig; !first && (n.Elements[1] != sig || !issuer.Is(nsAssertion, "Issuer") || len(issuer.Elements) > 0) {
 		return nil, errors.New("a signature in the wrong place")
 	}
 	if err := checkShape(sig, id); err != nil {
@@ -36,7 +38,7 @@ func verifyElement(n *node, certificates []*x509.Certificate, now time.Time) (*n
 		return nil, err
 	}
 	for _, c := range candidates {
-		el := n.detached()
+		el := n.Detached()
 		if err := prepare(el, sig, c); err != nil {
 			continue // a key of another type
 		}
@@ -46,11 +48,11 @@ func verifyElement(n *node, certificates []*x509.Certificate, now time.Time) (*n
 		if err != nil {
 			continue
 		}
-		out, err := newNode(signed, nil)
+		out, err := frontdoor.FromTree(signed)
 		if err != nil {
 			return nil, err
 		}
-		if out.space != n.space || out.name != n.name || out.attrs["ID"] != id {
+		if out.Space != n.Space || out.Local != n.Local || out.Attrs["ID"] != id {
 			return nil, errors.New("the signature covers another element")
 		}
 		return out, nil
@@ -61,37 +63,37 @@ func verifyElement(n *node, certificates []*x509.Certificate, now time.Time) (*n
 // checkShape refuses all signatures except the simple kind of SAML core 5.4: enveloped, with one reference, to the
 // element around it.
 func checkShape(sig *node, id string) error {
-	if err := sig.closed("SignedInfo", "SignatureValue", "KeyInfo"); err != nil {
+	if err := sig.Closed("SignedInfo", "SignatureValue", "KeyInfo"); err != nil {
 		return err
 	}
-	info, err := sig.one(nsDsig, "SignedInfo")
+	info, err := sig.One(nsDsig, "SignedInfo")
 	if err != nil {
 		return err
 	}
-	if _, err := sig.one(nsDsig, "SignatureValue"); err != nil {
+	if _, err := sig.One(nsDsig, "SignatureValue"); err != nil {
 		return err
 	}
-	if _, err := sig.optional(nsDsig, "KeyInfo"); err != nil {
+	if _, err := sig.Child(nsDsig, "KeyInfo"); err != nil {
 		return err
 	}
-	if err := info.closed("CanonicalizationMethod", "SignatureMethod", "Reference"); err != nil {
+	if err := info.Closed("CanonicalizationMethod", "SignatureMethod", "Reference"); err != nil {
 		return err
 	}
-	c14n, err := info.one(nsDsig, "CanonicalizationMethod")
+	c14n, err := info.One(nsDsig, "CanonicalizationMethod")
 	if err != nil {
 		return err
 	}
 	if err := checkCanonicalization(c14n); err != nil {
 		return err
 	}
-	method, err := info.one(nsDsig, "SignatureMethod")
+	method, err := info.One(nsDsig, "SignatureMethod")
 	if err != nil {
 		return err
 	}
-	if _, ok := signatureAlgorithms[method.attrs["Algorithm"]]; !ok || len(method.children) > 0 {
+	if _, ok := signatureAlgorithms[method.Attrs["Algorithm"]]; !ok || len(method.Elements) > 0 {
 		return errors.New("a signature algorithm that is not accepted")
 	}
-	ref, err := info.one(nsDsig, "Reference")
+	ref, err := info.One(nsDsig, "Reference")
 	if err != nil {
 		return err
 	}
@@ -99,59 +101,59 @@ func checkShape(sig *node, id string) error {
 }
 
 func checkReference(ref *node, id string) error {
-	if err := ref.closed("Transforms", "DigestMethod", "DigestValue"); err != nil {
+	if err := ref.Closed("Transforms", "DigestMethod", "DigestValue"); err != nil {
 		return err
 	}
-	if ref.attrs["URI"] != "#"+id {
+	if ref.Attrs["URI"] != "#"+id {
 		return errors.New("a reference to another element")
 	}
-	transforms, err := ref.one(nsDsig, "Transforms")
+	transforms, err := ref.One(nsDsig, "Transforms")
 	if err != nil {
 		return err
 	}
-	if err := transforms.closed("Transform"); err != nil {
+	if err := transforms.Closed("Transform"); err != nil {
 		return err
 	}
 	// SAML core 5.4.4 allows no others. The second one is required, because otherwise comments would be part of the
 	// signed text.
-	if t := transforms.children; len(t) != 2 || t[0].attrs["Algorithm"] != transformEnveloped || len(t[0].children) > 0 {
+	if t := transforms.Elements; len(t) != 2 || t[0].Attrs["Algorithm"] != transformEnveloped || len(t[0].Elements) > 0 {
 		return errors.New("transforms other than those of SAML")
 	}
-	if err := checkCanonicalization(transforms.children[1]); err != nil {
+	if err := checkCanonicalization(transforms.Elements[1]); err != nil {
 		return err
 	}
-	method, err := ref.one(nsDsig, "DigestMethod")
+	method, err := ref.One(nsDsig, "DigestMethod")
 	if err != nil {
 		return err
 	}
-	hash, ok := digestAlgorithms[method.attrs["Algorithm"]]
-	if !ok || len(method.children) > 0 {
+	hash, ok := digestAlgorithms[method.Attrs["Algorithm"]]
+	if !ok || len(method.Elements) > 0 {
 		return errors.New("a digest algorithm that is not accepted")
 	}
-	value, err := ref.one(nsDsig, "DigestValue")
+	value, err := ref.One(nsDsig, "DigestValue")
 	if err != nil {
 		return err
 	}
-	if digest, err := decodeBase64(value.text); err != nil || len(digest) != hash.Size() || len(value.children) > 0 {
+	if digest, err := decodeBase64(value.Content); err != nil || len(digest) != hash.Size() || len(value.Elements) > 0 {
 		return errors.New("a malformed digest")
 	}
 	return nil
 }
 
 func checkCanonicalization(n *node) error {
-	algorithm := n.attrs["Algorithm"]
+	algorithm := n.Attrs["Algorithm"]
 	if !canonicalizations[algorithm] {
 		return errors.New("a canonicalization that is not accepted")
 	}
-	if err := n.closed("{" + nsExcC14N + "}InclusiveNamespaces"); err != nil {
+	if err := n.Closed("{" + nsExcC14N + "}InclusiveNamespaces"); err != nil {
 		return err
 	}
-	inclusive, err := n.optional(nsExcC14N, "InclusiveNamespaces")
+	inclusive, err := n.Child(nsExcC14N, "InclusiveNamespaces")
 	if inclusive == nil || err != nil {
 		return err
 	}
-	for prefix := range strings.FieldsSeq(inclusive.attrs["PrefixList"]) {
-		if algorithm != nsExcC14N || prefix == "xml" || prefix == "xmlns" || !isNCName(strings.TrimPrefix(prefix, "#")) {
+	for prefix := range strings.FieldsSeq(inclusive.Attrs["PrefixList"]) {
+		if algorithm != nsExcC14N || prefix == "xml" || prefix == "xmlns" || !frontdoor.IsNCName(strings.TrimPrefix(prefix, "#")) {
 			return errors.New("a malformed list of prefixes")
 		}
 	}
@@ -179,14 +181,14 @@ func candidates(sig *node, certificates []*x509.Certificate, now time.Time) ([]*
 
 // keysNamed returns the public keys of the certificates in KeyInfo.
 func keysNamed(sig *node) (map[string]bool, error) {
-	info, err := sig.optional(nsDsig, "KeyInfo")
+	info, err := sig.Child(nsDsig, "KeyInfo")
 	if info == nil || err != nil {
 		return nil, err
 	}
 	named := map[string]bool{}
-	for _, data := range info.all(nsDsig, "X509Data") {
-		for _, n := range data.all(nsDsig, "X509Certificate") {
-			raw, err := decodeBase64(n.text)
+	for _, data := range info.Children(nsDsig, "X509Data") {
+		for _, n := range data.Children(nsDsig, "X509Certificate") {
+			raw, err := decodeBase64(n.Content)
 			if err != nil || len(named) >= 5 {
 				return nil, errors.New("a malformed certificate in KeyInfo")
 			}
@@ -203,19 +205,19 @@ func keysNamed(sig *node) (map[string]bool, error) {
 // prepare changes el, which is a copy, so that the library verifies it with c alone. KeyInfo and SignatureValue are not
 // signed.
 func prepare(el *etree.Element, sig *node, c *x509.Certificate) error {
-	value, err := sig.one(nsDsig, "SignatureValue")
+	value, err := sig.One(nsDsig, "SignatureValue")
 	if err != nil {
 		return err
 	}
-	raw, err := decodeBase64(value.text)
-	if err != nil || len(value.children) > 0 {
+	raw, err := decodeBase64(value.Content)
+	if err != nil || len(value.Elements) > 0 {
 		return errors.New("a malformed signature")
 	}
 	raw, err = derSignature(c, raw)
 	if err != nil {
 		return err
 	}
-	copied, ok := el.Child[sig.el.Index()].(*etree.Element)
+	copied, ok := el.Child[sig.Place()].(*etree.Element)
 	if !ok {
 		return errors.New("a signature in the wrong place")
 	}

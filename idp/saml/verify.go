@@ -10,7 +10,15 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/saml/frontdoor"
 )
+
+// node is an element that the front door has let through.
+type node = frontdoor.Node
+
+func invalid(reason string) error { return &idp.Invalid{Reason: reason} }
+
+func invalidBy(reason string, cause error) error { return &idp.Invalid{Reason: reason, Cause: cause} }
 
 // maxSessions limits the sessions in one LogoutRequest.
 const maxSessions = 50
@@ -87,7 +95,7 @@ type logoutMessage struct {
 // has refused the sign-in, an *idp.Invalid if the answer is not valid, and another one if that cannot be decided.
 func (v *verifier) response(ctx context.Context, raw []byte, want expectation) (*verified, error) {
 	ids := map[string]bool{}
-	root, err := messageDoor.parse(raw, ids)
+	root, err := frontdoor.Messages.Parse(raw, ids)
 	if err != nil {
 		return nil, invalidBy("the answer is not well formed", err)
 	}
@@ -101,7 +109,7 @@ func (v *verifier) response(ctx context.Context, raw []byte, want expectation) (
 // already covers n.
 func (v *verifier) answer(ctx context.Context, n *node, signed bool, ids map[string]bool, want expectation) (*verified, error) {
 	now := v.now()
-	if !n.is(nsProtocol, "Response") {
+	if !n.Is(nsProtocol, "Response") {
 		return nil, invalid("the answer is not a Response")
 	}
 	again, err := verifyElement(n, want.Provider.Signing, now)
@@ -114,7 +122,7 @@ func (v *verifier) answer(ctx context.Context, n *node, signed bool, ids map[str
 	if err := v.checkResponse(n, want); err != nil {
 		return nil, invalidBy("the answer", err)
 	}
-	assertions := n.count("Assertion", "EncryptedAssertion")
+	assertions := n.Count("Assertion", "EncryptedAssertion")
 	rejection, err := status(n)
 	switch {
 	case err != nil:
@@ -145,7 +153,7 @@ func (v *verifier) answer(ctx context.Context, n *node, signed bool, ids map[str
 }
 
 func (v *verifier) checkResponse(n *node, want expectation) error {
-	if err := n.closed("Extensions", "Status", "{"+nsAssertion+"}Issuer", "{"+nsDsig+"}Signature", "{"+nsAssertion+"}Assertion",
+	if err := n.Closed("Extensions", "Status", "{"+nsAssertion+"}Issuer", "{"+nsDsig+"}Signature", "{"+nsAssertion+"}Assertion",
 		"{"+nsAssertion+"}EncryptedAssertion"); err != nil {
 		return err
 	}
@@ -161,11 +169,11 @@ func (v *verifier) checkResponse(n *node, want expectation) error {
 // assertionOf returns the only assertion of a response, decrypted and verified. The response or the assertion must be
 // signed, and every signature must be valid.
 func (v *verifier) assertionOf(ctx context.Context, n *node, signed bool, ids map[string]bool, want expectation) (*node, error) {
-	a, err := n.optional(nsAssertion, "Assertion")
+	a, err := n.Child(nsAssertion, "Assertion")
 	if err != nil {
 		return nil, invalidBy("the assertion", err)
 	}
-	sealed, err := n.optional(nsAssertion, "EncryptedAssertion")
+	sealed, err := n.Child(nsAssertion, "EncryptedAssertion")
 	if err != nil {
 		return nil, invalidBy("the assertion", err)
 	}
@@ -213,7 +221,7 @@ func (v *verifier) decryptAssertion(ctx context.Context, sealed *node, ids map[s
 	if err != nil {
 		return nil, err
 	}
-	if a.count("Assertion", "EncryptedAssertion") != 1 {
+	if a.Count("Assertion", "EncryptedAssertion") != 1 {
 		return nil, errors.New("there must be exactly one assertion")
 	}
 	return a, countSignatures(a, a)
@@ -222,26 +230,26 @@ func (v *verifier) decryptAssertion(ctx context.Context, sealed *node, ids map[s
 // countSignatures refuses signatures in places where they are not verified. They are verified in message and in its
 // assertion.
 func countSignatures(root, message *node) error {
-	known := len(message.all(nsDsig, "Signature"))
-	for _, a := range message.all(nsAssertion, "Assertion") {
-		known += len(a.all(nsDsig, "Signature"))
+	known := len(message.Children(nsDsig, "Signature"))
+	for _, a := range message.Children(nsAssertion, "Assertion") {
+		known += len(a.Children(nsDsig, "Signature"))
 	}
 	if root != message { // the message of an artifact is inside another message
 		for n := root; n != message; {
-			known += len(n.all(nsDsig, "Signature"))
-			n = n.toward(message)
+			known += len(n.Children(nsDsig, "Signature"))
+			n = toward(n, message)
 		}
 	}
-	if root.count("Signature") != known {
+	if root.Count("Signature") != known {
 		return invalid("a signature in the wrong place")
 	}
 	return nil
 }
 
 // toward returns the child of n that contains the element inner.
-func (n *node) toward(inner *node) *node {
-	for _, c := range n.children {
-		if c == inner || c.toward(inner) != nil {
+func toward(n, inner *node) *node {
+	for _, c := range n.Elements {
+		if c == inner || toward(c, inner) != nil {
 			return c
 		}
 	}
@@ -252,7 +260,7 @@ func (n *node) toward(inner *node) *node {
 // the Response in it, as response does.
 func (v *verifier) artifactResponse(ctx context.Context, raw []byte, resolve string, want expectation) (*verified, error) {
 	ids := map[string]bool{}
-	root, err := messageDoor.parse(raw, ids)
+	root, err := frontdoor.Messages.Parse(raw, ids)
 	if err != nil {
 		return nil, invalidBy("the artifact's answer is not well formed", err)
 	}
@@ -260,7 +268,7 @@ func (v *verifier) artifactResponse(ctx context.Context, raw []byte, resolve str
 	if err != nil {
 		return nil, invalidBy("the artifact's answer", err)
 	}
-	inner, err := message.optional(nsProtocol, "Response")
+	inner, err := message.Child(nsProtocol, "Response")
 	if err != nil {
 		return nil, invalidBy("the artifact's answer", err)
 	}
@@ -281,38 +289,38 @@ func (v *verifier) artifactResponse(ctx context.Context, raw []byte, resolve str
 	if err := v.checkArtifact(message, resolve, want); err != nil {
 		return nil, invalidBy("the artifact's answer", err)
 	}
-	if inner, err = message.one(nsProtocol, "Response"); err != nil {
+	if inner, err = message.One(nsProtocol, "Response"); err != nil {
 		return nil, invalidBy("the artifact's answer", err)
 	}
 	return v.answer(ctx, inner, again != nil, ids, want)
 }
 
 func (v *verifier) unwrapArtifact(root *node) (*node, error) {
-	if !root.is(nsSOAP, "Envelope") {
+	if !root.Is(nsSOAP, "Envelope") {
 		return nil, errors.New("it is not a SOAP envelope")
 	}
-	if err := root.closed("Header", "Body"); err != nil {
+	if err := root.Closed("Header", "Body"); err != nil {
 		return nil, err
 	}
-	body, err := root.one(nsSOAP, "Body")
+	body, err := root.One(nsSOAP, "Body")
 	if err != nil {
 		return nil, err
 	}
-	if err := body.closed("{" + nsProtocol + "}ArtifactResponse"); err != nil { // a soap:Fault is refused too
+	if err := body.Closed("{" + nsProtocol + "}ArtifactResponse"); err != nil { // a soap:Fault is refused too
 		return nil, err
 	}
-	return body.one(nsProtocol, "ArtifactResponse")
+	return body.One(nsProtocol, "ArtifactResponse")
 }
 
 func (v *verifier) checkArtifact(n *node, resolve string, want expectation) error {
-	if err := n.closed("Extensions", "Status", "Response", "{"+nsAssertion+"}Issuer", "{"+nsDsig+"}Signature"); err != nil {
+	if err := n.Closed("Extensions", "Status", "Response", "{"+nsAssertion+"}Issuer", "{"+nsDsig+"}Signature"); err != nil {
 		return err
 	}
 	// The message came over a connection that we have opened, so there is no Destination to check.
 	if _, err := v.messageHeader(n, want.Provider); err != nil {
 		return err
 	}
-	if resolve == "" || n.attrs["InResponseTo"] != resolve {
+	if resolve == "" || n.Attrs["InResponseTo"] != resolve {
 		return errors.New("it answers another request, or does not name one")
 	}
 	rejection, err := status(n)
@@ -325,7 +333,7 @@ func (v *verifier) checkArtifact(n *node, resolve string, want expectation) erro
 // logoutMessage verifies a LogoutRequest or LogoutResponse and marks a request as used. Errors are as for response.
 func (v *verifier) logoutMessage(ctx context.Context, raw []byte, want logoutExpectation) (*logoutMessage, error) {
 	ids := map[string]bool{}
-	n, err := messageDoor.parse(raw, ids)
+	n, err := frontdoor.Messages.Parse(raw, ids)
 	if err != nil {
 		return nil, invalidBy("the message is not well formed", err)
 	}
@@ -347,23 +355,23 @@ func (v *verifier) logoutIn(ctx context.Context, root, n *node, want logoutExpec
 		return nil, invalid("the message is not signed") // SAML profiles 4.4.4.1
 	}
 	h, err := v.messageHeader(n, want.Provider)
-	if _, named := n.attrs["Destination"]; err == nil && (named && want.Destination != "" || !want.SOAP) {
+	if _, named := n.Attrs["Destination"]; err == nil && (named && want.Destination != "" || !want.SOAP) {
 		err = checkDestination(n, want.Destination)
 	}
 	if err != nil {
 		return nil, invalidBy("the message", err)
 	}
 	switch {
-	case n.is(nsProtocol, "LogoutRequest"):
+	case n.Is(nsProtocol, "LogoutRequest"):
 		return v.logoutRequest(ctx, n, h)
-	case n.is(nsProtocol, "LogoutResponse"):
+	case n.Is(nsProtocol, "LogoutResponse"):
 		return logoutResponse(n, h, want.Request)
 	}
 	return nil, invalid("the message is neither a LogoutRequest nor a LogoutResponse")
 }
 
 func (v *verifier) logoutRequest(ctx context.Context, n *node, h header) (*logoutMessage, error) {
-	if err := n.closed("Extensions", "SessionIndex", "{"+nsAssertion+"}Issuer", "{"+nsDsig+"}Signature", "{"+nsAssertion+"}NameID",
+	if err := n.Closed("Extensions", "SessionIndex", "{"+nsAssertion+"}Issuer", "{"+nsDsig+"}Signature", "{"+nsAssertion+"}NameID",
 		"{"+nsAssertion+"}EncryptedID"); err != nil {
 		return nil, invalidBy("the LogoutRequest", err)
 	}
@@ -376,8 +384,8 @@ func (v *verifier) logoutRequest(ctx context.Context, n *node, h header) (*logou
 	if out.NameID, err = v.readNameID(ctx, n); err != nil {
 		return nil, v.refused("the LogoutRequest", err)
 	}
-	for _, c := range n.all(nsProtocol, "SessionIndex") {
-		index, err := c.leaf()
+	for _, c := range n.Children(nsProtocol, "SessionIndex") {
+		index, err := c.Text()
 		if err != nil || index == "" || !idp.IsText(index, maxIndex) || len(out.Sessions) >= maxSessions {
 			return nil, invalid("the LogoutRequest has a malformed SessionIndex, or too many")
 		}
@@ -387,7 +395,7 @@ func (v *verifier) logoutRequest(ctx context.Context, n *node, h header) (*logou
 }
 
 func logoutResponse(n *node, h header, request string) (*logoutMessage, error) {
-	if err := n.closed("Extensions", "Status", "{"+nsAssertion+"}Issuer", "{"+nsDsig+"}Signature"); err != nil {
+	if err := n.Closed("Extensions", "Status", "{"+nsAssertion+"}Issuer", "{"+nsDsig+"}Signature"); err != nil {
 		return nil, invalidBy("the LogoutResponse", err)
 	}
 	if request == "" || h.inResponseTo != request {

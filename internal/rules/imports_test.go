@@ -70,6 +70,7 @@ var mayImport = map[string][]string{
 	"identity/api":               {"identity", "idp/idptest", "storage", "internal"},
 	"identity/scim":              {"identity", "storage", "internal"},
 	"identity/notify":            {"identity", "storage", "internal"},
+	"idp/saml/frontdoor":         {},
 	"idp":                        {"internal/secret", "internal/login", "internal/loopback", "internal/pace", "internal/strictjson", "internal/breaker", "internal/signature"},
 	"storage":                    {},
 	"storage/badgerstore":        {"storage", "storage/engine", "storage/transfer"},

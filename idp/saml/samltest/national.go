@@ -32,9 +32,9 @@ import (
 // artifactLife is how long an artifact can be resolved.
 const artifactLife = 2 * time.Minute
 
-// National is the stand-in of a national sign-in service, such as DigiD or a broker of eToegang. It answers by artifact,
-// and refuses what such services refuse: requests that are not signed or not for it, service providers that it does not
-// know, a back channel without the certificate that it knows, and artifacts that are unknown, old or used.
+// National is the stand-in of a national sign-in service, such as DigiD or a broker of eToegang. It answers by
+// artifact, and refuses what such services refuse: requests that are not signed or not for it, unknown service
+// providers, a back channel without the certificate that it knows, and artifacts that are unknown, old or used.
 type National struct {
 	*Provider
 	// Front is where browsers go, Back where artifacts are resolved. Back demands a certificate.
@@ -132,7 +132,7 @@ func (n *National) partner(entityID string) (Partner, bool) {
 	return p, ok
 }
 
-// checkClient ends a handshake with a certificate of nobody's.
+// checkClient ends a handshake with an unknown certificate.
 func (n *National) checkClient(s tls.ConnectionState) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -292,7 +292,7 @@ func (n *National) readResolve(raw []byte, client *x509.Certificate) (*etree.Ele
 	return v.Validate(resolve)
 }
 
-// take returns the answer that an artifact stands for, once. nil: there is none.
+// take returns the answer that an artifact stands for, once. nil: the artifact is unknown.
 func (n *National) take(resolve *etree.Element) []byte {
 	artifact := resolve.SelectElement("Artifact").Text()
 	n.mu.Lock()

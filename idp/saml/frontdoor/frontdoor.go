@@ -1,4 +1,6 @@
-package saml
+// Package frontdoor reads the XML of other parties. It refuses what is not plain enough for every parser to read it
+// alike, before any library sees it. What a document means is decided by idp/saml.
+package frontdoor
 
 import (
 	"bytes"
@@ -8,11 +10,24 @@ import (
 	"unicode/utf8"
 )
 
+// Namespaces of the vocabularies in documents.
+const (
+	NSProtocol  = "urn:oasis:names:tc:SAML:2.0:protocol"
+	NSAssertion = "urn:oasis:names:tc:SAML:2.0:assertion"
+	NSMetadata  = "urn:oasis:names:tc:SAML:2.0:metadata"
+	NSDsig      = "http://www.w3.org/2000/09/xmldsig#"
+	NSXenc      = "http://www.w3.org/2001/04/xmlenc#"
+	NSXenc11    = "http://www.w3.org/2009/xmlenc11#"
+
+	nsXML   = "http://www.w3.org/XML/1998/namespace"
+	nsXMLNS = "http://www.w3.org/2000/xmlns/"
+)
+
 // Limits of a document. Building a tree costs far more than scanning, so they are checked before any library sees the
 // document.
 const (
-	maxMessage    = 256 << 10 // bytes of a message, decoded
-	maxMetadata   = 1 << 20   // bytes of the metadata of a provider
+	MaxMessage    = 256 << 10 // bytes of a message, decoded
+	MaxMetadata   = 1 << 20   // bytes of the metadata of a provider
 	maxDepth      = 64        // levels of elements
 	maxElements   = 10_000
 	maxDepths     = 50_000  // sum over all elements: canonicalization copies an element once for each ancestor
@@ -23,21 +38,22 @@ const (
 	maxName       = 256     // bytes of a name, an ID, a namespace
 )
 
-// door says what a kind of document may contain besides elements, attributes and text.
-type door struct {
+// Door says what a kind of document may contain besides elements, attributes and text.
+type Door struct {
 	size     int
 	comments bool // allowed in metadata, which is sometimes written by hand, but not in messages
 }
 
+// The kinds of documents.
 var (
-	messageDoor  = door{size: maxMessage}
-	metadataDoor = door{size: maxMetadata, comments: true}
+	Messages = Door{size: MaxMessage}
+	Metadata = Door{size: MaxMetadata, comments: true}
 )
 
 // scanner reads XML 1.0 in UTF-8 with ASCII names, without document type, processing instructions and CDATA. It is
 // narrower than XML on purpose, so that every parser reads the documents it accepts in the same way.
 type scanner struct {
-	door
+	Door
 	raw   []byte
 	at    int
 	open  []openElement
@@ -57,14 +73,14 @@ type openElement struct {
 type binding struct{ prefix, uri string }
 
 // scan checks raw. ids collects the IDs of the document. IDs that it already contains are refused.
-func (d door) scan(raw []byte, ids map[string]bool) error {
+func (d Door) scan(raw []byte, ids map[string]bool) error {
 	if len(raw) > d.size {
 		return fmt.Errorf("it has more than %d bytes", d.size)
 	}
 	if !utf8.Valid(raw) {
 		return errors.New("it is not UTF-8")
 	}
-	s := &scanner{door: d, raw: raw, ids: ids}
+	s := &scanner{Door: d, raw: raw, ids: ids}
 	if err := s.document(); err != nil {
 		return fmt.Errorf("XML at byte %d: %w", s.at, err)
 	}
@@ -308,12 +324,12 @@ func (s *scanner) checkIDs(space string, attrs []rawAttr) error {
 			continue
 		}
 		switch {
-		case a.name == "ID" && (space == nsProtocol || space == nsAssertion || space == nsMetadata):
-		case a.name == "Id" && (space == nsDsig || space == nsXenc || space == nsXenc11):
+		case a.name == "ID" && (space == NSProtocol || space == NSAssertion || space == NSMetadata):
+		case a.name == "Id" && (space == NSDsig || space == NSXenc || space == NSXenc11):
 		default:
 			return errors.New("an ID attribute of another spelling")
 		}
-		if !isNCName(a.value) || len(a.value) > maxName {
+		if !IsNCName(a.value) || len(a.value) > maxName {
 			return errors.New("an ID that is not an XML name")
 		}
 		if s.ids[a.value] {

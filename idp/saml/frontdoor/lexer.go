@@ -1,4 +1,4 @@
-package saml
+package frontdoor
 
 import (
 	"bytes"
@@ -97,7 +97,7 @@ func (s *scanner) name() (string, error) {
 	}
 	name := string(s.raw[s.at : s.at+n])
 	prefix, local, qualified := strings.Cut(name, ":")
-	if n > maxName || !isNCName(prefix) || qualified && !isNCName(local) {
+	if n > maxName || !IsNCName(prefix) || qualified && !IsNCName(local) {
 		return "", errors.New("an XML name is missing, or too long")
 	}
 	s.at += n
@@ -114,19 +114,21 @@ func (s *scanner) next(word string) bool {
 
 func (s *scanner) skipSpace() bool {
 	from := s.at
-	for s.at < len(s.raw) && isSpace(rune(s.raw[s.at])) {
+	for s.at < len(s.raw) && IsSpace(rune(s.raw[s.at])) {
 		s.at++
 	}
 	return s.at > from
 }
 
-func isSpace(c rune) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+// IsSpace tells whether c is white space of XML.
+func IsSpace(c rune) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
 func isNameByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.' || c == ':'
 }
 
-func isNCName(s string) bool {
+// IsNCName tells whether s is a name without a prefix, in ASCII.
+func IsNCName(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; !isNameByte(c) || c == ':' || i == 0 && (c == '-' || c == '.' || c >= '0' && c <= '9') {
 			return false
