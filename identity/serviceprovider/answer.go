@@ -22,8 +22,8 @@ import (
 // visitKept is how long a visit is stored: longer than any session.
 const visitKept = 400 * 24 * time.Hour
 
-// demand is the sign-in that a request needs. false: no sign-in here can be what it asks for. cookie says that a session
-// is enough.
+// demand is the sign-in that a request needs. false: no sign-in here can be what it asks for. cookie says that a
+// session is enough.
 func (o *open) demand(cookie bool) (login.Demand, bool) {
 	level, ok := demanded(o.rec.Comparison, o.rec.Classes)
 	d := login.Demand{
