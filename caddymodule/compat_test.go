@@ -98,14 +98,6 @@ func settingsOfBefore(t *testing.T) any {
 		t.Fatal(err)
 	}
 	settings := decode[any](t, string(raw))
-	units, _ := settings.(map[string]any)
-	features, _ := units["features"].(map[string]any)
-	for _, api := range []string{"session"} { // they were on, and there have never been such APIs
-		if features[api+"_api_enabled"] != true {
-			t.Errorf("features.%s_api_enabled was not on", api)
-		}
-		features[api+"_api_enabled"] = false
-	}
 	return settings
 }
 

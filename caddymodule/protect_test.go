@@ -3,6 +3,7 @@ package caddymodule_test
 import (
 	"encoding/json"
 	"fmt"
+	"html"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -143,7 +144,7 @@ func (b *browser) submit(page *http.Response, body string, fields url.Values) (*
 	_, form, _ := strings.Cut(body, m[0])
 	form, _, _ = strings.Cut(form, "</form>") // others have fields of the same names
 	for _, h := range hidden.FindAllStringSubmatch(form, -1) {
-		fields.Set(h[1], h[2])
+		fields.Set(h[1], html.UnescapeString(h[2]))
 	}
 	r, err := http.NewRequest(http.MethodPost, to.String(), strings.NewReader(fields.Encode())) //nolint:noctx // set in send
 	if err == nil {

@@ -284,7 +284,7 @@ func unlockCommand() *cobra.Command {
 administrator, "person remove-step-up" removes a locked PIN.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (len(args) == 1) == (address != "") {
-				return errors.New("name a person, or an address with --address")
+				return errors.New("name a person, or an address with --ip")
 			}
 			path, in, of := "/addresses/unlock", any(admin.AddressRequest{Address: address}), address
 			if len(args) == 1 {
@@ -301,7 +301,7 @@ administrator, "person remove-step-up" removes a locked PIN.`,
 			return printResult(cmd, answer, done)
 		},
 	}
-	cmd.Flags().StringVar(&address, "address", "", "The IP address, or an IPv6 network, that need not wait")
+	cmd.Flags().StringVar(&address, "ip", "", "The IP address, or an IPv6 network, that need not wait")
 	return cmd
 }
 

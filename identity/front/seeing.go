@@ -142,11 +142,11 @@ func (s *Service) BeginSeeing(ctx context.Context, personID string, by event.Act
 
 // handleEndSeeing serves POST /account/seen/end.
 func (s *Service) handleEndSeeing(q *Request) error {
+	if err := s.CheckForm(q, endSeeingForm, person.DefaultReturn); err != nil {
+		return err
+	}
 	if q.seeing == nil { // over by itself
 		return q.Redirect(person.DefaultReturn)
-	}
-	if err := s.CheckForm(q, endSeeingForm(q.seeing), person.DefaultReturn); err != nil {
-		return err
 	}
 	by, now := s.Actor(q.Request, q.seeing.By), s.now()
 	e, err := s.events.New(SeeingEnded, by.Origin)
@@ -166,13 +166,14 @@ func (s *Service) handleEndSeeing(q *Request) error {
 	return q.Redirect(s.seer.SeenFrom(q.seeing.id))
 }
 
-func endSeeingForm(x *Seeing) string { return SessionForm("end seeing "+x.id, x.By) }
+// endSeeingForm is the form that ends it. It belongs to the browser alone, so that it also works when the time is over.
+const endSeeingForm = "end seeing"
 
 // banner says on every page whose account is looked at, by whom and until when. nil: it is the own one.
 func (s *Service) banner(q *Request) (*page.Seeing, error) {
 	if q.seeing == nil {
 		return nil, nil //nolint:nilnil // no banner
 	}
-	csrf, err := s.FormToken(q, endSeeingForm(q.seeing))
+	csrf, err := s.FormToken(q, endSeeingForm)
 	return &page.Seeing{Name: q.seeing.Person.Username, By: q.seeing.By.Person.Username, Until: q.seeing.ends, Action: EndSeeingPath, CSRF: csrf}, err
 }

@@ -238,7 +238,7 @@ var Apple = Block{
 		{Word: "scopes", Arguments: "<scope>…", Default: "`name email`", Text: "The scopes that are asked for; `openid` always is. With `name` or `email` Apple answers by a form (`form_post`).", Example: "scopes email"},
 		{Word: "jwks_uri", Arguments: "<address>", Default: "as Apple's metadata say", Text: "Where Apple's keys are.", Example: "jwks_uri https://appleid.apple.com/auth/keys"},
 		{
-			Word: "domain_verification_file", Arguments: "<file>", Default: "none", Example: "domain_verification_file apple-developer-domain-association.txt",
+			Word: "domain_verification_file", Arguments: "<file>", Default: "none", Example: "domain_verification_file /etc/gatehouse/apple-developer-domain-association.txt",
 			Text: "The file by which Apple checks that the domain is yours. It is served at `/.well-known/apple-developer-domain-association.txt`, also while the provider is `disabled`.",
 		},
 		{Word: "issuer", Arguments: "<address>", Default: "`https://appleid.apple.com`", Text: "Another server that behaves like Apple, such as a stand-in for tests.", Example: "issuer https://apple.test.example"},
@@ -262,7 +262,7 @@ var Itsme = Block{
 		{Word: "scopes", Arguments: "<scope>…", Default: "`profile email`", Text: "The scopes that are asked for, such as `address`, `phone` and `eid`; `openid` and the service always are.", Example: "scopes profile eid"},
 		{Word: "claims", Arguments: "<claim>…", Default: "none", Text: "Claims that are asked for by name, besides those of the scopes.", Example: "claims http://itsme.services/v2/claim/BENationalNumber"},
 		{
-			Word: "map_level", Arguments: "<acr> <1 to 4>", Default: "2 for basic, 3 for advanced; with `level`, that for both", Example: "map_level http://itsme.services/v2/claim/acr_basic 2\nmap_level http://itsme.services/v2/claim/acr_advanced 4",
+			Word: "map_level", Arguments: "<acr> <1 to 4>", Repeats: true, Default: "2 for basic, 3 for advanced; with `level`, that for both", Example: "map_level http://itsme.services/v2/claim/acr_basic 2\nmap_level http://itsme.services/v2/claim/acr_advanced 4",
 			Text: "The authentication level that a sign-in has by its `acr`.",
 		},
 		{Word: "discovery_url", Arguments: "<address>", Default: "below the issuer", Text: "Where the metadata are: itsme has an environment for tests.", Example: "discovery_url https://idp.e2e.itsme.services/v2/.well-known/openid-configuration"},
