@@ -44,6 +44,7 @@ func (c *Console) personScreen() *frame.Screen {
 			{Name: "block", Role: frame.Helpdesk, Spares: true, Danger: true, When: is(person.Active, person.Inactive, person.Invited), Ask: c.askBlock, Do: c.block},
 			{Name: "unblock", Role: frame.Helpdesk, Spares: true, When: is(person.Blocked, person.Inactive), Do: c.setState(person.Active)},
 			c.seeAsAct(),
+			c.mergeAct(),
 			{Name: "data", Role: frame.Operator, Do: c.downloadData},
 			{Name: "remove", Role: frame.Operator, Spares: true, Danger: true, Ask: c.askEnd, Do: c.remove},
 		},

@@ -83,6 +83,7 @@ var rights = map[string][4]string{
 	"/persons/{id}/leave":           {"-.--", "----", "++--", "+++."},
 	"/persons/{id}/block":           {"-.--", "++--", "++--", "++-."},
 	"/persons/{id}/unblock":         {"-.--", "++--", "++--", "++-."},
+	"/persons/{id}/merge":           persons,
 	"/persons/{id}/see-as":          {"-.--", "----", "++--", "++-."},
 	"/persons/{id}/remove":          {"-.--", "----", "++--", "++-."},
 

@@ -412,6 +412,7 @@ var catalogue = []section{
 		{555, "looking at the account of somebody with as much to say, at one's own, without a reason, or where it is off", "403 or 422"},
 		{556, "looking on after 15 minutes, after the role, the session or the console has ended, after either is blocked, or after the other one has got a role", "the own account, or the sign-in page"},
 		{557, "another site ends the view of an account", "403"},
+		{558, "a merge of accounts gives a role, removes somebody with as much to say, or opens an account by the links of a blocked one; a role that comes between the question and the form", "403 or 422"},
 	}},
 	{"Well-known providers", []attackCase{
 		{581, "a token of a tenant of Microsoft that cannot sign people in; `tid` and `iss` of different tenants, `tid` missing or a list; a key of another tenant", "refused"},
