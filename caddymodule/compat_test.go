@@ -97,8 +97,7 @@ func settingsOfBefore(t *testing.T) any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings := decode[any](t, string(raw))
-	return settings
+	return decode[any](t, string(raw))
 }
 
 // kept fails for every member of was that is lost or has another value. Members of is may be new.

@@ -30,8 +30,12 @@ func openApple(t *testing.T, change ...func(*oidc.Config)) *lab {
 		c.Preset, c.ClientSecret, c.Scopes = oidc.Apple, secret.String{}, nil
 		c.TeamID, c.KeyID, c.Key = oidctest.AppleTeam, oidctest.AppleKey, "apple"
 		c.Mapping = idp.Mapping{Attributes: []idp.Attribute{
-			{From: "name", To: "name"}, {From: "given_name", To: "given_name"}, {From: "family_name", To: "family_name"}, {From: "email", To: "email"},
-			{From: "email_verified", To: "email_verified"}, {From: "groups", To: "groups"},
+			{From: "name", To: "name"},
+			{From: "given_name", To: "given_name"},
+			{From: "family_name", To: "family_name"},
+			{From: "email", To: "email"},
+			{From: "email_verified", To: "email_verified"},
+			{From: "groups", To: "groups"},
 		}}
 	}}, change...)...)
 	l.key = key

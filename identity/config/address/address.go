@@ -98,7 +98,7 @@ func isPlainPath(p string) bool {
 	return p == "" || p[0] == '/'
 }
 
-// Check: an https URL, or http on a loopback host.
+// Check accepts an https URL, or one of http on a loopback host.
 func Check(raw string) (*url.URL, error) {
 	u, err := Parse(raw)
 	if err != nil {
@@ -144,7 +144,7 @@ func CheckApp(raw string) error {
 	return nil
 }
 
-// CheckOrigin: scheme and host.
+// CheckOrigin accepts a scheme and a host, and nothing behind them.
 func CheckOrigin(raw string) error {
 	u, err := Check(raw)
 	if err != nil {
