@@ -193,7 +193,6 @@ func TestItsme(t *testing.T) {
 // TestAppleAndItsmeMethods: login methods of the API need what the provider knows Gatehouse by. Then people are offered
 // them.
 func TestAppleAndItsmeMethods(t *testing.T) {
-	t.Parallel()
 	s := configured(t, "")
 	s.mustLoad()
 	s.mustCall(http.MethodPost, "/v2/config/certificates", map[string]any{"key_pair": keyPair(t, "apple", time.Hour)}, http.StatusOK)

@@ -111,7 +111,6 @@ func TestAzureADB2C(t *testing.T) {
 // TestGoogleAndMicrosoftMethods: login methods of the API need what the provider knows Gatehouse by. Then people are
 // offered them.
 func TestGoogleAndMicrosoftMethods(t *testing.T) {
-	t.Parallel()
 	s := configured(t, "")
 	s.mustLoad()
 	for _, kind := range []string{"GOOGLE", "MICROSOFT"} {

@@ -17,7 +17,7 @@ const opsSecret = "the-secret-of-the-administrator-here"
 func configured(t *testing.T, extra string) *server {
 	t.Helper()
 	s := newServer(t)
-	s.extra = extra + "\napi_client admin {\n\tsecret " + opsSecret + "\n\tapis configuration events credentials persons policies access access_decisions statistics storage\n}\n"
+	s.extra = extra + "\napi_client admin {\n\tsecret " + opsSecret + "\n\tapis configuration events credentials persons policies access access_decisions statistics storage sessions assurance\n}\n"
 	return s
 }
 

@@ -32,7 +32,7 @@ var pathParameter = regexp.MustCompile(`\{[^}]+\}`)
 // other method is.
 func TestOpenAPI(t *testing.T) {
 	s := configured(t, "")
-	s.inIdentity = "credentials_key " + strings.Repeat("ab", 32) // without it that API answers nothing but 503
+	s.inIdentity = "session_api on\ncredentials_key " + strings.Repeat("ab", 32) // without these the two APIs answer nothing but 503
 	s.mustLoad()
 	resp, body := s.get("/api/openapi.json")
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "application/json;charset=UTF-8" || resp.Header.Get("X-Content-Type-Options") != "nosniff" {
