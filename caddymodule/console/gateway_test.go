@@ -304,7 +304,7 @@ func TestRequests(t *testing.T) {
 			}
 		}
 	}
-	see(b.get("/admin/requests"), 200, `href="`+path+`"`, "for the audit", "Open", `href="/admin/persons?state=INVITED"`)
+	see(b.get("/admin/requests"), 200, `href="`+path+`"`, "for the audit", "Open", `href="/admin/requests/waiting"`)
 	see(b.get("/admin/requests?state=granted"), 200, "Nothing matches")
 	see(b.acts(path+"/grant", "hours", "many"), 422, "This value isn")
 	see(b.acts(path+"/grant", "hours", "100000"), 422, "365 days")

@@ -129,7 +129,7 @@ func TestOverviewCounts(t *testing.T) {
 		if a.Code != 200 || !strings.Contains(a.form(), "<b>2</b>") || !strings.Contains(a.form(), "<rect") || !strings.Contains(a.form(), "<details>") {
 			t.Errorf("the overview of %s = %d\n%s", period, a.Code, a.form())
 		}
-		if active := strings.Contains(a.form(), "active per day"); active != (period == "month") {
+		if active := strings.Contains(a.form(), "Active people per day"); active != (period == "month") {
 			t.Errorf("the overview of %s has people per day: %t", period, active)
 		}
 	}
@@ -192,7 +192,7 @@ func TestOverviewOfLatency(t *testing.T) {
 	done := make(chan struct{})
 	go func() { defer close(done); tally.New(h.store, h.clock.Now, zap.NewNop()).Run(ctx) }()
 	a := b.get("/admin")
-	for !strings.Contains(a.form(), "99 of 100 decisions") && t.Context().Err() == nil {
+	for !strings.Contains(a.form(), "99th percentile") && t.Context().Err() == nil {
 		a = b.get("/admin")
 	}
 	stop()
