@@ -45,7 +45,7 @@ func newOffice(t *testing.T, c notice.Config) *office {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &office{T: t, mails: new(notifytest.Notices), now: time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)}
+	o := &office{T: t, mails: new(notifytest.Notices), now: time.Date(2035, 11, 23, 12, 0, 0, 0, time.UTC)}
 	o.mails.In(store)
 	now := func() time.Time { return o.now }
 	events := &event.Recorder{Random: rand.Reader, Now: now}
