@@ -52,7 +52,7 @@ const (
 	visited   = "third@example.com"
 )
 
-// reference is what a page tells somebody whom it has refused.
+// reference finds the number that the page of a refusal shows.
 var reference = regexp.MustCompile(`\b[A-Z2-7]{4}-[A-Z2-7]{4}\b`)
 
 // TestConsoleJourneys does the tasks of an operator's week in the admin console, in a real browser. Each of the first

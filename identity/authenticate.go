@@ -84,7 +84,7 @@ func (s *Service) AuthenticateRequest(q *front.Request, d login.Demand) (*login.
 	return nil, errors.New("identity: no step has answered the demand")
 }
 
-// checkAssurance refuses a sign-in of a person about whom too little is known.
+// checkAssurance refuses the sign-in of a person whose identity is not assured well enough.
 func (s *Service) checkAssurance(a *authentication, result *login.Result) error {
 	need := a.demand.Assurance
 	if need == 0 {

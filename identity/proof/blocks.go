@@ -86,7 +86,7 @@ func blockOf(key string, rec FailureRecord) Block {
 }
 
 // UnlockAddress forgets what is counted against an address (or a network, as Blocks names it): failed sign-ins for
-// whomever, sign-ups, forgotten passwords and names. What is counted against accounts stays. It returns how many
+// any account, sign-ups, forgotten passwords and names. What is counted against accounts stays. It returns how many
 // counters it removed.
 func (s *Service) UnlockAddress(ctx context.Context, address string, by event.Actor) (removed int, err error) {
 	network := Network(address)

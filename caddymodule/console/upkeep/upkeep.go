@@ -1,5 +1,5 @@
 // Package upkeep is the part of the admin console about what keeps an installation going: the storage and its backups,
-// who waits for an invitation or an activation, and whom counters of attempts slow down. What is done belongs to
+// who waits for an invitation or an activation, and what is slowed down after failed attempts. What is done belongs to
 // caddymodule/backup, authz and identity, and the commands share it; what all pages have in common is in package frame.
 package upkeep
 
