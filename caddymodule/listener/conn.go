@@ -19,15 +19,28 @@ type conn struct {
 	place *place
 	owner *listener
 
-	gone atomic.Bool // it has moved or is closed; set while mu is held
+	gone    atomic.Bool // it has moved or is closed; set while mu is held
+	reading atomic.Bool // over TLS: the server has read the first request, and has not begun to answer
 
 	mu       sync.Mutex // guards the fields below
 	head     []byte     // what is to be read first
 	begin    []byte     // the first bytes that the server has read
 	boundary bool       // between two requests: nothing was read yet, or the server says that it is idle
 	waiting  bool       // for the first byte of a request, and the server's reader holds nothing
-	busy     bool       // counted by place
+	counted  phase      // what it counts as in its place
 }
+
+// phase is what a connection counts as while a reload waits.
+type phase string
+
+const (
+	quiet     phase = ""
+	handshake phase = "handshake"
+	request   phase = "request"
+)
+
+// record is the type of the record that a handshake of TLS begins with (RFC 8446, section 5.1).
+const record = 0x16
 
 // preface is how a connection of HTTP/2 begins. It stays with its server, which tells the client where to stop.
 const preface = "PRI"
@@ -68,12 +81,16 @@ func (c *conn) Read(p []byte) (int, error) {
 	if missing := len(preface) - len(c.begin); missing > 0 {
 		c.begin = append(c.begin, p[:min(n, missing)]...)
 	}
-	if c.boundary {
+	switch {
+	case c.http2():
 		c.boundary = false
-		c.count(true)
-	}
-	if c.http2() {
-		c.count(false)
+		c.count(quiet)
+	case c.boundary && c.begin[0] == record:
+		c.boundary = false
+		c.count(handshake)
+	case c.boundary:
+		c.boundary = false
+		c.count(request)
 	}
 	return n, err
 }
@@ -82,21 +99,31 @@ func (c *conn) http2() bool { return string(c.begin) == preface }
 
 // move hands the connection over with the bytes that were read of it last. c.mu is held, and c is gone.
 func (c *conn) move(read []byte) {
-	c.count(false)
+	c.count(quiet)
 	_ = c.Conn.SetDeadline(time.Time{})
 	next := &conn{Conn: c.Conn, place: c.place, boundary: true, head: slices.Concat(read, c.head)}
 	go c.place.give(next)
 }
 
-// count tells the place whether a request is under way. c.mu is held.
-func (c *conn) count(busy bool) {
-	switch {
-	case busy && !c.busy:
-		c.place.busy.Add(1)
-	case !busy && c.busy:
-		c.place.answered()
+// count tells the place what is under way. c.mu is held.
+func (c *conn) count(as phase) {
+	if as == c.counted {
+		return
 	}
-	c.busy = busy
+	was := c.counted
+	c.counted = as
+	switch as { // first the new one, so that a reload does not pass between the two
+	case handshake:
+		c.place.handshakes.add()
+	case request:
+		c.place.requests.add()
+	}
+	switch was {
+	case handshake:
+		c.place.handshakes.done()
+	case request:
+		c.place.requests.done()
+	}
 }
 
 // Close closes the connection, or moves it if a server that shuts down closes it between two requests.
@@ -106,7 +133,7 @@ func (c *conn) Close() error {
 	if c.gone.Swap(true) {
 		return nil
 	}
-	c.count(false)
+	c.count(quiet)
 	newest := c.place.newest()
 	switch {
 	case !c.boundary || newest == nil || newest == c.owner:
@@ -136,14 +163,19 @@ func observe(nc net.Conn, state http.ConnState) {
 	switch {
 	case c.gone.Load() || c.http2():
 	case !plain: // what it holds is encrypted, so it cannot move any more
-		if state == http.StateActive {
-			c.count(false)
+		// net/http says that a connection is active, and drops the request when it shuts down in that moment.
+		switch {
+		case state != http.StateActive:
+			c.count(quiet)
+		case c.counted == handshake:
+			c.count(request)
+			c.reading.Store(true)
 		}
 	case state == http.StateIdle:
 		c.boundary = true
-		c.count(false)
+		c.count(quiet)
 	case state == http.StateHijacked:
-		c.count(false)
+		c.count(quiet)
 	}
 }
 
@@ -151,6 +183,11 @@ func observe(nc net.Conn, state http.ConnState) {
 func (c *conn) Write(p []byte) (int, error) {
 	if c.gone.Load() {
 		return 0, net.ErrClosed
+	}
+	if c.reading.Load() && c.reading.Swap(false) {
+		c.mu.Lock()
+		c.count(quiet)
+		c.mu.Unlock()
 	}
 	return c.Conn.Write(p)
 }

@@ -23,9 +23,11 @@ func init() {
 	caddy.RegisterModule(Wrapper{})
 }
 
-// settle is how long a reload waits for the requests under way, after which the old server shuts down. New ones go to
-// the new server already.
-const settle = 250 * time.Millisecond
+// How long a reload waits before the old server shuts down. New connections and requests go to the new server already.
+const (
+	settleHandshakes = 2 * time.Second        // for the first request of connections that have begun with a handshake of TLS
+	settleRequests   = 250 * time.Millisecond // for the answers to the requests under way
+)
 
 // Wrapper is the listener wrapper gatehouse, in front of TLS: a reload loses no connection that waits to be accepted,
 // and over plain HTTP no request.
@@ -82,10 +84,10 @@ func InUse() bool {
 
 // place is one address.
 type place struct {
-	key    string
-	socket net.Listener  // shared by all listeners; nil: each has its own
-	busy   atomic.Int64  // connections with a request of which the server does not know yet that it is one, or is answering
-	quiet  chan struct{} // holds a token when busy has become 0
+	key        string
+	socket     net.Listener // shared by all listeners; nil: each has its own
+	handshakes gauge        // connections over TLS of which the server has read no request yet
+	requests   gauge        // connections with a request of which the server does not know yet that it is one, or is answering
 
 	mu        sync.Mutex // guards listeners
 	listeners []*listener
@@ -108,7 +110,7 @@ func (*Wrapper) WrapListener(ln net.Listener) net.Listener {
 	places.Lock()
 	p, running := places.open[key]
 	if !running {
-		p = &place{key: key, socket: pin(ln), quiet: make(chan struct{}, 1)}
+		p = &place{key: key, socket: pin(ln), handshakes: newGauge(), requests: newGauge()}
 		places.open[key] = p
 	}
 	l.place = p
@@ -134,25 +136,40 @@ func (*Wrapper) WrapListener(ln net.Listener) net.Listener {
 // settle waits until the requests are answered that the old server has. Later ones are already the new server's, so
 // this is soon, unless one takes long: net/http finishes it.
 func (p *place) settle() {
-	end := time.NewTimer(settle)
-	defer end.Stop()
-	for p.busy.Load() > 0 {
-		select {
-		case <-p.quiet: // of an earlier time, perhaps
-		case <-end.C:
-			return
-		}
-	}
+	p.handshakes.wait(settleHandshakes)
+	p.requests.wait(settleRequests)
 }
 
-// answered counts a request less.
-func (p *place) answered() {
-	if p.busy.Add(-1) > 0 {
+// gauge counts what is under way.
+type gauge struct {
+	n    *atomic.Int64
+	zero chan struct{} // holds a token when n has become 0
+}
+
+func newGauge() gauge { return gauge{new(atomic.Int64), make(chan struct{}, 1)} }
+
+func (g gauge) add() { g.n.Add(1) }
+
+func (g gauge) done() {
+	if g.n.Add(-1) > 0 {
 		return
 	}
 	select {
-	case p.quiet <- struct{}{}:
+	case g.zero <- struct{}{}:
 	default:
+	}
+}
+
+// wait returns when nothing is under way, or after so long.
+func (g gauge) wait(atMost time.Duration) {
+	end := time.NewTimer(atMost)
+	defer end.Stop()
+	for g.n.Load() > 0 {
+		select {
+		case <-g.zero: // of an earlier time, perhaps
+		case <-end.C:
+			return
+		}
 	}
 }
 

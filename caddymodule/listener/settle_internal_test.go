@@ -12,21 +12,47 @@ func TestReloadWaitsNoLongerThanItsRequests(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ answered, want time.Duration }{
 		"soon":  {1500 * time.Microsecond, 1500 * time.Microsecond},
-		"later": {settle - time.Nanosecond, settle - time.Nanosecond},
-		"never": {time.Hour, settle},
+		"later": {settleRequests - time.Nanosecond, settleRequests - time.Nanosecond},
+		"never": {time.Hour, settleRequests},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				p := &place{quiet: make(chan struct{}, 1)}
+				p := &place{handshakes: newGauge(), requests: newGauge()}
 				for range 3 { // of an earlier time
-					p.busy.Add(1)
-					p.answered()
+					p.requests.add()
+					p.requests.done()
 				}
-				p.busy.Add(2)
+				p.requests.add()
+				p.requests.add()
 				begin := time.Now()
-				time.AfterFunc(time.Microsecond, p.answered)
-				time.AfterFunc(tt.answered, p.answered)
+				time.AfterFunc(time.Microsecond, p.requests.done)
+				time.AfterFunc(tt.answered, p.requests.done)
+				p.settle()
+				if took := time.Since(begin); took != tt.want {
+					t.Errorf("waited %v, want %v", took, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// TestReloadWaitsForHandshakes: a slow handshake gets its first request answered, and one that never ends does not hold
+// a reload up for long.
+func TestReloadWaitsForHandshakes(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ read, want time.Duration }{
+		"slow":  {settleHandshakes - time.Nanosecond, settleHandshakes - time.Nanosecond + settleRequests},
+		"never": {time.Hour, settleHandshakes},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := &place{handshakes: newGauge(), requests: newGauge()}
+				c := &conn{place: p}
+				c.count(handshake)
+				begin := time.Now()
+				time.AfterFunc(tt.read, func() { c.count(request) })
 				p.settle()
 				if took := time.Since(begin); took != tt.want {
 					t.Errorf("waited %v, want %v", took, tt.want)
