@@ -70,7 +70,6 @@ func TestDoctorAtNginx(t *testing.T) {
 		return strings.Replace(text, "\t\tidentity {", gate, 1)
 	})
 	g := &gateways{server: s, ports: map[string]int{"doctor": 0}}
-	token := s.clientCredentials("reports", s.ReportsSecret)
 	guide := func(port, upstream int) string {
 		site := g.local(example(t, string(document), "nginx", "nginx"), "doctor", g.issuerAt(), port)
 		site = strings.ReplaceAll(site, s.Echo, fmt.Sprintf("127.0.0.1:%d", upstream))
@@ -135,6 +134,7 @@ func TestDoctorAtNginx(t *testing.T) {
 				args = append(args, "--down")
 			}
 			cmd := exec.CommandContext(t.Context(), binary, args...) //nolint:gosec // of the tests
+			token := s.clientCredentials("reports", s.ReportsSecret) // of its own: it may wait for long until it runs
 			cmd.Env = append(os.Environ(), "GATEHOUSE_DOCTOR_TOKEN="+token)
 			out, err := cmd.Output()
 			var report struct {
