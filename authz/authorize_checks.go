@@ -231,7 +231,8 @@ func (s *Server) checkScope(_ context.Context, a *authorizeRequest) error {
 	if a.rec.ResponseType == responseIDToken && !slices.Contains(scope, client.ScopeOpenID) {
 		return oauth.InvalidScope(nil, "an ID token needs the scope openid") // OpenID Connect Core 3.2.2.1
 	}
-	a.rec.Scope, a.rec.Level = scope, s.clients.ScopeLevel(scope) // the highest of the requested ones
+	a.rec.Scope = scope
+	a.rec.Level, a.rec.Assurance = s.clients.ScopeLevel(scope), s.clients.ScopeAssurance(scope) // the highest of the requested ones
 	return s.clients.May(a.client, registry.Permission{Grant: responseTypes[a.rec.ResponseType], Scope: scope})
 }
 

@@ -85,6 +85,8 @@ func (s *Server) checkClaims(_ context.Context, a *authorizeRequest) error {
 		return oauth.InvalidRequest(err, "claims is not the JSON object of OpenID Connect Core 5.5")
 	}
 	a.rec.Claims = raw
+	named := (&pendingRequest{client: a.client, rec: a.rec}).agreed() // a claim that is asked for by itself takes what the scope takes that gives it
+	a.rec.Level, a.rec.Assurance = max(a.rec.Level, s.clients.ScopeLevel(named)), max(a.rec.Assurance, s.clients.ScopeAssurance(named))
 	for _, of := range []map[string]*wantedClaim{p.IDToken, p.Userinfo} {
 		// OpenID Connect Core 5.5.1: a sub with a value is demanded, as id_token_hint demands it.
 		for _, subject := range of["sub"].texts() {

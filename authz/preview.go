@@ -22,6 +22,8 @@ type Preview struct {
 	Asks bool
 	// Level is the level of a sign-in that the scopes need. 0: any
 	Level int
+	// Assurance is the identity assurance level that the scopes need. 0: any
+	Assurance int
 }
 
 // previewedToken stands for the access token that would come with the ID token.
@@ -40,7 +42,7 @@ func (s *Server) Preview(ctx context.Context, c *client.Client, person string, s
 			p.Refused = append(p.Refused, name)
 		}
 	}
-	p.Asks, p.Level = c.Consent != "off", s.clients.ScopeLevel(p.Scope)
+	p.Asks, p.Level, p.Assurance = c.Consent != "off", s.clients.ScopeLevel(p.Scope), s.clients.ScopeAssurance(p.Scope)
 	if !slices.Contains(p.Scope, client.ScopeOpenID) {
 		return p, nil
 	}

@@ -59,6 +59,8 @@ type requestRecord struct {
 	Signed bool `cbor:"34,keyasint,omitempty"`
 	// AuthorizationDetails are in JSON. (RFC 9396)
 	AuthorizationDetails string `cbor:"35,keyasint,omitempty"`
+	// Assurance is the identity assurance level that the scopes demand.
+	Assurance int `cbor:"36,keyasint,omitempty"`
 }
 
 // postedLogoutRecord is a sign-out with what its hint said.

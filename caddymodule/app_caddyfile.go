@@ -188,6 +188,7 @@ func (a *App) readStorage(d *caddyfile.Dispenser) error {
 //	scope <name> {
 //		description <text>
 //		level       <1 to 4>
+//		assurance   <1 to 4>
 //		usage_limit <number>
 //	}
 func (a *App) readScope(d *caddyfile.Dispenser) error {
@@ -203,6 +204,7 @@ func (a *App) readScope(d *caddyfile.Dispenser) error {
 	err := options.ReadBlock(d, "scope "+s.Name, &reference.Scope, options.Subdirectives{
 		"description": options.Text(&s.Description),
 		"level":       options.Value(&s.Level, options.CheckLevel),
+		"assurance":   options.Value(&s.Assurance, options.CheckLevel),
 		"usage_limit": options.Value(&s.UsageLimit, checkUsageLimit),
 	})
 	a.Scopes = append(a.Scopes, s)

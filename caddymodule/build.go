@@ -34,7 +34,8 @@ func (a *App) buildAuthz(r *options.Resolver) authz.Config {
 		of := "scope " + s.Name + ": "
 		cfg.Scopes = append(cfg.Scopes, client.Scope{
 			Name: name, Description: r.Plain(of+"description", s.Description, nil),
-			Level: r.Count(of+"level", s.Level, options.CheckLevel), UsageLimit: r.Count(of+"usage_limit", s.UsageLimit, checkUsageLimit),
+			Level: r.Count(of+"level", s.Level, options.CheckLevel), Assurance: r.Count(of+"assurance", s.Assurance, options.CheckLevel),
+			UsageLimit: r.Count(of+"usage_limit", s.UsageLimit, checkUsageLimit),
 		})
 	}
 	for i := range a.AuthorizationDetails {

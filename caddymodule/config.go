@@ -9,7 +9,7 @@ import (
 // Every text of the configuration may hold Caddy's global placeholders, such as {env.X} and {file./path}. They are
 // resolved when the configuration is loaded, not when it is adapted.
 
-// Scope describes a scope. A scope without description, level or limit only needs to be named by clients.
+// Scope describes a scope. A scope without description, levels or limit only needs to be named by clients.
 type Scope struct {
 	// The scope as clients ask for it. Required.
 	Name string `json:"name"`
@@ -17,6 +17,8 @@ type Scope struct {
 	Description string `json:"description,omitempty"`
 	// The authentication level that the person must have reached, 1 to 4. Default: any.
 	Level options.Count `json:"level,omitempty"`
+	// The identity assurance level that the person must have, 1 to 4. Default: any.
+	Assurance options.Count `json:"assurance,omitempty"`
 	// How often an access token with this scope may be used; the lowest of its scopes counts. Default: 0, unlimited.
 	UsageLimit options.Count `json:"usage_limit,omitempty"`
 }

@@ -89,7 +89,7 @@ func allProblems(err error) error {
 func (a *App) fixedMethods() []config.LoginMethod {
 	var out []config.LoginMethod
 	for _, p := range a.persons.Providers {
-		m := config.LoginMethod{ID: p.ID, Name: p.Name, Type: a.idps.MethodType(p.ID), Enabled: !p.Disabled}
+		m := config.LoginMethod{ID: p.ID, Name: p.Name, Type: a.idps.MethodType(p.ID), Enabled: !p.Disabled, IdentityAssuranceLevel: p.Assurance}
 		if m.Name == "" {
 			m.Name = p.ID
 		}

@@ -24,13 +24,13 @@ func (a *App) Entrance(ctx context.Context) (protect.Entrance, error) {
 }
 
 // ScopeLevel implements protect.App.
-func (a *App) ScopeLevel(name string) int {
+func (a *App) ScopeLevel(name string) (level, assurance int) {
 	for _, s := range a.authz.Scopes {
 		if s.Name == name {
-			return s.Level
+			return s.Level, s.Assurance
 		}
 	}
-	return 0
+	return 0, 0
 }
 
 // Instance implements admin.App.

@@ -98,6 +98,9 @@ func shownRules(list []*policy.Rule) (out []config.PolicyRule) {
 		if level, err := options.ParseCount(string(n.Level)); err == nil {
 			shown.Need.Level = level
 		}
+		if level, err := options.ParseCount(string(n.Assurance)); err == nil {
+			shown.Need.Assurance = level
+		}
 		for _, c := range n.Claims {
 			shown.Need.Claims = append(shown.Need.Claims, config.PolicyClaim{Name: c.Name, Values: slices.Clone(c.Values)})
 		}

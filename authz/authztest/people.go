@@ -452,6 +452,8 @@ func (p *People) authenticate(w http.ResponseWriter, r *http.Request, d login.De
 			refusal = &login.Refusal{Code: "account_selection_required", Reason: "the account has to be chosen"}
 		case s.Level < d.Level:
 			refusal = &login.Refusal{Code: "interaction_required", Reason: "the level is too low"}
+		case p.persons[s.Subject].Assurance.Level(now) < d.Assurance:
+			return nil, &login.Refusal{Code: "unmet_authentication_requirements", Reason: "the identity is not assured"}
 		default:
 			result := s.Result
 			return &result, nil

@@ -64,6 +64,7 @@ type Scope struct {
 	Description string // shown on the consent page
 	UsageLimit  int    // uses of an access token; 0: unlimited
 	Level       int    // authentication level that the person must have reached; 0: any
+	Assurance   int    // identity assurance level that the person must have; 0: any
 }
 
 // IsSubset tells whether every part is in whole.

@@ -345,6 +345,9 @@ func (sc Scope) Validate() error {
 	if sc.Level < 0 || sc.Level > 4 {
 		p.Addf("level: %d is not between 1 and 4", sc.Level)
 	}
+	if sc.Assurance < 0 || sc.Assurance > 4 {
+		p.Addf("assurance: %d is not between 1 and 4", sc.Assurance)
+	}
 	if sc.UsageLimit < 0 || sc.UsageLimit > maxUsageLimit {
 		p.Addf("usage_limit: %d is not between 0 and %d", sc.UsageLimit, maxUsageLimit)
 	}

@@ -20,7 +20,7 @@ const realm = `Bearer realm="gatehouse"`
 // device with an access token of the scope ApproveScope. (docs/decisions.md#device-grant) It replaces the pages, so it
 // stands for the same things: the level of the scopes, a provider of the client, and the same bound on entries.
 func (s *Service) HandleApprove(w http.ResponseWriter, r *http.Request) error {
-	result, err := s.approver(r)
+	result, person, err := s.approver(r)
 	if err != nil {
 		return err
 	}
@@ -58,6 +58,9 @@ func (s *Service) HandleApprove(w http.ResponseWriter, r *http.Request) error {
 			Challenge: realm + `, error="insufficient_user_authentication", acr_values="` + token.ACR(need) + `"`, // RFC 9470 3
 		}
 	}
+	if len(s.deps.Clients.Assured(rec.Scope, person, s.now())) < len(rec.Scope) {
+		return &oauth.Error{Status: http.StatusForbidden, Code: "unmet_authentication_requirements", Description: "a scope needs a person whose identity is better assured"}
+	}
 	err = s.settle(r.Context(), &answer{key: key, client: c, result: result, allow: true}, s.deps.Origin(r))
 	switch {
 	case errors.As(err, new(*login.Refusal)):
@@ -84,28 +87,28 @@ func inactive() error {
 	}
 }
 
-// approver returns the sign-in behind the access token of a request.
-func (s *Service) approver(r *http.Request) (*login.Result, error) {
+// approver returns the sign-in behind the access token of a request, and its person.
+func (s *Service) approver(r *http.Request) (*login.Result, *login.Subject, error) {
 	text, ok := oauth.Bearer(r)
 	if !ok {
-		return nil, &oauth.Error{Status: http.StatusUnauthorized, Code: "invalid_token", Description: "an access token is required", Challenge: realm}
+		return nil, nil, &oauth.Error{Status: http.StatusUnauthorized, Code: "invalid_token", Description: "an access token is required", Challenge: realm}
 	}
 	in, err := s.deps.Tokens.Introspect(r.Context(), text)
 	if err != nil {
-		return nil, oauth.StorageError(err)
+		return nil, nil, oauth.StorageError(err)
 	}
 	if in = in.For(token.Confirmation{}); !in.Active { // nothing is proved here
-		return nil, inactive()
+		return nil, nil, inactive()
 	}
 	if in.Person == nil || in.SessionID == "" || !slices.Contains(in.Scope, ApproveScope) {
-		return nil, &oauth.Error{
+		return nil, nil, &oauth.Error{
 			Status: http.StatusForbidden, Code: "insufficient_scope", Description: "the access token lacks the scope " + ApproveScope,
 			Challenge: realm + `, error="insufficient_scope", scope="` + ApproveScope + `"`,
 		}
 	}
 	return &login.Result{
 		Subject: in.Person.ID, SessionID: in.SessionID, AuthTime: in.AuthTime, Level: in.Level, AMR: in.AMR, Provider: in.Provider, Details: in.Person.Details,
-	}, nil
+	}, in.Person, nil
 }
 
 // lookUp finds the request of a code that was sent, and counts that.

@@ -130,7 +130,7 @@ func (s *service) ofIDToken(tx storage.Tx, x *request) (*subject, error) {
 	si := token.NewSignIn(&session.Result)
 	si.Level = min(si.Level, token.ACRLevel(x.id.ACR)) // the session may have become stronger since
 	return &subject{
-		from: x.id.Audience, scope: st.Client.Scopes, ends: ends,
+		from: x.id.Audience, scope: s.deps.Clients.StillGiven(st.Client, st.Client.Scopes, &st.Subject, x.Now), ends: ends,
 		access: token.Access{
 			Subject: si.Subject, Level: si.Level, AMR: si.AMR, AuthTime: si.AuthTime, SessionID: si.SessionID, Provider: si.Provider, References: si.References,
 			Sources: []token.Source{{ClientID: x.id.Audience, Epoch: st.Epochs.Client}},
@@ -149,7 +149,7 @@ func (s *service) ofWorkload(tx storage.Tx, x *request) (*subject, error) {
 	if !ok {
 		return nil, refuse(errInactive)
 	}
-	return &subject{from: c.ID, scope: c.Scopes, ends: x.workload.Statement.Expires, access: token.Access{
+	return &subject{from: c.ID, scope: s.deps.Clients.StillGiven(c, c.Scopes, nil, x.Now), ends: x.workload.Statement.Expires, access: token.Access{
 		Sources: []token.Source{{ClientID: c.ID, Epoch: st.Epochs.Client}},
 	}}, nil
 }

@@ -104,7 +104,7 @@ func (s *Grants) grantAuthorizationCode(ctx context.Context, q *Request) (*reply
 		return nil, refuseCode(v) // nothing to write down
 	}
 	if v == codeGood {
-		if err := s.prepareCode(g, &rec); err != nil {
+		if err := s.prepareCode(g, &rec, &st); err != nil {
 			return nil, err
 		}
 	}
@@ -221,11 +221,11 @@ func challengeOf(verifier string) string {
 }
 
 // prepareCode makes the tokens that the code gives.
-func (s *Grants) prepareCode(g *codeGrant, rec *Code) error {
-	scope := g.Client.StillAllowed(rec.Scope)
+func (s *Grants) prepareCode(g *codeGrant, rec *Code, st *token.Standing) error {
+	scope := s.clients.StillGiven(g.Client, rec.Scope, &st.Subject, g.Now)
 	granted := s.clients.StillDetailed(g.Client, rec.AuthorizationDetails)
 	if len(scope) == 0 && granted == "" {
-		return oauth.InvalidScope(nil, "the client may have none of the scopes any more")
+		return oauth.InvalidScope(nil, "none of the scopes is allowed any more")
 	}
 	details, err := s.clients.NarrowDetails(g.details, granted)
 	if err != nil {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -18,6 +20,9 @@ type Issuance struct {
 	Resources []string    // of the access token
 	Details   string      // its authorization details
 	Epoch     int64       // of the person, when the sign-in was checked
+	// Whole says that the request is refused if the identity of the person is not assured as one of the scopes demands.
+	// Otherwise that scope is left out.
+	Whole bool
 	// Alone gives the access token alone: no refresh token and no ID token.
 	Alone  bool
 	Reason string // for the event of the access token
@@ -37,6 +42,9 @@ func (s *Grants) IssueGrant(ctx context.Context, q *Request, i *Issuance) (*repl
 		st, err = s.checkStandingAt(tx, q.Client.ID, g.Subject, epoch)
 		return err
 	}); err != nil {
+		return nil, err
+	}
+	if g.Scope, err = s.assured(i, &st.Subject, q.Now); err != nil {
 		return nil, err
 	}
 	l := q.Client.Lifetimes
@@ -95,6 +103,18 @@ func (s *Grants) IssueGrant(ctx context.Context, q *Request, i *Issuance) (*repl
 		return nil, err
 	}
 	return answer, nil
+}
+
+// assured returns the scopes of a new grant for which the identity of its person is assured well enough.
+func (s *Grants) assured(i *Issuance, person *login.Subject, now time.Time) ([]string, error) {
+	scope := s.clients.Assured(i.Grant.Scope, person, now)
+	if i.Whole && len(scope) < len(i.Grant.Scope) {
+		return nil, oauth.InvalidScope(nil, "a scope needs a person whose identity is better assured")
+	}
+	if len(scope) == 0 && i.Details == "" {
+		return nil, oauth.InvalidScope(nil, "none of the scopes is allowed any more")
+	}
+	return scope, nil
 }
 
 var errSignInEnded = errors.New("client or person has changed since the sign-in was checked")

@@ -49,7 +49,7 @@ func (s *Grants) grantPassword(ctx context.Context, q *Request) (*reply.Token, e
 		return nil, oauth.InvalidScope(nil, "a scope needs a higher authentication level than a password")
 	}
 	return s.IssueGrant(ctx, q, &Issuance{
-		Grant: token.Grant{SignIn: token.NewSignIn(&si.Result), Scope: scope, Resources: resources}, Resources: resources, Epoch: si.Epoch,
+		Grant: token.Grant{SignIn: token.NewSignIn(&si.Result), Scope: scope, Resources: resources}, Resources: resources, Epoch: si.Epoch, Whole: true,
 	})
 }
 

@@ -83,7 +83,7 @@ func (s *Grants) FindRefresh(tx storage.Tx, key string, q *Request) (id string, 
 	if err != nil || ch.verdict != refreshGood || ch.rec.ClientID != q.Client.ID || !ch.grant.Confirmation.MetBy(q.Proved) {
 		return "", g, nil, false, err
 	}
-	return ch.rec.GrantID, ch.grant, ch.standing.Client.StillAllowed(ch.rec.Scope), true, nil
+	return ch.rec.GrantID, ch.grant, s.clients.StillGiven(ch.standing.Client, ch.rec.Scope, &ch.standing.Subject, q.Now), true, nil
 }
 
 // refreshDraft is a refresh token on its way into storage.
@@ -247,7 +247,7 @@ func (s *Grants) prepareRotation(ctx context.Context, g *rotation, ch *chain) (*
 	if g.reuse = e; ch.verdict == refreshSpent {
 		return nil, nil //nolint:nilnil // a reuse has no answer
 	}
-	scope := ch.standing.Client.StillAllowed(ch.rec.Scope)
+	scope := s.clients.StillGiven(ch.standing.Client, ch.rec.Scope, &ch.standing.Subject, g.Now)
 	if len(g.asked) > 0 {
 		if !client.IsSubset(g.asked, scope) { // RFC 6749 6: no scope that was not granted
 			return nil, oauth.InvalidScope(nil, "scope is more than was granted")
@@ -259,7 +259,7 @@ func (s *Grants) prepareRotation(ctx context.Context, g *rotation, ch *chain) (*
 		return nil, err
 	}
 	if len(scope) == 0 && details == "" {
-		return nil, oauth.InvalidScope(nil, "the client may have none of the scopes any more")
+		return nil, oauth.InvalidScope(nil, "none of the scopes is allowed any more")
 	}
 	if s.clients.UsageLimit(scope) > 0 { // a limit that was set since
 		return nil, oauth.InvalidScope(nil, "a scope has a usage limit and is not given by a refresh token")

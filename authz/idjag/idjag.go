@@ -94,7 +94,7 @@ func (s *service) answer(ctx context.Context, q *grant.Request) (reply.Body, err
 		Grant: token.Grant{
 			SignIn: token.SignIn{Subject: person, AuthTime: who.AuthTime, Level: level, Provider: who.Provider}, Scope: scope, Resources: resources,
 		},
-		Resources: resources, Epoch: epoch, Alone: true, Reason: "identity assertion of " + who.Issuer,
+		Resources: resources, Epoch: epoch, Whole: true, Alone: true, Reason: "identity assertion of " + who.Issuer,
 		Spend: func(tx storage.Tx) error {
 			if linked, err := s.deps.Subjects.Linked(tx, who.Provider, who.Issuer, who.Subject); errors.Is(err, storage.ErrNotFound) || err == nil && linked != person {
 				return refuse(errPerson) // unlinked since

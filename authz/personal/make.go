@@ -38,7 +38,7 @@ func (p *Passwords) offered(who login.Subject, level int) (out []login.AppPasswo
 		}
 		for _, name := range s.Scopes {
 			known := slices.ContainsFunc(out[at].Scopes, func(sc login.Scope) bool { return sc.Name == name })
-			if !known && p.deps.Clients.ScopeLevel([]string{name}) <= level {
+			if !known && p.deps.Clients.ScopeLevel([]string{name}) <= level && len(p.deps.Clients.Assured([]string{name}, &who, p.now())) > 0 {
 				out[at].Scopes = append(out[at].Scopes, login.Scope{Name: name, Description: p.deps.Clients.Scope(name).Description})
 			}
 		}

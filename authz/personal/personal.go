@@ -155,12 +155,13 @@ func (p *Passwords) inspect(tx storage.Tx, hash string, now time.Time, out *toke
 		return until, err
 	}
 	*out = token.Introspection{
-		Active: true, Scope: rec.Scope, Subject: rec.Person, TokenType: token.TypeBearer, IssuedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt,
+		Active: true, Scope: p.deps.Clients.Assured(rec.Scope, &st.Subject, now), Subject: rec.Person, TokenType: token.TypeBearer, IssuedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt,
 		AuthTime: rec.AuthTime, Audience: rec.Sites, Level: rec.Level, AMR: rec.AMR, Person: &st.Subject, UsageLimit: rec.UsageLimit,
 		Provider: rec.Provider, AppPassword: rec.ID,
 	}
+	until = st.Subject.AssuredUntil(rec.ExpiresAt, now)
 	if rec.UsageLimit == 0 {
-		return rec.ExpiresAt, nil
+		return until, nil
 	}
 	used, found, err := uses.Find(tx, hash)
 	if err != nil || !found {
@@ -168,5 +169,5 @@ func (p *Passwords) inspect(tx storage.Tx, hash string, now time.Time, out *toke
 		return until, err
 	}
 	out.UsageCount = used.Count
-	return rec.ExpiresAt, nil
+	return until, nil
 }

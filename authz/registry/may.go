@@ -2,9 +2,11 @@ package registry
 
 import (
 	"slices"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 )
 
@@ -34,6 +36,40 @@ func (r *Registry) ScopeLevel(scope []string) int {
 		level = max(level, r.scopes[name].Level)
 	}
 	return level
+}
+
+// ScopeAssurance returns the highest identity assurance level that one of the scopes demands. 0: any.
+func (r *Registry) ScopeAssurance(scope []string) int {
+	level := 0
+	for _, name := range scope {
+		level = max(level, r.scopes[name].Assurance)
+	}
+	return level
+}
+
+// StillGiven returns those of the scopes that the client is still allowed, and for which the identity of the person is
+// still assured well enough. nil: the client itself. (docs/decisions.md#identity-assurance-of-scopes)
+func (r *Registry) StillGiven(c *client.Client, scope []string, person *login.Subject, now time.Time) []string {
+	return r.Assured(c.StillAllowed(scope), person, now)
+}
+
+// Assured returns those of the scopes for which the identity of a person is assured well enough. nil: a client, which
+// has no identity of that kind.
+func (r *Registry) Assured(scope []string, person *login.Subject, now time.Time) []string {
+	if r.ScopeAssurance(scope) == 0 {
+		return scope
+	}
+	is := 0
+	if person != nil {
+		is = person.Assurance.Level(now)
+	}
+	return slices.DeleteFunc(slices.Clone(scope), func(name string) bool { return r.scopes[name].Assurance > is })
+}
+
+// StillClaimed returns those of the claims that one of the scopes which StillGiven returns could give.
+func (r *Registry) StillClaimed(c *client.Client, claims []string, person *login.Subject, now time.Time) []string {
+	claims = c.AllowedClaims(claims)
+	return slices.DeleteFunc(claims, func(name string) bool { return len(r.Assured([]string{client.ScopeOfClaim(name)}, person, now)) == 0 })
 }
 
 // Permission is what a client asks to be allowed. An empty member asks for nothing.
@@ -77,8 +113,8 @@ func (r *Registry) May(c *client.Client, a Permission) error {
 		if !c.HasScope(name) {
 			return oauth.InvalidScope(nil, "a scope is unknown or not allowed") // one is enough for the whole request
 		}
-		// Only persons have a level.
-		if (a.Grant == client.GrantClientCredentials || a.Grant == client.GrantJWTBearer) && r.scopes[name].Level > 0 {
+		// Only persons have a level and an identity.
+		if (a.Grant == client.GrantClientCredentials || a.Grant == client.GrantJWTBearer) && (r.scopes[name].Level > 0 || r.scopes[name].Assurance > 0) {
 			return oauth.InvalidScope(nil, "a scope needs a person")
 		}
 	}

@@ -164,6 +164,7 @@ func (s *Sessions) read(tx storage.Tx, hash string, now time.Time) (a *answer, u
 	if session.Ends.Before(until) {
 		until = session.Ends
 	}
+	until = st.Subject.AssuredUntil(until, now)
 	// A higher level that the session has reached since counts here too.
 	who := &token.Introspection{
 		Active: true, Subject: rec.Subject, TokenType: "session", IssuedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt, AuthTime: session.AuthTime,

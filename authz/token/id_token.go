@@ -83,7 +83,7 @@ func (l *Ledger) idTokenOf(ctx context.Context, t IDToken, now time.Time) (joine
 	if t.Access != "" {
 		claims.ATHash = tokenHash(t.algorithm(), t.Access)
 	}
-	names := c.AllowedClaims(t.Asked)
+	names := l.deps.Clients.StillClaimed(c, t.Asked, &t.Subject, now)
 	if c.IDTokenClaims || t.Access == "" {
 		names = append(names, client.ClaimsOf(t.Scope)...)
 	}

@@ -62,6 +62,14 @@ func (i *Introspection) AuthorizedActions(name string) []string {
 	return details.ActionsOf(i.AuthorizationDetails, name)
 }
 
+// Assurance is the identity assurance level of the person at a time. 0: nobody has assured it, or there is no person.
+func (i *Introspection) Assurance(now time.Time) int {
+	if i.Person == nil {
+		return 0
+	}
+	return i.Person.Assurance.Level(now)
+}
+
 // At tells whether the token can be used at a site, named by its origin.
 func (i *Introspection) At(site string) bool {
 	return i.AppPassword == "" || slices.Contains(i.Audience, site)
@@ -175,10 +183,10 @@ func (l *Ledger) inspect(tx storage.Tx, key string, now time.Time, out *Introspe
 	}
 	c := h.client
 	*out = Introspection{
-		Active: true, Scope: c.StillAllowed(rec.Scope), ClientID: rec.ClientID, Subject: rec.Subject, TokenType: rec.Confirmation.TokenType(),
+		Active: true, Scope: l.deps.Clients.StillGiven(c, rec.Scope, h.person, now), ClientID: rec.ClientID, Subject: rec.Subject, TokenType: rec.Confirmation.TokenType(),
 		IssuedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt, AuthTime: rec.AuthTime, Audience: rec.Audience, Level: rec.Level,
 		AMR: rec.AMR, SessionID: rec.SessionID, Person: h.person, UsageLimit: rec.UsageLimit, Provider: rec.Provider,
-		Claims: c.AllowedClaims(rec.Claims), Sector: c.Sector(), App: c.App, Confirmation: rec.Confirmation, Actors: rec.Actors,
+		Claims: l.deps.Clients.StillClaimed(c, rec.Claims, h.person, now), Sector: c.Sector(), App: c.App, Confirmation: rec.Confirmation, Actors: rec.Actors,
 		AuthorizationDetails: l.deps.Clients.StillDetailed(c, rec.AuthorizationDetails),
 	}
 	if out.Subject == "" {
@@ -187,6 +195,9 @@ func (l *Ledger) inspect(tx storage.Tx, key string, now time.Time, out *Introspe
 	until = rec.ExpiresAt
 	if rec.GrantID != "" && h.grantEnds.Before(until) {
 		until = h.grantEnds
+	}
+	if h.person != nil {
+		until = h.person.AssuredUntil(until, now)
 	}
 	if rec.UsageLimit == 0 {
 		return until, nil

@@ -124,6 +124,9 @@ func callerText(c *explain.Facts) string {
 	if c.Level > 0 {
 		facts = append(facts, fmt.Sprintf("level %d", c.Level))
 	}
+	if c.Assurance > 0 {
+		facts = append(facts, fmt.Sprintf("identity assurance level %d", c.Assurance))
+	}
 	return s + " (" + strings.Join(facts, "; ") + ")"
 }
 

@@ -175,6 +175,10 @@ func (o *caller) member(word string, args []string) (err error) {
 	switch word {
 	case "level":
 		w.Level, err = readLevel(args[0])
+	case "assurance":
+		level, err := readAssurance(args[0])
+		w.Person.Assurance = login.Assurance{{Kind: login.EvidenceDocument, By: "the case", Level: level}}
+		return err
 	case "age":
 		o.age, err = readAge(args[0])
 	case "client":
@@ -186,9 +190,17 @@ func (o *caller) member(word string, args []string) (err error) {
 	case "id":
 		w.Subject, w.Person.ID = args[0], args[0]
 	default:
-		return fmt.Errorf("unrecognized %q: a person has groups, scopes, level, age, client, provider, partition, id and claim", word)
+		return fmt.Errorf("unrecognized %q: a person has groups, scopes, level, assurance, age, client, provider, partition, id and claim", word)
 	}
 	return err
+}
+
+func readAssurance(s string) (int, error) {
+	n, err := readLevel(s)
+	if err != nil {
+		return 0, fmt.Errorf("assurance: want 1 to 4, not %q", s)
+	}
+	return n, nil
 }
 
 func readLevel(s string) (int, error) {

@@ -64,9 +64,11 @@ type Facts struct {
 	Groups   []string `json:"groups,omitempty"`
 	Scopes   []string `json:"scopes,omitempty"`
 	Level    int      `json:"level,omitempty"`
-	SignedIn string   `json:"signed_in,omitempty"` // how long ago
-	Provider string   `json:"provider,omitempty"`
-	By       string   `json:"by"` // session or token
+	// Assurance is the identity assurance level of the person.
+	Assurance int    `json:"assurance,omitempty"`
+	SignedIn  string `json:"signed_in,omitempty"` // how long ago
+	Provider  string `json:"provider,omitempty"`
+	By        string `json:"by"` // session or token
 }
 
 // factsOf are what is known of a caller. nil: a stranger.
@@ -83,7 +85,7 @@ func factsOf(c protect.Caller) *Facts {
 		f.SignedIn = c.Now.Sub(who.AuthTime).Round(time.Second).String()
 	}
 	if who.Person != nil {
-		f.Username, f.PersonID, f.Groups = who.Person.Username, who.Person.ID, who.Person.Groups
+		f.Username, f.PersonID, f.Groups, f.Assurance = who.Person.Username, who.Person.ID, who.Person.Groups, who.Assurance(c.Now)
 	}
 	return f
 }

@@ -136,14 +136,15 @@ func (r *Rule) readWhen(d *caddyfile.Dispenser) error {
 // ReadLine reads the words after need.
 func (n *Need) ReadLine(d *caddyfile.Dispenser) error {
 	read := options.Subdirectives{
-		"groups":   options.Values(&n.Groups, nil),
-		"scopes":   options.Values(&n.Scopes, options.CheckScope),
-		"level":    options.Value(&n.Level, options.CheckLevel),
-		"max_age":  options.Value(&n.MaxAge, options.CheckDuration),
-		"claim":    n.readClaim,
-		"person":   options.Values(&n.Persons, nil),
-		"client":   options.Values(&n.Clients, nil),
-		"provider": options.Values(&n.Providers, nil),
+		"groups":    options.Values(&n.Groups, nil),
+		"scopes":    options.Values(&n.Scopes, options.CheckScope),
+		"level":     options.Value(&n.Level, options.CheckLevel),
+		"assurance": options.Value(&n.Assurance, options.CheckLevel),
+		"max_age":   options.Value(&n.MaxAge, options.CheckDuration),
+		"claim":     n.readClaim,
+		"person":    options.Values(&n.Persons, nil),
+		"client":    options.Values(&n.Clients, nil),
+		"provider":  options.Values(&n.Providers, nil),
 	}
 	words := slices.Sorted(maps.Keys(read))
 	if !d.NextArg() {
@@ -155,7 +156,7 @@ func (n *Need) ReadLine(d *caddyfile.Dispenser) error {
 		return d.Errf("need: unrecognized %q, did you mean %s?", word, meant)
 	case read[word] == nil:
 		return d.Errf("need: unrecognized %q, known are: %s", word, strings.Join(words, ", "))
-	case word == "level" && n.Level != "", word == "max_age" && n.MaxAge != "":
+	case word == "level" && n.Level != "", word == "assurance" && n.Assurance != "", word == "max_age" && n.MaxAge != "":
 		return d.Errf("need: %s is already set", word)
 	}
 	return read[word](d)

@@ -37,12 +37,18 @@ func (s Selection) Changes(who Facts) (at time.Time) {
 	return at
 }
 
-// Changes is Changes of a Selection for one need: a sign-in gets too old.
-func (n *Need) Changes(who Facts) time.Time {
-	if n.maxAge <= 0 || !who.known() {
-		return time.Time{}
+// Changes is Changes of a Selection for one need: a sign-in gets too old, or what assures an identity ends.
+func (n *Need) Changes(who Facts) (at time.Time) {
+	if !who.known() {
+		return at
 	}
-	return After(who.Now, who.Who.AuthTime.Add(n.maxAge))
+	if n.assurance > 0 && who.Who.Person != nil {
+		at = who.Who.Person.Assurance.Changes(who.Now)
+	}
+	if n.maxAge > 0 {
+		at = Sooner(at, After(who.Now, who.Who.AuthTime.Add(n.maxAge)))
+	}
+	return at
 }
 
 // After returns a time that is to come, or zero.

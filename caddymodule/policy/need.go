@@ -18,6 +18,8 @@ type Need struct {
 	Scopes []string `json:"scopes,omitempty"`
 	// The least authentication level, 1 to 4.
 	Level options.Count `json:"level,omitempty"`
+	// The least identity assurance level of the person, 1 to 4.
+	Assurance options.Count `json:"assurance,omitempty"`
 	// The oldest sign-in.
 	MaxAge options.Duration `json:"max_age,omitempty"`
 	// Claims with one of the named values each.
@@ -29,8 +31,9 @@ type Need struct {
 	// The identity providers of the sign-in, at least one.
 	Providers []string `json:"providers,omitempty"`
 
-	level  int
-	maxAge time.Duration
+	level     int
+	assurance int
+	maxAge    time.Duration
 }
 
 // Claim is a claim and the values that fit.
@@ -49,6 +52,7 @@ func (n *Need) SetUp(res *options.Resolver) {
 	n.Clients = res.List("client", n.Clients, nil)
 	n.Providers = res.List("provider", n.Providers, nil)
 	n.level = res.Count("level", n.Level, options.CheckLevel)
+	n.assurance = res.Count("assurance", n.Assurance, options.CheckLevel)
 	n.maxAge = res.Duration("max_age", n.MaxAge)
 	for i := range n.Claims {
 		c := &n.Claims[i]
@@ -63,25 +67,30 @@ func (n *Need) SetUp(res *options.Resolver) {
 // RequiredLevel is the least authentication level. 0: any.
 func (n *Need) RequiredLevel() int { return n.level }
 
+// RequiredAssurance is the least identity assurance level. 0: any.
+func (n *Need) RequiredAssurance() int { return n.assurance }
+
 // OldestSignIn is the greatest age of the sign-in. 0: any.
 func (n *Need) OldestSignIn() time.Duration { return n.maxAge }
 
 // IsEmpty tells whether nothing is asked.
 func (n *Need) IsEmpty() bool {
-	return len(n.Groups)+len(n.Scopes)+len(n.Claims)+len(n.Persons)+len(n.Clients)+len(n.Providers) == 0 && n.Level == "" && n.MaxAge == ""
+	return len(n.Groups)+len(n.Scopes)+len(n.Claims)+len(n.Persons)+len(n.Clients)+len(n.Providers) == 0 && n.Level == "" && n.Assurance == "" && n.MaxAge == ""
 }
 
 // Facts are what is known of the caller.
 type Facts struct {
 	Who     *token.Introspection // nil: a stranger
-	Browser bool                 // a session at the site, which has every scope
+	Browser bool                 // a session at the site, which has every scope that Assured allows
 	Now     time.Time
+	// Assured tells whether the identity of the person is assured as a scope demands. nil: it is.
+	Assured func(scope string) bool
 }
 
 func (f Facts) known() bool { return f.Who != nil && f.Who.Active }
 
-// Judge tells whether the need is met, or what would meet it. A client with a token of its own has no level and no
-// sign-in, and cannot get one.
+// Judge tells whether the need is met, or what would meet it. A client with a token of its own has no level, no
+// identity and no sign-in, and cannot get one.
 func (n *Need) Judge(who Facts) Outcome {
 	switch {
 	case !who.known():
@@ -90,10 +99,12 @@ func (n *Need) Judge(who Facts) Outcome {
 		return Denied
 	case n.lacksScope(who):
 		return Scope
-	case n.level == 0 && n.maxAge == 0:
+	case n.level == 0 && n.maxAge == 0 && n.assurance == 0:
 		return Allowed
 	case who.Who.Person == nil:
 		return Denied
+	case who.Who.Assurance(who.Now) < n.assurance: // first: to sign in better would be in vain
+		return Unassured
 	case who.Who.Level < n.level:
 		return StepUp
 	case n.maxAge > 0 && who.Now.Sub(who.Who.AuthTime) >= n.maxAge:
@@ -103,7 +114,12 @@ func (n *Need) Judge(who Facts) Outcome {
 }
 
 func (n *Need) lacksScope(who Facts) bool {
-	return !who.Browser && slices.ContainsFunc(n.Scopes, func(s string) bool { return !slices.Contains(who.Who.Scope, s) })
+	return slices.ContainsFunc(n.Scopes, func(s string) bool {
+		if who.Browser {
+			return who.Assured != nil && !who.Assured(s)
+		}
+		return !slices.Contains(who.Who.Scope, s)
+	})
 }
 
 // lasting tells whether what no sign-in changes is met.
@@ -119,20 +135,23 @@ func (n *Need) lasting(f Facts) bool {
 	case len(n.Providers) > 0 && !slices.Contains(n.Providers, who.Provider):
 		return false
 	}
-	return !slices.ContainsFunc(n.Claims, func(c Claim) bool { return !hasClaim(who, c) })
+	return !slices.ContainsFunc(n.Claims, func(c Claim) bool { return !hasClaim(who, c, f.Now) })
 }
 
 // hasClaim tells whether a claim has one of some values.
-func hasClaim(who *token.Introspection, c Claim) bool {
-	one, many := Lookup(who, c.Name)
+func hasClaim(who *token.Introspection, c Claim, now time.Time) bool {
+	one, many := Lookup(who, c.Name, now)
 	return one != "" && slices.Contains(c.Values, one) || slices.ContainsFunc(many, func(v string) bool { return slices.Contains(c.Values, v) })
 }
 
 // detailsClaim are the authorization details in JSON; with the name of a type behind it, the actions of that type.
 const detailsClaim = "authorization_details"
 
+// assuranceClaim is the identity assurance level. No provider can set it.
+const assuranceClaim = "identity_assurance_level"
+
 // Lookup returns the claim of a person or client under a name: a text, or several. Neither: it is absent.
-func Lookup(who *token.Introspection, name string) (one string, many []string) {
+func Lookup(who *token.Introspection, name string, now time.Time) (one string, many []string) {
 	if of, ok := strings.CutPrefix(name, detailsClaim+"."); ok {
 		return "", who.AuthorizedActions(of)
 	}
@@ -165,6 +184,11 @@ func Lookup(who *token.Introspection, name string) (one string, many []string) {
 		return "", nil
 	}
 	switch name {
+	case assuranceClaim:
+		if level := who.Assurance(now); level > 0 {
+			return strconv.Itoa(level), nil
+		}
+		return "", nil
 	case "username", "preferred_username":
 		return who.Person.Username, nil
 	case "groups":

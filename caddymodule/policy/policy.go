@@ -198,12 +198,13 @@ type Outcome int
 
 // The outcomes. All but Allowed refuse.
 const (
-	Allowed Outcome = iota
-	SignIn          // nobody is signed in, and a sign-in may let the request pass
-	StepUp          // a higher level would
-	Renew           // a more recent sign-in would
-	Scope           // a token with more scopes would
-	Denied          // nothing would
+	Allowed   Outcome = iota
+	SignIn            // nobody is signed in, and a sign-in may let the request pass
+	StepUp            // a higher level would
+	Renew             // a more recent sign-in would
+	Scope             // a token with more scopes would
+	Unassured         // an identity that is better assured would
+	Denied            // nothing would
 )
 
 // Decision is the outcome and what led to it.
@@ -236,9 +237,9 @@ func (s Selection) Judge(who Facts) Decision {
 		switch outcome := rule.Need.Judge(who); outcome {
 		case Allowed, SignIn, StepUp, Renew:
 			return Decision{Outcome: outcome, Rule: rule, Need: &rule.Need}
-		case Scope:
+		case Scope, Unassured:
 			if lacking.Rule == nil {
-				lacking = Decision{Outcome: Scope, Rule: rule, Need: &rule.Need}
+				lacking = Decision{Outcome: outcome, Rule: rule, Need: &rule.Need}
 			}
 		case Denied:
 		}
@@ -246,12 +247,12 @@ func (s Selection) Judge(who Facts) Decision {
 	return lacking
 }
 
-// Strictest is the highest level and the most recent sign-in that an allow rule asks for, of those that concern the
+// Strictest is the highest levels and the most recent sign-in that an allow rule asks for, of those that concern the
 // request.
 func (s Selection) Strictest() *Need {
 	out := new(Need)
 	for _, rule := range s.allow {
-		out.level = max(out.level, rule.Need.level)
+		out.level, out.assurance = max(out.level, rule.Need.level), max(out.assurance, rule.Need.assurance)
 		if age := rule.Need.maxAge; age > 0 && (out.maxAge == 0 || age < out.maxAge) {
 			out.maxAge = age
 		}

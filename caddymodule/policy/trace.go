@@ -14,6 +14,7 @@ const (
 	AfterStepUp    = "after step-up"
 	AfterNewSignIn = "after a new sign-in"
 	WithScopes     = "with more scopes"
+	WithAssurance  = "with an identity that is better assured"
 	NotAsked       = "not asked" // something else has decided before
 )
 
@@ -28,7 +29,7 @@ type Line struct {
 }
 
 // fits are the words for what is lacking.
-var fits = map[Outcome]string{Allowed: Fits, SignIn: AfterSignIn, StepUp: AfterStepUp, Renew: AfterNewSignIn, Scope: WithScopes, Denied: OtherCaller}
+var fits = map[Outcome]string{Allowed: Fits, SignIn: AfterSignIn, StepUp: AfterStepUp, Renew: AfterNewSignIn, Scope: WithScopes, Unassured: WithAssurance, Denied: OtherCaller}
 
 // Trace says how each rule stands to a request of which it has selected the rules, and which has decided. selected
 // tells whether the rules were asked at all.

@@ -83,12 +83,15 @@ func (p *Protect) besideGroups(rules policy.Selection, who *token.Introspection)
 		return v, policy.Decision{}
 	}
 	now := p.now()
-	if d := rules.Judge(policy.Facts{Who: who, Browser: true, Now: now}); d.Outcome == policy.Denied && d.Rule != nil {
+	if d := rules.Judge(p.factsOf(who, true, now)); d.Outcome == policy.Denied && d.Rule != nil {
 		return ruleDenied, d
 	}
 	for _, need := range []*policy.Need{&p.Need, rules.Strictest()} {
 		if who.Level < need.RequiredLevel() {
 			return tooLow, policy.Decision{Outcome: policy.StepUp, Need: need}
+		}
+		if who.Assurance(now) < need.RequiredAssurance() {
+			return unassured, policy.Decision{Outcome: policy.Unassured, Need: need}
 		}
 		if age := need.OldestSignIn(); age > 0 && now.Sub(who.AuthTime) >= age {
 			return tooOld, policy.Decision{Outcome: policy.Renew, Need: need}

@@ -423,6 +423,7 @@ func (p *testProtect) Provision(ctx caddy.Context) error {
 	if err := p.loadMatchers(ctx); err != nil {
 		return err
 	}
+	p.raiseReach()
 	return p.loadRules(ctx, func(name, _, _ string) *policy.Policy {
 		office := &policy.Policy{Allow: []*policy.Rule{{
 			Name: "office", Match: caddyhttp.RawMatcherSets{{"path": []byte(`["/office/*"]`)}}, Need: policy.Need{Groups: []string{"staff"}}, When: []string{"00:00-24:00 UTC"},
@@ -443,6 +444,7 @@ func (p *testProtect) wire(f *fakeAuthority, ctx caddy.Context) error {
 		p.log = ctx.Logger()
 	}
 	p.recheck, p.now = fakeRecheck, f.now
+	p.scopeLevel = func(scope string) (level, assurance int) { return 0, map[string]int{"assured": 2}[scope] }
 	if f.store != nil {
 		p.recheck = time.Hour
 	}
@@ -535,6 +537,8 @@ func startGateway(t *testing.T, options ...func(*fakeAuthority)) *gateway {
 		"later.test":         `"policies":["later","office"],"public":["/open"]`,
 		"rules.localhost":    rulesOfSite + `,"login":true,"origins":["` + g.origin("rules.localhost") + `"]`,
 		"need.test":          `"need":{"claims":[{"name":"name","values":["Demo Pérson"]}],"level":"2"}`,
+		"known.localhost":    `"login":true,"need":{"assurance":"2"},"headers":[{"name":"X-Assurance","claim":"identity_assurance_level"}],"origins":["` + g.origin("known.localhost") + `"]`,
+		"scoped.localhost":   `"login":true,"scopes":["assured"],"origins":["` + g.origin("scoped.localhost") + `"]`,
 		"dav.localhost":      `"scopes":["a"],"audience":["https://aud.test"],"accept":["app_passwords"],"public":["/public/*"],"sites":["` + g.origin("dav.localhost") + `"]`,
 		"code.localhost":     `"login":true,"accept":["app_passwords"],"origins":["` + g.origin("code.localhost") + `"]`,
 		"ask.localhost":      `"login":true,"groups":["staff"],"level":"2","request_access":"on","origins":["` + g.origin("ask.localhost") + `"]`,

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/caddyserver/caddy/v2"
@@ -198,13 +199,13 @@ func (t *trailerGuard) Read(b []byte) (int, error) {
 func (p *Protect) introduce(r *http.Request, who *token.Introspection) {
 	values := make([]string, 0, len(p.headers))
 	for _, h := range p.headers {
-		v, _ := claim(who, h.Claim)
+		v, _ := claim(who, h.Claim, p.now())
 		if v = fieldValue(v); v != "" {
 			values = append(values, v)
 			r.Header[h.Name] = values[len(values)-1 : len(values) : len(values)]
 		}
 	}
-	if h := placeholders(r, who); h != nil {
+	if h := placeholders(r, who, p.now); h != nil {
 		if len(h.headers) == 0 {
 			h.headers = p.headers
 		} else {
@@ -232,7 +233,7 @@ func introduced(r *http.Request) bool {
 
 // placeholders sets {http.auth.user.*}. who nil: nobody was asked for, so all are empty. A placeholder that is not set
 // would go upstream unresolved.
-func placeholders(r *http.Request, who *token.Introspection) *holder {
+func placeholders(r *http.Request, who *token.Introspection, now func() time.Time) *holder {
 	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	if !ok {
 		return nil
@@ -249,7 +250,7 @@ func placeholders(r *http.Request, who *token.Introspection) *holder {
 			if h.who == nil {
 				return "", true
 			}
-			v, _ := claim(h.who, name)
+			v, _ := claim(h.who, name, now())
 			return fieldValue(v), true // most of them end up in headers
 		})
 	}
@@ -335,8 +336,8 @@ func dropOurs(h http.Header) {
 }
 
 // claim returns the claim of a person or client under a name as one text. ok is false when it is absent.
-func claim(who *token.Introspection, name string) (value string, ok bool) {
-	one, many := policy.Lookup(who, name)
+func claim(who *token.Introspection, name string, now time.Time) (value string, ok bool) {
+	one, many := policy.Lookup(who, name, now)
 	switch name {
 	case "scope", "aud", "amr":
 		return strings.Join(many, " "), len(many) > 0

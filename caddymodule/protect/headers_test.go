@@ -100,7 +100,7 @@ func TestClaim(t *testing.T) {
 		{of("true", "false"), "email", ""},
 	}
 	for _, tt := range tests {
-		if got, _ := claim(tt.who, tt.claim); got != tt.want {
+		if got, _ := claim(tt.who, tt.claim, time.Now()); got != tt.want {
 			t.Errorf("claim(%s) = %q, want %q", tt.claim, got, tt.want)
 		}
 	}

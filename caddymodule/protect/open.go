@@ -124,7 +124,7 @@ var (
 // called before matchers are loaded, which empties their fields.
 func (p *Protect) rulesText(rules *policy.Policy, matchers []byte) string {
 	text, err := json.Marshal([]any{
-		p.Scopes, p.Groups, p.Partitions, p.Level, p.Audience, p.Login, p.Origins, p.Sites, p.Public, p.Need, p.Preflight, p.Session, p.RequestAccess, p.Introspect, p.reach, rules.Text(), string(matchers), p.laterPolicies(), p.MCP,
+		p.Scopes, p.Groups, p.Partitions, p.Level, p.Audience, p.Login, p.Origins, p.Sites, p.Public, p.Need, p.Preflight, p.Session, p.RequestAccess, p.Introspect, p.reach, p.assured, rules.Text(), string(matchers), p.laterPolicies(), p.MCP,
 	})
 	if err != nil {
 		return err.Error() // of Introspect alone
@@ -169,7 +169,7 @@ func (g *passage) Judge(s standing) (ok bool, next time.Time) {
 	if !hasScopes(who, g.needs) {
 		return false, next
 	}
-	facts := policy.Facts{Who: who, Browser: browser, Now: p.now()}
+	facts := p.factsOf(who, browser, p.now())
 	next = policy.Sooner(p.Need.Changes(facts), rules.Changes(facts))
 	if browser && p.session > 0 {
 		next = policy.Sooner(next, policy.After(facts.Now, who.AuthTime.Add(p.session)))

@@ -127,10 +127,11 @@ type Protect struct {
 	after   func(time.Duration, func()) (stop func() bool)
 	opened  *watch.List[credential, standing] // the requests that last
 
-	scopeLevel func(string) int
+	scopeLevel func(string) (level, assurance int)
 
 	level    int
 	reach    int // least level of a browser: that of the scopes too, as if the site had asked for a token with them
+	assured  int // least identity assurance level of a browser: that of the scopes
 	session  time.Duration
 	replay   bool
 	asks     bool               // for access
@@ -204,8 +205,8 @@ type App interface {
 	Origin(r *http.Request) event.Origin
 	// RequestReaders are the identity providers that read requests, for handlers that the app knows nothing of.
 	RequestReaders() []idp.RequestReader
-	// ScopeLevel is the authentication level that a scope needs. 0: any.
-	ScopeLevel(scope string) int
+	// ScopeLevel is the authentication level that a scope needs, and the identity assurance level. 0: any.
+	ScopeLevel(scope string) (level, assurance int)
 	// UsePolicy returns a policy of the Caddyfile, or nil, and notes that a site names it. Sites do so while they are
 	// provisioned. "": a site that is not worth naming.
 	UsePolicy(name, site, place string) *policy.Policy
@@ -309,7 +310,8 @@ func (p *Protect) ProvisionIn(ctx caddy.Context, a App) error {
 // raiseReach adds the levels that the scopes of the site need.
 func (p *Protect) raiseReach() {
 	for _, scope := range p.Scopes {
-		p.reach = max(p.reach, p.scopeLevel(scope))
+		level, assurance := p.scopeLevel(scope)
+		p.reach, p.assured = max(p.reach, level), max(p.assured, assurance)
 	}
 }
 
@@ -489,7 +491,7 @@ func (p *Protect) admit(g *passage) (ok bool) {
 		return false
 	}
 	if guarded || !introduced(g.r) {
-		placeholders(g.r, nil)
+		placeholders(g.r, nil, p.now)
 	}
 	p.detach(g, rec)
 	return true
@@ -603,6 +605,7 @@ const (
 	elsewhere             // meant for another resource
 	tooOld                // the sign-in is older than the site accepts
 	tooLow                // a higher authentication level is needed
+	unassured             // the identity of the person is not assured well enough
 	scopeMissing
 	notInGroup
 	notInPartition
@@ -624,6 +627,8 @@ func (p *Protect) examine(who *token.Introspection, browser bool) verdict {
 		return tooOld
 	case who.Level < p.level, browser && who.Level < p.reach:
 		return tooLow
+	case browser && who.Assurance(p.now()) < p.assured:
+		return unassured
 	case !browser && slices.ContainsFunc(p.Scopes, func(s string) bool { return !slices.Contains(who.Scope, s) }):
 		return scopeMissing
 	case len(p.Groups) > 0 && (who.Person == nil || !slices.ContainsFunc(p.Groups, func(g string) bool { return slices.Contains(who.Person.Groups, g) })):

@@ -3,6 +3,7 @@ package protect
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -52,7 +53,7 @@ func cannotTell(cause error) refusal {
 // reasons of the verdicts.
 var reasons = map[verdict]refusals.Reason{
 	noCredentials: refusals.NoCredentials, inactive: refusals.TokenInactive, elsewhere: refusals.TokenElsewhere, tooOld: refusals.SignInTooOld,
-	tooLow: refusals.LevelTooLow, scopeMissing: refusals.ScopeMissing, notInGroup: refusals.GroupMissing,
+	tooLow: refusals.LevelTooLow, unassured: refusals.AssuranceTooLow, scopeMissing: refusals.ScopeMissing, notInGroup: refusals.GroupMissing,
 	notInPartition: refusals.PartitionOther, needUnmet: refusals.NeedUnmet, ruleDenied: refusals.RuleDenied, noRule: refusals.NoRule,
 }
 
@@ -97,6 +98,9 @@ func (p *Protect) challengeOf(v verdict, asked demand) refusal {
 	case scopeMissing:
 		const code, text = "insufficient_scope", "the token lacks a scope that is required here"
 		return refusal{status: http.StatusForbidden, code: code, text: text, challenge: errorParams(code, text) + scope, page: "error.denied"}
+	case unassured:
+		const code, text = "access_denied", "the identity of the person is not assured as is required here"
+		return refusal{status: http.StatusForbidden, code: code, text: text, challenge: errorParams(code, text), page: "error.assurance"}
 	case notInGroup, notInPartition, needUnmet, ruleDenied, noRule:
 		return ruleRefusal(asked)
 	}
@@ -191,6 +195,9 @@ func (p *Protect) record(g *passage, f refusal, ref string) {
 	if asked.rule != nil {
 		out.Detail = "rule: " + asked.rule.Label()
 	}
+	if out.Reason == refusals.AssuranceTooLow {
+		out.Detail = p.assuranceText(g)
+	}
 	if need := g.decision.Need; need != nil && len(need.Groups) > 0 {
 		out.WantedGroups = need.Groups
 	}
@@ -207,6 +214,24 @@ func (p *Protect) record(g *passage, f refusal, ref string) {
 	in, _ := g.open() //nolint:errcheck // what cannot be kept is logged
 	p.countKept(in.Counter, "refused", out.Reason)
 	in.Refusals.Refuse(r.Context(), p.log, out, f.cause, zap.String("client_ip", p.origin(r).ClientIP))
+}
+
+// wantedAssurance is the identity assurance level that is asked of a request.
+func (p *Protect) wantedAssurance(g *passage) int {
+	wanted := p.demandOf(g.decision).assurance
+	if g.site != nil {
+		wanted = max(wanted, p.assured)
+	}
+	return wanted
+}
+
+// assuranceText says to operators which identity assurance level is lacking.
+func (p *Protect) assuranceText(g *passage) string {
+	is := 0
+	if g.who != nil {
+		is = g.who.Assurance(p.now())
+	}
+	return fmt.Sprintf("identity assurance level wanted: %d; there: %d", p.wantedAssurance(g), is)
 }
 
 func writeRefusal(w http.ResponseWriter, r *http.Request, f refusal, ref string) {

@@ -63,9 +63,10 @@ type Rehearsal struct {
 	Rules   []policy.Line   `json:"rules,omitempty"`
 	// Message is what the deciding rule tells the person.
 	Message string `json:"message,omitempty"`
-	// Lacking is what would let the caller in: the level and the greatest age of the sign-in that are wanted.
-	WantedLevel int      `json:"wanted_level,omitempty"`
-	WantedScope []string `json:"wanted_scopes,omitempty"`
+	// Lacking is what would let the caller in: the levels and the scopes that are wanted.
+	WantedLevel     int      `json:"wanted_level,omitempty"`
+	WantedAssurance int      `json:"wanted_assurance,omitempty"`
+	WantedScope     []string `json:"wanted_scopes,omitempty"`
 	// Granted is the site to which an operator has granted access, without which the request would be kept.
 	Granted string `json:"granted,omitempty"`
 	// Headers are the identity headers that go upstream.
@@ -126,6 +127,10 @@ func (p *Protect) Rehearse(w http.ResponseWriter, r *http.Request, c Caller, nex
 				out.WantedLevel = max(q.reach, asked.level)
 			}
 		}
+		if g.reason == refusals.AssuranceTooLow {
+			out.WantedAssurance = q.wantedAssurance(g)
+			out.Why += "; " + q.assuranceText(g)
+		}
 		if g.reason == refusals.ScopeMissing {
 			out.WantedScope = asked.scopes
 		}
@@ -133,7 +138,7 @@ func (p *Protect) Rehearse(w http.ResponseWriter, r *http.Request, c Caller, nex
 	if rule := g.decision.Rule; rule != nil && !passed {
 		out.Message = rule.Message
 	}
-	facts := policy.Facts{Who: c.Who, Browser: c.Browser, Now: c.Now}
+	facts := p.factsOf(c.Who, c.Browser, c.Now)
 	if g.credential.token == "" && (passed || g.who == nil) {
 		facts.Who = nil // the site has not looked at the caller
 	}

@@ -44,17 +44,18 @@ func (p *Protect) loadRules(ctx caddy.Context, use usePolicy) error {
 
 // demand is what a site asks of a request, or a rule in addition.
 type demand struct {
-	level  int
-	maxAge time.Duration
-	scopes []string
-	rule   *policy.Rule // which decided. nil: none
+	level     int
+	assurance int
+	maxAge    time.Duration
+	scopes    []string
+	rule      *policy.Rule // which decided. nil: none
 }
 
 // demandOf is what the site asks of every request and a decision in addition.
 func (p *Protect) demandOf(d policy.Decision) demand {
 	out := demand{level: p.level, maxAge: p.session, scopes: p.Scopes, rule: d.Rule}
 	if d.Need != nil {
-		out.level = max(out.level, d.Need.RequiredLevel())
+		out.level, out.assurance = max(out.level, d.Need.RequiredLevel()), d.Need.RequiredAssurance()
 		if age := d.Need.OldestSignIn(); age > 0 && (out.maxAge == 0 || age < out.maxAge) {
 			out.maxAge = age
 		}
@@ -66,7 +67,7 @@ func (p *Protect) demandOf(d policy.Decision) demand {
 }
 
 // outcomes are the verdicts of a policy. Denied is one of two.
-var outcomes = map[policy.Outcome]verdict{policy.SignIn: noCredentials, policy.StepUp: tooLow, policy.Renew: tooOld, policy.Scope: scopeMissing}
+var outcomes = map[policy.Outcome]verdict{policy.SignIn: noCredentials, policy.StepUp: tooLow, policy.Renew: tooOld, policy.Scope: scopeMissing, policy.Unassured: unassured}
 
 // decide applies what the site asks of every request, and its rules. It does not look at the request, so that it can be
 // called again while the answer is written.
@@ -74,10 +75,18 @@ func (p *Protect) decide(rules policy.Selection, who *token.Introspection, brows
 	return p.decideBy(&p.Need, rules, who, browser)
 }
 
+// factsOf is what rules are judged by.
+func (p *Protect) factsOf(who *token.Introspection, browser bool, now time.Time) policy.Facts {
+	return policy.Facts{Who: who, Browser: browser, Now: now, Assured: func(scope string) bool {
+		_, least := p.scopeLevel(scope)
+		return who.Assurance(now) >= least
+	}}
+}
+
 // decideBy is decide with another need.
 func (p *Protect) decideBy(need *policy.Need, rules policy.Selection, who *token.Introspection, browser bool) (verdict, policy.Decision) {
 	v := p.examine(who, browser)
-	facts := policy.Facts{Who: who, Browser: browser, Now: p.now()}
+	facts := p.factsOf(who, browser, p.now())
 	switch v {
 	case allowed:
 		if outcome := need.Judge(facts); outcome != policy.Allowed {

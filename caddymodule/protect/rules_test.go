@@ -14,6 +14,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -26,6 +27,8 @@ const rulesOfSite = `"policies":["office"],"public":["/open/*"],"rules":{
 		{"name":"admins","match":[{"path":["/admin/*"],"method":["POST"]}],"need":{"groups":["admins"],"level":"3"}},
 		{"name":"recent","match":[{"path":["/recent/*"]}],"need":{"max_age":"10m"}},
 		{"name":"writers","match":[{"path":["/write"]}],"need":{"scopes":["write"]}},
+		{"name":"known","match":[{"path":["/known/*"]}],"need":{"assurance":"2"}},
+		{"name":"scoped","match":[{"path":["/scoped/*"]}],"need":{"scopes":["assured"]}},
 		{"name":"night","match":[{"path":["/events","/ws"]}],"need":{"groups":["staff"]}}]}`
 
 // rulesGateway adds tokens of persons and of a client to a gateway.
@@ -153,6 +156,59 @@ func TestSiteNeed(t *testing.T) {
 		} else if g.refused(t, a, c.status); name == "weak" && !strings.Contains(a.Header.Get("WWW-Authenticate"), "level:2") {
 			t.Errorf("%s: challenge %q", name, a.Header.Get("WWW-Authenticate"))
 		}
+	}
+}
+
+// known is a person whose identity is assured at a level. 0: it is not.
+func known(level int) *token.Introspection {
+	who := person(1, "staff")
+	if level > 0 {
+		who.Person.Assurance = login.Assurance{{Kind: login.EvidenceDocument, By: "desk", Level: level, Until: time.Now().Add(time.Hour)}}
+	}
+	return who
+}
+
+// Who the person is has to be known: by a rule, by the site, or since a scope demands it. No sign-in mends that, so
+// nobody is sent to one: browsers get a page that says what is lacking.
+func TestAssuranceOfSites(t *testing.T) {
+	g := startGateway(t)
+	for _, at := range []string{"known.localhost /", "scoped.localhost /", "rules.localhost /known/x", "rules.localhost /scoped/x"} {
+		host, path, _ := strings.Cut(at, " ")
+		g.refused(t, g.open(t, host, path), http.StatusFound) // a stranger signs in
+		for level, open := range map[int]bool{0: false, 1: false, 2: true, 3: true} {
+			a := g.open(t, host, path, "Cookie: "+g.session(t, host, known(level)))
+			if open {
+				g.passed(t, a)
+				continue
+			}
+			g.refused(t, a, http.StatusForbidden)
+			if path != "/scoped/x" && (!strings.Contains(a.body, "Your identity needs to be confirmed") || !strings.Contains(a.body, "demo@example.com")) {
+				t.Errorf("%s, level %d: %s, want a page that says so", at, level, a.body)
+			}
+		}
+	}
+	raw := newToken(t, secret.AccessToken)
+	set := func(who *token.Introspection) { g.fake.set(func() { g.fake.tokens[raw] = who }) }
+	ask := func(host, path string) answer {
+		return g.raw(t, "GET "+path+" HTTP/1.1", "Host: "+host, "Authorization: Bearer "+raw, "X-Assurance: 4", "Identity_Assurance_Level: 4")
+	}
+	set(known(1))
+	if a := ask("rules.test", "/known/x"); a.StatusCode != http.StatusForbidden || !strings.Contains(a.body, "the identity of the person is not assured") {
+		t.Errorf("a token of a person below the level: %d %s", a.StatusCode, a.body)
+	}
+	set(&token.Introspection{Active: true, Subject: "deploy", ClientID: "deploy"})
+	g.refused(t, ask("rules.test", "/known/x"), http.StatusForbidden)
+	set(known(2))
+	g.passed(t, ask("rules.test", "/known/x"))
+	if got := g.passed(t, ask("known.localhost", "/")).values("X-Assurance"); !slices.Equal(got, []string{"2"}) {
+		t.Errorf("attack 780: the upstream reads the level %q, want 2", got)
+	}
+	log, err := os.ReadFile(g.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(log), `"reason":"identity_assurance_too_low"`) || !strings.Contains(string(log), "identity assurance level wanted: 2; there: 1") {
+		t.Error("the log does not say what was lacking")
 	}
 }
 

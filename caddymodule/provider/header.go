@@ -148,6 +148,7 @@ func (h *HeaderIDP) Provision(caddy.Context) error {
 
 func (h *HeaderIDP) build(r *options.Resolver) {
 	before := r.ProblemCount()
+	h.assures(r)
 	cfg := header.Config{
 		User: r.Plain("user", h.User, checkHeaderName), LevelHeader: r.Plain("level_header", h.LevelHeader, checkHeaderName),
 		Level: r.Count("level", h.Level, options.CheckLevel), Parameters: r.List("parameters", h.Parameters, nil),

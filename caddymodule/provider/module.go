@@ -30,6 +30,10 @@ type IDPOptions struct {
 	Name string `json:"name,omitempty"`
 	// Whether the provider is switched off, and signs in no one. Default: false.
 	Disabled bool `json:"disabled,omitempty"`
+	// The identity assurance level of everybody who signs in there, 1 to 4. Default: 0, the provider assures nothing.
+	Assured options.Count `json:"identity_assurance_level,omitempty"`
+
+	assurance int
 }
 
 // Common implements IDP.
@@ -38,7 +42,13 @@ func (o *IDPOptions) Common() IDPOptions { return *o }
 // with adds the words of these options to those of a provider.
 func (o *IDPOptions) with(own options.Subdirectives) options.Subdirectives {
 	own["name"], own["disabled"] = options.Text(&o.Name), options.Flag(&o.Disabled)
+	own["assurance"] = options.Value(&o.Assured, options.CheckLevel)
 	return own
+}
+
+// assures resolves how well the provider knows who its people are.
+func (o *IDPOptions) assures(r *options.Resolver) {
+	o.assurance = r.Count("assurance", o.Assured, options.CheckLevel)
 }
 
 // CheckID accepts the id of a new provider.

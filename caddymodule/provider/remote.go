@@ -164,6 +164,7 @@ func readLevels(to *map[string]options.Count) options.Subdirective {
 // on another machine.
 func (o *RemoteOptions) resolve(r *options.Resolver) remote {
 	o.Name = r.Plain("name", o.Name, nil)
+	o.assures(r)
 	out := remote{level: r.Count("level", o.Level, options.CheckLevel), timeout: r.Duration("timeout", o.Timeout), identifyBy: r.Plain("identify_by", o.IdentifyBy, nil)}
 	if s, ok := r.Text("timeout", string(o.Timeout), checkProviderTimeout); ok {
 		out.timeout, _ = caddy.ParseDuration(s)

@@ -86,7 +86,7 @@ func NewSet(raw caddy.ModuleMap) *Set {
 func (s *Set) Add(id string, p IDP) (registry.Provider, federation.Provider) {
 	o := p.Common()
 	known := registry.Provider{ID: id, Disabled: o.Disabled}
-	provider := federation.Provider{ID: id, Name: o.Name, Disabled: o.Disabled, Source: p.Source()}
+	provider := federation.Provider{ID: id, Name: o.Name, Disabled: o.Disabled, Source: p.Source(), Assurance: o.assurance}
 	if directory, ok := p.(interface{ mappedGroups() []string }); ok {
 		s.groups = append(s.groups, directory.mappedGroups()...)
 	}

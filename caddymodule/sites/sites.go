@@ -261,6 +261,9 @@ func needs(n *policy.Need) (out []string) {
 	if level := n.RequiredLevel(); level > 0 {
 		out = append(out, fmt.Sprintf("level %d", level))
 	}
+	if level := n.RequiredAssurance(); level > 0 {
+		out = append(out, fmt.Sprintf("assurance %d", level))
+	}
 	if n.MaxAge != "" {
 		out = append(out, "max_age "+string(n.MaxAge))
 	}

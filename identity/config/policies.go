@@ -37,6 +37,7 @@ type PolicyNeed struct {
 	Groups    []string      `json:"groups,omitempty" check:"most,200,text"`
 	Scopes    []string      `json:"scopes,omitempty" check:"most,200,scope"`
 	Level     int           `json:"level,omitempty" check:"int,0,4"`
+	Assurance int           `json:"assurance,omitempty" check:"int,0,4"`
 	MaxAge    string        `json:"max_age,omitempty" check:"text,32"`
 	Claims    []PolicyClaim `json:"claims,omitempty" check:"most,50"`
 	Persons   []string      `json:"persons,omitempty" check:"most,200,text"`

@@ -451,5 +451,11 @@ var catalogue = []section{
 		{772, "a backend without the right, or of another partition, says that an identity card was validated, or takes that back", "403, 404, nothing changes"},
 		{773, "a person raises their own identity assurance level by a change of the profile", "the level and the verified claims stay"},
 		{774, "a provider sends `verified_claims` or `identity_assurance_level` as attributes", "they are dropped"},
+		{775, "a scope that demands an identity assurance level, by a code or refresh token from before the level was taken back", "the scope is not given; `invalid_scope` where it is named"},
+		{776, "such a scope by an exchange: of an access token, an ID token, a client's own token, or one that was exchanged before", "the scope is not given; `invalid_scope` where it is named"},
+		{777, "such a scope by a device: allowed below the level, by an application, or with the level taken back before the device asks", "refused, then tokens without the scope"},
+		{778, "such a scope for a client itself, or with a password", "`invalid_scope`"},
+		{779, "a claim of such a scope by the parameter `claims`", "`unmet_authentication_requirements`; the claim is gone when the level is"},
+		{780, "a client sends the header that carries the identity assurance level to the upstream", "the upstream reads the level of the person"},
 	}},
 }

@@ -40,6 +40,16 @@ func (a Assurance) Level(now time.Time) (level int) {
 	return level
 }
 
+// Changes returns when the level can change by itself, at the earliest. Zero: it does not.
+func (a Assurance) Changes(now time.Time) (at time.Time) {
+	for i := range a {
+		if e := &a[i]; e.Until.After(now) && (at.IsZero() || e.Until.Before(at)) {
+			at = e.Until
+		}
+	}
+	return at
+}
+
 // With returns the assurance with evidence in place of what the same party has said before, and Without that alone.
 func (a Assurance) With(e Evidence) Assurance { return append(a.Without(e.Kind, e.By), e) }
 

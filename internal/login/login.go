@@ -104,6 +104,14 @@ type Subject struct {
 	Details map[string][]string
 }
 
+// AssuredUntil returns t, or when the identity assurance level of the person can change by itself if that is earlier.
+func (s *Subject) AssuredUntil(t, now time.Time) time.Time {
+	if at := s.Assurance.Changes(now); !at.IsZero() && at.Before(t) {
+		return at
+	}
+	return t
+}
+
 // Session is a live sign-in as authz sees it inside its own transaction.
 type Session struct {
 	Result

@@ -21,7 +21,7 @@ var Protect = Block{
 		{
 			Word: "headers", Arguments: "<header> <claim>", Repeats: true, Default: "`Remote-User` username, `Remote-Name` name, `Remote-Email` email, `Remote-Groups` groups", Example: "headers Remote-User sub\nheaders Remote-Email email",
 			Text: "A header that carries a claim to the upstream, instead of the four of the default, which are deleted from requests in any case. " +
-				"Claims are `sub`, `username`, `name`, `email`, `groups`, `client_id`, `scope`, `acr`, `authorization_details` and those of the profile.",
+				"Claims are `sub`, `username`, `name`, `email`, `groups`, `client_id`, `scope`, `acr`, `identity_assurance_level`, `authorization_details` and those of the profile.",
 		},
 		{
 			Word: "assertion", Arguments: "[<header>]", Default: "none; with the option alone `Remote-Assertion`, which is deleted from requests in any case", Example: "login\nassertion",
