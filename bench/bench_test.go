@@ -144,6 +144,7 @@ func TestEveryRowIsMeasured(t *testing.T) {
 	set(t, "tokens", "300")
 	set(t, "websockets", "50")
 	set(t, "devices", "300")
+	set(t, "people", "20")
 	text, err := run(t.Context())
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"runtime"
 	"sync"
@@ -10,11 +11,11 @@ import (
 	"github.com/gatehouse-id/gatehouse/faults/lab"
 )
 
-// The browsers that sign in at once, and the people that they take turns with.
-const (
-	flowBrowsers = 8
-	flowPeople   = 100
-)
+const flowBrowsers = 8 // that sign in at once
+
+// people take turns to sign in: so many that nobody has more grants at a client than are kept (25), so that no sign-in
+// also ends an earlier one. The row of one person has those.
+var people = flag.Int("people", 1000, "how many people take turns to sign in")
 
 // ours is the code flow at our server for a client whose people the header provider signs in: no password is hashed,
 // as with the provider of a peer that always says yes.
@@ -70,7 +71,7 @@ func signIns(p party, pid int, d time.Duration, limit int, person func(n int64) 
 	return s, ends, firstOf(failed, err)
 }
 
-func anybody(n int64) string { return fmt.Sprintf("visitor-%d@example.com", n%flowPeople) }
+func anybody(n int64) string { return fmt.Sprintf("visitor-%d@example.com", n%int64(*people)) }
 
 // flows compares code flows with an ID token, a new sign-in for each.
 func (b *bench) flows() error {
@@ -112,7 +113,7 @@ func (b *bench) flows() error {
 		respond, commits = append(respond, s), append(commits, c)
 		for _, c := range all {
 			if len(samples[c.name]) == 0 { // the people are new once
-				if _, _, err := signIns(c.p, c.pid, 0, 2*flowPeople, anybody); err != nil {
+				if _, _, err := signIns(c.p, c.pid, 0, *people, anybody); err != nil {
 					return fmt.Errorf("%s: %w", c.name, err)
 				}
 			}

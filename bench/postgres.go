@@ -60,15 +60,15 @@ func (b *bench) postgres() error {
 		samples[name] = append(samples[name], s)
 		return firstOf(err, b.ctx.Err())
 	}
-	people := func() error { // are new once
+	warmUp := func() error { // the people are new once
 		for _, p := range []party{one.ours("flow-rs256"), b.ours("flow-rs256")} {
-			if _, _, err := signIns(p, os.Getpid(), 0, 2*flowPeople, anybody); err != nil {
+			if _, _, err := signIns(p, os.Getpid(), 0, *people, anybody); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	if err := people(); err != nil {
+	if err := warmUp(); err != nil {
 		return err
 	}
 	var trips [2][]float64 // of a token that is read, and of a code flow

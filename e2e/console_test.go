@@ -3,6 +3,7 @@ package e2e
 import (
 	"flag"
 	"fmt"
+	"html"
 	"maps"
 	"net/url"
 	"regexp"
@@ -15,22 +16,12 @@ var consoleShots = flag.Bool("shots", false, "leave a picture of each page of th
 
 var objectID = regexp.MustCompile(`/settings/(?:attributes|custom_messages|login_methods|organisations|redirects|step_up|ui_extension|email_notifications|password_policy|profile|messages|policies)|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}|[A-Z2-7]{4}-[A-Z2-7]{4}|\b[0-9]{1,4}$`)
 
-// TestConsole visits every screen of the admin console and the page of every act that an owner is offered, once for
-// each kind of page: on each axe finds nothing in either scheme, nothing scrolls sideways at 320 pixels, Tab reaches
-// every control, and all words exist in four languages.
-func TestConsole(t *testing.T) {
-	t.Parallel()
-	c := newCrawlerOf(t, func(caddyfile string) string {
-		return strings.Replace(caddyfile, "\n\t\tidentity {", "\n\t\tidentity {\n\t\t\tadmin "+person+" {\n\t\t\t\tlevel 1\n\t\t\t\tsee_as owner\n\t\t\t}\n\t\t\tperson second@example.com {\n\t\t\t\tgroups staff\n\t\t\t}", 1)
-	})
-	c.state = "owner"
-	c.b.open(c.Issuer + "/admin")
-	c.b.signIn(person, c.Password)
-	if at := c.b.location(); !strings.HasPrefix(at, c.Issuer+"/admin") {
-		t.Fatalf("after the sign-in the browser is at %s: %s", at, c.b.text("main"))
-	}
-	seeAs := "" // the page that lets the owner see an account
-	seen, pages, visited := map[string]bool{}, map[string]int{}, map[string]bool{}
+// walkConsole visits every page of the console that links lead to, once for each kind of page, and returns the kinds with
+// an address of each.
+func (c *crawler) walkConsole(state string) map[string]string {
+	c.t.Helper()
+	c.state = state
+	seen, pages, visited := map[string]string{}, map[string]int{}, map[string]bool{}
 	for queue := []string{c.Issuer + "/admin"}; len(queue) > 0; {
 		next := queue[0]
 		queue = queue[1:]
@@ -43,16 +34,90 @@ func TestConsole(t *testing.T) {
 			continue
 		}
 		visited[u.Path+kind] = true
-		if pages[kind]++; pages[kind] > 2 || pages[kind] > 1 && !strings.HasSuffix(kind, "/{id} ") { // of two persons one is the owner
+		limit := 1
+		switch {
+		case strings.HasPrefix(kind, "/admin/groups/{id} "):
+			limit = 6 // those of the roles cannot be renamed
+		case strings.HasSuffix(kind, "/{id} "):
+			limit = 2 // of two persons one is the owner
+		}
+		if pages[kind]++; pages[kind] > limit {
 			continue
 		}
-		seen[kind] = true
-		if strings.HasSuffix(u.Path, "/see-as") {
-			seeAs = next
+		seen[kind] = next
+		a := c.fetch(c.cookies(), next)
+		if a.status >= 400 {
+			c.t.Errorf("%s: a link leads to %s, which answers %d", state, next, a.status)
+			continue
 		}
-		queue = append(queue, c.visit(next)...)
-		if *consoleShots {
+		if parts := partsOf(a.body); state == "owner" || !c.shapes[parts] {
+			c.shapes[parts] = true
+			queue = append(queue, c.visit(next)...)
+		} else { // the browser has looked at a page of the same parts
+			queue = append(queue, c.linksOf(a)...)
+		}
+		if *consoleShots && state == "owner" {
 			c.shots(kind)
+		}
+	}
+	return seen
+}
+
+var (
+	partOf = regexp.MustCompile(`<([a-z0-9]+)((?: class="[^"]*")?)`)
+	linkOf = regexp.MustCompile(`<a [^>]*href="([^"]+)"`)
+)
+
+// partsOf returns the kinds of elements that a page has.
+func partsOf(page string) string {
+	_, main, _ := strings.Cut(page, "<main")
+	kinds := map[string]bool{}
+	for _, m := range partOf.FindAllString(main, -1) {
+		kinds[m] = true
+	}
+	return strings.Join(slices.Sorted(maps.Keys(kinds)), " ")
+}
+
+// linksOf returns the addresses that a page leads to.
+func (c *crawler) linksOf(a fetched) []string {
+	c.t.Helper()
+	var links []string
+	for _, m := range linkOf.FindAllStringSubmatch(a.body, -1) {
+		u, err := a.where.Parse(html.UnescapeString(m[1]))
+		if err != nil {
+			c.t.Errorf("%s: a link to %q: %v", a.where, m[1], err)
+			continue
+		}
+		u.Fragment = ""
+		links = append(links, u.String())
+	}
+	return links
+}
+
+// TestConsole visits every screen of the admin console and the page of every act that an owner is offered, once for
+// each kind of page, and then those that people of the other roles are offered: on each axe finds nothing in either
+// scheme, nothing scrolls sideways at 320 pixels, Tab reaches every control, all words exist in four languages, and no
+// link leads to what the role may not see.
+func TestConsole(t *testing.T) {
+	t.Parallel()
+	roles := []string{"operator", "helpdesk", "viewer"}
+	people := ""
+	for _, role := range roles {
+		people += "\t\t\tperson " + role + "@example.com {\n\t\t\t\tpassword {env.TEST_PASSWORD}\n\t\t\t\tgroups gatehouse-" + role + "\n\t\t\t}\n"
+	}
+	c := newCrawlerOf(t, func(caddyfile string) string {
+		return strings.Replace(caddyfile, "\n\t\tidentity {", "\n\t\tidentity {\n\t\t\tadmin "+person+" {\n\t\t\t\tlevel 1\n\t\t\t\tsee_as owner\n\t\t\t}\n\t\t\tperson second@example.com {\n\t\t\t\tgroups staff\n\t\t\t}\n"+people, 1)
+	})
+	c.b.open(c.Issuer + "/admin")
+	c.b.signIn(person, c.Password)
+	if at := c.b.location(); !strings.HasPrefix(at, c.Issuer+"/admin") {
+		t.Fatalf("after the sign-in the browser is at %s: %s", at, c.b.text("main"))
+	}
+	seen := c.walkConsole("owner")
+	seeAs := "" // the page that lets the owner see an account
+	for kind, address := range seen {
+		if strings.HasSuffix(kind, "/see-as ") {
+			seeAs = address
 		}
 	}
 	t.Logf("%d pages of %d shapes looked at", c.looked, len(c.shapes))
@@ -83,6 +148,18 @@ func TestConsole(t *testing.T) {
 	c.b.click(".seeing button")
 	if at := c.b.location(); !strings.HasPrefix(at, c.Issuer+"/admin/persons/") {
 		t.Errorf("after the end the browser is at %s", at)
+	}
+	// Then the other roles, each with a browser of their own.
+	owner := len(seen)
+	for _, role := range roles {
+		c.b = c.browse(t)
+		c.b.open(c.Issuer + "/admin")
+		c.b.signIn(role+"@example.com", c.Password)
+		offered := c.walkConsole(role)
+		if len(offered) < 20 || len(offered) >= owner {
+			t.Errorf("%s is offered %d kinds of pages, the owner %d", role, len(offered), owner)
+		}
+		t.Logf("%s: %d kinds of pages, %d looked at so far", role, len(offered), c.looked)
 	}
 }
 
