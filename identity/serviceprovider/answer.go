@@ -258,7 +258,7 @@ func (s *Service) respond(q *front.Request, x *entry) error {
 	if err != nil {
 		return fmt.Errorf("answer a service provider: %w", err)
 	}
-	s.send(q, x.o.m, next)
+	s.send(q, x.o.m, next, false)
 	return nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samlidp"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -97,7 +98,7 @@ func (s *Service) showLeave(q *front.Request) error {
 	if name == "" || len(name) > maxName {
 		return q.Redirect(signOutPath)
 	}
-	stranger := false
+	hop, stranger := false, false
 	id, err := secret.ID(s.deps.Random, nameBytes)
 	if err != nil {
 		return err
@@ -107,7 +108,7 @@ func (s *Service) showLeave(q *front.Request) error {
 	var next *visitRecord
 	key, now := secret.Hash(name), s.now()
 	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) (err error) {
-		next, stranger = nil, false
+		next, hop, stranger = nil, false, false
 		var found bool
 		if rec, found, err = farewells.Find(tx, key); err != nil || !found || !rec.ExpiresAt.After(now) {
 			rec = farewellRecord{}
@@ -118,6 +119,9 @@ func (s *Service) showLeave(q *front.Request) error {
 				return nil
 			}
 			return farewells.Delete(tx, key)
+		}
+		if hop = rec.Asker == "" && !rec.Begun && len(rec.Left) > 0 && !q.URL.Query().Has("hop"); hop {
+			return nil
 		}
 		if rec.Request != "" {
 			rec.Failed = true // the one before has not answered
@@ -137,6 +141,8 @@ func (s *Service) showLeave(q *front.Request) error {
 	case stranger: // the one that asked is told that the others were not
 		rec.Failed = true
 		return s.arrive(q, rec)
+	case hop:
+		return s.forward(q, name, rec.Left[0])
 	case next == nil:
 		return s.arrive(q, rec)
 	}
@@ -155,7 +161,18 @@ func (s *Service) showLeave(q *front.Request) error {
 	if to == nil {
 		return q.Redirect(leavePath + "?" + url.Values{"flow": {name}}.Encode())
 	}
-	s.send(q, m, to)
+	s.send(q, m, to, true)
+	return nil
+}
+
+// forward shows a page that leads to the first service provider. Browsers apply the form-action of our sign-out page to
+// the redirects that follow it, and where service providers redirect to is unknown: so that chain ends here.
+func (s *Service) forward(q *front.Request, name string, first visitRecord) error {
+	view := page.Forward{Name: first.Provider, To: leavePath + "?" + url.Values{"flow": {name}, "hop": {"1"}}.Encode()}
+	if m := s.byID(q.Settings, first.Provider); m != nil {
+		view.Name = m.Name
+	}
+	s.deps.Pages.Render(q.W, q.Request, page.View{Template: "forward", Data: view})
 	return nil
 }
 
@@ -196,7 +213,7 @@ func (s *Service) confirm(q *front.Request, m *member, meta *samlidp.Metadata, r
 	if next == nil {
 		return q.Redirect(signOutPath)
 	}
-	s.send(q, m, next)
+	s.send(q, m, next, true)
 	return nil
 }
 

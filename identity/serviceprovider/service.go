@@ -126,13 +126,14 @@ func (s *Service) writer(ctx context.Context) (*samlidp.Writer, error) {
 	return &samlidp.Writer{EntityID: s.entityID(), Random: s.deps.Random, Now: s.now, Key: keys[0]}, nil
 }
 
-// send sends a browser where a service provider wants it.
-func (s *Service) send(q *front.Request, m *member, next *idp.Next) {
+// send sends a browser where a service provider wants it. away says that it redirects from there to other origins, as
+// after a logout message; browsers apply the form-action of our page to that.
+func (s *Service) send(q *front.Request, m *member, next *idp.Next, away bool) {
 	if next.Form == nil {
 		page.Redirect(q.W, next.URL)
 		return
 	}
-	form := page.FormPost{Action: next.Form.Action}
+	form := page.FormPost{Action: next.Form.Action, Away: away}
 	for _, field := range next.Form.Fields {
 		form.Fields = append(form.Fields, page.Hidden{Name: field.Name, Value: field.Value})
 	}

@@ -263,7 +263,7 @@ func (s *Service) refuse(q *front.Request, o *open, code, detail string, why ref
 		return fmt.Errorf("refuse a sign-in at a service provider: %w", err)
 	}
 	s.deps.Log.Debug("a service provider was told why there is no sign-in", zap.String("service_provider", o.m.ID), zap.String("status", detail))
-	s.send(q, o.m, next)
+	s.send(q, o.m, next, false)
 	return nil
 }
 

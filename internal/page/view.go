@@ -28,7 +28,7 @@ type View struct {
 type FormPost struct {
 	Action string // the client's redirect URI, http or https: the only target of the form
 	Fields []Hidden
-	// Away says that the form goes to an identity provider, which can redirect the browser to any place.
+	// Away says that the form goes where the browser can be redirected to any place, such as to an identity provider.
 	Away bool
 }
 
