@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs what the tests need and this machine lacks: a C compiler (the race detector needs one), Chromium, Node.js
 # with npm, Python's requests-oauthlib, Django, Authlib and PyJWT, nginx with set_misc, HAProxy, OpenLDAP, MIT
-# Kerberos, PostgreSQL, PgBouncer, PHP with SimpleSAMLphp, and the npm packages of e2e/node and e2e/mcp. It installs on
-# Debian and Ubuntu; on other systems it names the missing packages. It needs root or sudo only to install.
+# Kerberos, PostgreSQL, PgBouncer, Apache with mod_auth_mellon, PHP with SimpleSAMLphp, and the npm packages of e2e/node
+# and e2e/mcp. It installs on Debian and Ubuntu; on other systems it names the missing packages. It needs root or sudo
+# only to install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -28,6 +29,7 @@ have kadmin.local || [[ -x /usr/sbin/kadmin.local ]] || missing+=(krb5-admin-ser
 have kinit || missing+=(krb5-user)
 compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || missing+=(postgresql)
 have pgbouncer || [[ -x /usr/sbin/pgbouncer ]] || missing+=(pgbouncer)
+[[ -e /usr/lib/apache2/modules/mod_auth_mellon.so ]] || missing+=(apache2-bin libapache2-mod-auth-mellon)
 have php || missing+=(php-cli)
 [[ $(php -m 2>/dev/null) == *mbstring*xml* ]] || missing+=(php-xml php-mbstring)
 
