@@ -107,6 +107,7 @@ type assets struct {
 	css, icon, logo string                   // paths
 	touch           string                   // path
 	console         string                   // path of the stylesheet of the admin console
+	schemes         [2]string                // paths of the stylesheet for light alone, and for dark alone
 	logoSize        [2]int                   // as displayed: at most 40 pixels high
 	icons           map[string]string        // paths, by the ids of providers
 	logos           map[string]*sizedPicture // by the ids of clients
@@ -130,6 +131,10 @@ func newAssets(b Brand) (*assets, error) {
 	a := &assets{files: map[string]file{}}
 	css := light.css(brand) + "@media(prefers-color-scheme:dark){" + dark.css(brand) + "}\n" + stylesheet
 	a.css = a.add("gatehouse", "css", "text/css; charset=utf-8", []byte(css))
+	for i, of := range []palette{light, dark} {
+		alone := strings.Replace(of.css(brand)+"\n"+stylesheet, "color-scheme:light dark", "color-scheme:"+schemes[i], 1)
+		a.schemes[i] = a.add(schemes[i], "css", "text/css; charset=utf-8", []byte(alone))
+	}
 	a.console = a.add("console", "css", "text/css; charset=utf-8", []byte(consoleSheet))
 	if err := a.addScripts(); err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package page
 import (
 	"cmp"
 	"html/template"
+	"slices"
 	"strings"
 	"time"
 )
@@ -54,8 +55,20 @@ type ConsolePart struct {
 	Empty       *Empty // in place of a table without rows
 	Secret      *Secret
 	Source      string // lines of a configuration, to copy
+	Frames      []Frame
 	Form        *ConsoleForm
 	Actions     []Action
+}
+
+// Frame shows another page within this one: a preview, which can do nothing.
+type Frame struct {
+	Title Text
+	URL   string // a path
+}
+
+// framed tells whether a page has frames.
+func (c Console) framed() bool {
+	return slices.ContainsFunc(c.Parts, func(p ConsolePart) bool { return len(p.Frames) > 0 })
 }
 
 // ConsoleFact is a name and what is known by it.

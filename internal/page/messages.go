@@ -136,10 +136,12 @@ type catalogue struct {
 type language struct {
 	name, tag string // its name here, nl_NL, and for browsers, nl-NL
 	texts     []map[string]string
-	near      int // how many of texts are for this language alone and not built in
-	own       int // how many of texts are not built in
+	near      int      // how many of texts are for this language alone and not built in
+	own       int      // how many of texts are not built in
+	from      []Source // of those that are not built in
 	// addressed says that usernames are e-mail addresses.
 	addressed bool
+	seen      map[string]bool // notes the keys that are looked up. nil: it does not
 }
 
 // newCatalogue makes the languages that are switched on and those that the layers bring; the first layer takes
@@ -199,14 +201,19 @@ func newLanguage(name, fallback string, layers []*Overrides, addressed bool) *la
 			l.texts = append(l.texts, texts)
 		}
 	}
+	custom := func(texts map[string]string, from Source) {
+		if add(texts); len(texts) > 0 {
+			l.from = append(l.from, from)
+		}
+	}
 	for _, key := range fallbacks(name) {
-		for _, layer := range layers {
-			add(layer.Locales[key])
+		for i, layer := range layers {
+			custom(layer.Locales[key], Source{i, key})
 		}
 	}
 	l.near = len(l.texts)
-	for _, layer := range layers {
-		add(layer.Default)
+	for i, layer := range layers {
+		custom(layer.Default, Source{Layer: i})
 	}
 	l.own = len(l.texts)
 	ours := builtIn()
@@ -293,6 +300,9 @@ func (l *language) Lang() string { return l.tag }
 
 // find returns the message of a key.
 func (l *language) find(key string) (string, bool) {
+	if l.seen != nil {
+		l.seen[key] = true
+	}
 	for _, texts := range l.texts {
 		if text, ok := texts[key]; ok {
 			return text, true

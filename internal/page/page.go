@@ -267,21 +267,32 @@ func (p *Renderer) match(r *http.Request, wanted []string, preferred string) *la
 func (p *Renderer) make(r *http.Request, v View, scripts *scriptSet) ([]byte, *language, error) {
 	org := p.organisationOf(r, v.Client.ID)
 	lang := p.match(r, v.Locales, org.language)
-	t, ok := p.templates[v.Template]
-	if !ok {
-		return nil, lang, fmt.Errorf("page: unknown template %q", v.Template)
-	}
-	var b bytes.Buffer
-	f := frame{
-		language: lang, Brand: p.cfg.Brand, Host: p.host, CSS: p.assets.css, Icon: p.assets.icon, Touch: p.assets.touch, Logo: p.assets.logo, LogoSize: p.assets.logoSize,
-		Secure: strings.HasPrefix(p.origin, "https:"), Mobile: v.Mobile, Client: v.Client, Nav: v.Nav, Data: v.Data,
-		Languages: p.languageLinks(r, v, lang), Help: p.cfg.Brand.Help, Ref: refusal.Told(r.Context()),
-		needed: scripts, scripts: p.assets.scripts,
-	}
-	p.setOrganisation(&f, org, v)
+	f := p.frame(v, lang, scripts)
+	f.Languages, f.Ref = p.languageLinks(r, v, lang), refusal.Told(r.Context())
+	p.setOrganisation(f, org, v)
 	if _, ok := v.Data.(Console); ok {
 		f.More = p.assets.console
 	}
-	err := t.ExecuteTemplate(&b, "frame", &f)
-	return b.Bytes(), lang, err
+	body, err := p.execute(v, "frame", f)
+	return body, lang, err
+}
+
+// frame is what the templates see of a page in a language.
+func (p *Renderer) frame(v View, lang *language, scripts *scriptSet) *frame {
+	return &frame{
+		language: lang, Brand: p.cfg.Brand, Host: p.host, CSS: p.assets.css, Icon: p.assets.icon, Touch: p.assets.touch, Logo: p.assets.logo, LogoSize: p.assets.logoSize,
+		Secure: strings.HasPrefix(p.origin, "https:"), Mobile: v.Mobile, Client: v.Client, Nav: v.Nav, Data: v.Data, Help: p.cfg.Brand.Help,
+		needed: scripts, scripts: p.assets.scripts,
+	}
+}
+
+// execute writes a part of a page, or with "frame" all of it.
+func (p *Renderer) execute(v View, part string, f *frame) ([]byte, error) {
+	t, ok := p.templates[v.Template]
+	if !ok {
+		return nil, fmt.Errorf("page: unknown template %q", v.Template)
+	}
+	var b bytes.Buffer
+	err := t.ExecuteTemplate(&b, part, f)
+	return b.Bytes(), err
 }

@@ -94,6 +94,10 @@ func policy(v View, scripts *scriptSet) string {
 		if d.Onward {
 			actions = append(actions, "http:", "https:")
 		}
+	case Console:
+		if d.framed() {
+			more += " frame-src 'self';"
+		}
 	case SignedOut:
 		if hosts := frameHosts(d.Frames); len(hosts) > 0 {
 			more = " frame-src " + strings.Join(hosts, " ") + ";"
