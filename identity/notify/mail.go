@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
+	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -58,8 +59,7 @@ type Mail struct {
 	Deps[Transport]
 	*sealedQueue[Notice]
 
-	cfg  MailConfig
-	host string
+	cfg MailConfig
 }
 
 // firstWait is the time between the first and the second try. A try is always shorter.
@@ -77,7 +77,7 @@ func NewMail(c MailConfig, d Deps[Transport]) (*Mail, error) {
 		return nil, errors.New("mail: want the issuer")
 	}
 	d.defaults(time.Now, rand.Reader)
-	m := &Mail{Deps: d, cfg: c, host: u.Hostname()}
+	m := &Mail{Deps: d, cfg: c}
 	m.sealedQueue = newSealedQueue(d, mails, "gatehouse notice v1", m.deliver, outbox.Config{Lane: "mail", First: firstWait, AtOnce: 4, Tried: c.Tried})
 	return m, nil
 }
@@ -149,11 +149,16 @@ type mailPage struct {
 
 // compose writes an e-mail in the words of the moment.
 func (m *Mail) compose(ctx context.Context, id string, n Notice) (Message, error) {
+	return m.cfg.Compose(m.Words(ctx, n.Locales), id, n)
+}
+
+// Compose writes an e-mail.
+func (c MailConfig) Compose(words page.Words, id string, n Notice) (Message, error) {
 	if !isGreeted(n.Name) {
 		n.Name = ""
 	}
-	words, key := m.Words(ctx, n.Locales), "mail."+string(n.Kind)
-	pairs := []any{"brand", m.cfg.Brand, "to", n.To, "name", n.Name, "time", n.At}
+	key := "mail." + string(n.Kind)
+	pairs := []any{"brand", c.Brand, "to", n.To, "name", n.Name, "time", n.At}
 	if !n.Until.IsZero() {
 		pairs = append(pairs, "until", n.Until)
 	}
@@ -161,7 +166,7 @@ func (m *Mail) compose(ctx context.Context, id string, n Notice) (Message, error
 		pairs = append(pairs, name, v)
 	}
 	p := mailPage{
-		Lang: words.Lang(), Subject: oneLine(words.T(key+".subject", pairs...)), Brand: m.cfg.Brand, Ground: css(m.cfg.Ground, "#2457d6"), Ink: css(m.cfg.Ink, "#ffffff"),
+		Lang: words.Lang(), Subject: oneLine(words.T(key+".subject", pairs...)), Brand: c.Brand, Ground: css(c.Ground, "#2457d6"), Ink: css(c.Ink, "#ffffff"),
 		Greeting: words.T("mail.greeting", pairs...), Footer: words.T("mail.footer", pairs...),
 	}
 	p.Code = n.Data["code"]
@@ -188,13 +193,26 @@ func (m *Mail) compose(ctx context.Context, id string, n Notice) (Message, error
 		p.Paragraphs = append(p.Paragraphs, words.T(key+".note", pairs...))
 	}
 	if strings.HasPrefix(n.Link, "/") {
-		p.Link, p.Action = m.cfg.Issuer+n.Link, words.T(key+".action", pairs...)
+		p.Link, p.Action = c.Issuer+n.Link, words.T(key+".action", pairs...)
+	}
+	if n.Sample {
+		p.Subject = oneLine(words.T("mail.sample.subject", "subject", p.Subject))
+		p.Paragraphs = slices.Insert(p.Paragraphs, 0, words.T("mail.sample.text", pairs...))
 	}
 	var html bytes.Buffer
 	if err := mailTemplate.Execute(&html, p); err != nil {
 		return Message{}, err
 	}
-	return Message{ID: id + "@" + m.host, To: n.To, Subject: p.Subject, Text: p.text(), HTML: html.String(), Date: n.At}, nil
+	return Message{ID: id + "@" + hostOf(c.Issuer), To: n.To, Subject: p.Subject, Text: p.text(), HTML: html.String(), Date: n.At}, nil
+}
+
+// hostOf returns the host of an issuer, which NewMail and NewTexts have looked at.
+func hostOf(issuer string) string {
+	u, err := url.Parse(issuer)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
 }
 
 // addressForm matches text that mail programs turn into links.

@@ -16,7 +16,6 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/gatehouse-id/gatehouse/identity/notify"
-	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -136,7 +135,7 @@ func TestEveryKindHasWords(t *testing.T) {
 	t.Parallel()
 	p := newPost(t)
 	for _, lang := range page.Languages() {
-		for _, kind := range notifytest.Kinds() {
+		for _, kind := range notify.Kinds() {
 			n := sample(kind)
 			n.Locales = []string{lang}
 			switch kind {

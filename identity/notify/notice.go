@@ -87,6 +87,8 @@ type Notice struct {
 	Link string `cbor:"8,keyasint,omitempty"`
 	// Until is when what the notice is about ends. Zero: it does not say so.
 	Until time.Time `cbor:"9,keyasint,omitempty"`
+	// Sample says that an administrator sends it to see what it looks like: it says so first, and nothing has happened.
+	Sample bool `cbor:"10,keyasint,omitempty"`
 }
 
 // Sender sends notices. It is safe for concurrent use.

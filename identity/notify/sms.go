@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
+	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -77,8 +78,7 @@ type Texts struct {
 	Deps[SMSTransport]
 	*sealedQueue[SMS]
 
-	cfg  SMSConfig
-	host string
+	cfg SMSConfig
 }
 
 const (
@@ -94,7 +94,7 @@ func NewTexts(c SMSConfig, d Deps[SMSTransport]) (*Texts, error) {
 		return nil, errors.New("sms: want the issuer")
 	}
 	d.defaults(time.Now, rand.Reader)
-	t := &Texts{Deps: d, cfg: c, host: u.Hostname()}
+	t := &Texts{Deps: d, cfg: c}
 	t.sealedQueue = newSealedQueue(d, texts, "gatehouse sms v1", t.deliver, outbox.Config{
 		Lane: "sms", First: smsFirstWait, Most: smsMostWait, Tries: 60, MaxAge: smsLife, AtOnce: 4, Tried: c.Tried,
 	})
@@ -145,7 +145,12 @@ const maxText = 1000 // characters of a text message
 
 // compose writes a text message in the words of the moment.
 func (t *Texts) compose(ctx context.Context, m SMS) string {
-	pairs := []any{"brand", t.cfg.Brand}
+	return t.cfg.Compose(t.Words(ctx, m.Locales), m)
+}
+
+// Compose writes a text message.
+func (c SMSConfig) Compose(words page.Words, m SMS) string {
+	pairs := []any{"brand", c.Brand}
 	for name, v := range m.Data {
 		pairs = append(pairs, name, v)
 	}
@@ -154,13 +159,13 @@ func (t *Texts) compose(ctx context.Context, m SMS) string {
 			return ' '
 		}
 		return c
-	}, t.Words(ctx, m.Locales).T("sms."+string(m.Kind), pairs...))
+	}, words.T("sms."+string(m.Kind), pairs...))
 	if r := []rune(text); len(r) > maxText {
 		text = string(r[:maxText-1]) + "…"
 	}
 	if code := m.Data["code"]; code != "" {
 		// Phones offer the code on pages of this host only. (Origin-bound one-time codes delivered via SMS, 3)
-		text += "\n\n@" + t.host + " #" + code
+		text += "\n\n@" + hostOf(c.Issuer) + " #" + code
 	}
 	return text
 }

@@ -15,7 +15,6 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/gatehouse-id/gatehouse/identity/notify"
-	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -131,7 +130,7 @@ func TestSMSKindsHaveWords(t *testing.T) {
 	t.Parallel()
 	srv, got := receiver(t)
 	x := newTextHarness(t, srv.URL)
-	for _, kind := range notifytest.TextKinds() {
+	for _, kind := range notify.TextKinds() {
 		seen := map[string]bool{}
 		for _, locale := range page.Languages() {
 			x.send(notify.SMS{Kind: kind, To: "+31612345678", Locales: []string{locale}, Data: map[string]string{"code": "123456", "usernames": "ann"}})

@@ -97,22 +97,3 @@ func (b *box[T]) Take() (out []T) {
 	}
 	return out
 }
-
-// Kinds returns every kind of notice, sorted.
-func Kinds() []notify.Kind {
-	list := []notify.Kind{
-		notify.Welcome, notify.AttributesUpdated, notify.EmailUpdated, notify.PhoneNumberUpdated, notify.PasswordUpdated, notify.PasswordBlocked,
-		notify.AccountBlocked, notify.AccountRemoved, notify.IdentityCoupled, notify.StepUpCode, notify.PINReset, notify.AccountInvitation,
-		notify.AddressCode, notify.ResetLink, notify.PasswordReset, notify.ResetNoPassword, notify.SignUpCode, notify.SignUpExisting,
-		notify.Activation, notify.ActivationCode, notify.EmailVerification, notify.PasskeyAdded, notify.PasskeyRemoved, notify.PasskeySuspected, notify.AppPasswordMade, notify.AccountSeen,
-		notify.AccessRequested, notify.AccessGranted, notify.AccessRefused, notify.IDCardValidated, notify.IDCardRefused,
-		notify.AccountUnlinked, notify.CouplingUnverified, notify.CouplingAmbiguous, notify.CouplingUntrusted, notify.Test,
-	}
-	slices.Sort(list)
-	return list
-}
-
-// TextKinds returns every kind of text message, sorted.
-func TextKinds() []notify.Kind {
-	return []notify.Kind{notify.SMSPhoneCode, notify.SMSResetCode, notify.SMSStepUpCode, notify.SMSUsernames}
-}
