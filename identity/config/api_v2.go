@@ -133,9 +133,6 @@ func (a *API) putCustomMessages(w http.ResponseWriter, r *http.Request, client s
 	}), "custom_messages")
 }
 
-// defaultMessages is the {locale_variant} of the messages for every language.
-const defaultMessages = "default"
-
 // putMessages serves PUT /api/v2/config/custom-messages/{locale_variant}/batch: each message of the body is created or
 // replaced.
 func (a *API) putMessages(w http.ResponseWriter, r *http.Request, client string) error {
@@ -144,46 +141,14 @@ func (a *API) putMessages(w http.ResponseWriter, r *http.Request, client string)
 	if err := rest.Decode(w, r, maxBody, &in); err != nil {
 		return err
 	}
-	if locale != defaultMessages && isLocale(locale) != nil {
-		return rest.Invalid(rest.Problem{Problem: "the locale must be one such as nl, nl_NL or nl_NL_informal, or default"})
+	apply, part, err := settingMessages(locale, in)
+	if err != nil {
+		return err
 	}
-	part := "custom_messages.default"
-	if locale != defaultMessages {
-		part = "custom_messages.locales." + shown(locale)
-	}
-	return within(a.change(w, r, client, unitView(unitNamed("custom_messages")), func(u *Units) error {
-		if len(in) == 0 {
-			return nil
-		}
-		into := u.CustomMessages.Default
-		if locale != defaultMessages {
-			if into = u.CustomMessages.Locales[locale]; into == nil {
-				into = Translations{}
-				u.CustomMessages.Locales[locale] = into
-			}
-		}
-		for key, text := range in {
-			into[key] = text
-		}
-		return nil
-	}), part)
+	return within(a.change(w, r, client, unitView(unitNamed("custom_messages")), apply), part)
 }
 
 // deleteMessage serves DELETE /api/v2/config/custom-messages/{locale_variant}/{message_key}.
 func (a *API) deleteMessage(w http.ResponseWriter, r *http.Request, client string) error {
-	locale, key := r.PathValue("locale_variant"), r.PathValue("message_key")
-	return a.change(w, r, client, unitView(unitNamed("custom_messages")), func(u *Units) error {
-		from := u.CustomMessages.Default
-		if locale != defaultMessages {
-			from = u.CustomMessages.Locales[locale]
-		}
-		if _, ok := from[key]; !ok {
-			return rest.NotFound()
-		}
-		delete(from, key)
-		if locale != defaultMessages && len(from) == 0 {
-			delete(u.CustomMessages.Locales, locale)
-		}
-		return nil
-	})
+	return a.change(w, r, client, unitView(unitNamed("custom_messages")), removingMessage(r.PathValue("locale_variant"), r.PathValue("message_key")))
 }

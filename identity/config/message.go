@@ -2,10 +2,13 @@ package config
 
 import (
 	"context"
+	"maps"
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
 type seenKey struct{}
@@ -59,4 +62,81 @@ func plain[M ~map[string]Translations](in M) map[string]map[string]string {
 		out[locale] = texts
 	}
 	return out
+}
+
+// DefaultMessages is the locale of the messages for every language.
+const DefaultMessages = "default"
+
+// settingMessages returns what creates or replaces messages of a locale, and the part of the units that an error is
+// about.
+func settingMessages(locale string, in Translations) (apply func(u *Units) error, part string, err error) {
+	if locale != DefaultMessages && isLocale(locale) != nil {
+		return nil, "", rest.Invalid(rest.Problem{Problem: "the locale must be one such as nl, nl_NL or nl_NL_informal, or default"})
+	}
+	part = "custom_messages.default"
+	if locale != DefaultMessages {
+		part = "custom_messages.locales." + shown(locale)
+	}
+	return func(u *Units) error {
+		if len(in) == 0 {
+			return nil
+		}
+		into := u.CustomMessages.Default
+		if locale != DefaultMessages {
+			if into = u.CustomMessages.Locales[locale]; into == nil {
+				into = Translations{}
+				u.CustomMessages.Locales[locale] = into
+			}
+		}
+		maps.Copy(into, in)
+		return nil
+	}, part, nil
+}
+
+// removingMessage returns what removes a message of a locale.
+func removingMessage(locale, key string) func(u *Units) error {
+	return func(u *Units) error {
+		from := u.CustomMessages.Default
+		if locale != DefaultMessages {
+			from = u.CustomMessages.Locales[locale]
+		}
+		if _, ok := from[key]; !ok {
+			return rest.NotFound()
+		}
+		delete(from, key)
+		if locale != DefaultMessages && len(from) == 0 {
+			delete(u.CustomMessages.Locales, locale)
+		}
+		return nil
+	}
+}
+
+// CustomMessages returns the messages that administrators have set, and the entity tag of their unit.
+func (s *Service) CustomMessages(ctx context.Context) (*CustomMessages, string, error) {
+	st, err := s.current(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	return &st.units.CustomMessages, unitView(unitNamed("custom_messages")).version(st), nil
+}
+
+// SetMessage creates or replaces a message of a locale, as the configuration API does, in a unit that had this entity
+// tag when it was read.
+func (s *Service) SetMessage(ctx context.Context, locale, key, text, tag string, by event.Actor) error {
+	apply, part, err := settingMessages(locale, Translations{key: text})
+	if err == nil {
+		err = within(s.editMessages(ctx, apply, tag, by), part)
+	}
+	return err
+}
+
+// RemoveMessage removes a message of a locale, so that the built-in one is shown again.
+func (s *Service) RemoveMessage(ctx context.Context, locale, key, tag string, by event.Actor) error {
+	return s.editMessages(ctx, removingMessage(locale, key), tag, by)
+}
+
+func (s *Service) editMessages(ctx context.Context, apply func(u *Units) error, tag string, by event.Actor) error {
+	v := unitView(unitNamed("custom_messages"))
+	_, err := s.update(ctx, edit{by: by, apply: apply, match: func(st *state) bool { return v.version(st) == tag }})
+	return err
 }
