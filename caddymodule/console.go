@@ -9,10 +9,12 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/messages"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/settings"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/setup"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -45,6 +47,11 @@ func (b *builder) openConsole() error {
 	}
 	i.manage = &manage.Service{Identity: id, Authz: i.authz, Store: i.core.Store, Recorder: b.events}
 	b.openBackups()
+	set := settings.Deps{Config: i.config, Store: i.core.Store, PlaceOf: b.Places.Of, Names: i.manage.Names}
+	var sender notify.Sender
+	if i.mail != nil {
+		sender = i.mail
+	}
 	i.console = console.New(b.console, console.Deps{
 		Identity: id, Manage: i.manage, Clients: i.authz.Clients(), Store: i.core.Store, Units: i.config.Units,
 		Pages: i.pages, PlaceOf: b.Places.Of, SourceOf: client.Source, Mails: i.mail != nil, Now: i.now, Log: i.log,
@@ -53,7 +60,8 @@ func (b *builder) openConsole() error {
 			Authz: i.authz, PublicKey: i.core.Keys.Public, OlderKeys: i.core.Keyring.HasOlder, Names: i.manage.Names,
 		},
 		Upkeep:   b.upkeep(),
-		Settings: settings.Deps{Config: i.config, Store: i.core.Store, PlaceOf: b.Places.Of, Names: i.manage.Names},
+		Settings: set,
+		Messages: messages.Deps{Deps: set, Mail: mailConfig(b.App, i.pages), SMS: smsConfig(b.App, i.pages), Sender: sender, Recorder: b.events},
 		GroupUses: func(ctx context.Context, group string) (places []string, err error) {
 			book, _, err := i.policies.Current(ctx)
 			if err != nil {

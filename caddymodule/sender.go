@@ -88,11 +88,21 @@ func (a *App) loadMail() (err error) {
 func (a *App) openMail(c *core.Core, pages *page.Renderer) (*notify.Mail, error) {
 	transport := func(m delivery.Mailer) (notify.Transport, error) { return m.Transport(a.issuer.Hostname()) }
 	return openSender("mail", a.mailer, transport, func(t notify.Transport) (*notify.Mail, error) {
-		ground, ink := pages.Button()
-		return notify.NewMail(
-			notify.MailConfig{Issuer: a.issuer.String(), Brand: pages.BrandName(), Ground: ground, Ink: ink, Tried: c.Metrics.Mailed}, senderDeps(a, c, pages, "mail", t),
-		)
+		cfg := mailConfig(a, pages)
+		cfg.Tried = c.Metrics.Mailed
+		return notify.NewMail(cfg, senderDeps(a, c, pages, "mail", t))
 	})
+}
+
+// mailConfig says how e-mails look.
+func mailConfig(a *App, pages *page.Renderer) notify.MailConfig {
+	ground, ink := pages.Button()
+	return notify.MailConfig{Issuer: a.issuer.String(), Brand: pages.BrandName(), Ground: ground, Ink: ink}
+}
+
+// smsConfig says how text messages look.
+func smsConfig(a *App, pages *page.Renderer) notify.SMSConfig {
+	return notify.SMSConfig{Issuer: a.issuer.String(), Brand: pages.BrandName()}
 }
 
 // readSMS reads
@@ -112,7 +122,9 @@ func (a *App) loadSMS() (err error) {
 // openSMS returns what sends text messages, or nil where none is configured.
 func (a *App) openSMS(c *core.Core, pages *page.Renderer) (*notify.Texts, error) {
 	return openSender("sms", a.texter, delivery.Texter.SMSTransport, func(t notify.SMSTransport) (*notify.Texts, error) {
-		return notify.NewTexts(notify.SMSConfig{Issuer: a.issuer.String(), Brand: pages.BrandName(), Tried: c.Metrics.Texted}, senderDeps(a, c, pages, "sms", t))
+		cfg := smsConfig(a, pages)
+		cfg.Tried = c.Metrics.Texted
+		return notify.NewTexts(cfg, senderDeps(a, c, pages, "sms", t))
 	})
 }
 

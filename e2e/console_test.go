@@ -16,6 +16,9 @@ var consoleShots = flag.Bool("shots", false, "leave a picture of each page of th
 
 var objectID = regexp.MustCompile(`/settings/(?:attributes|custom_messages|login_methods|organisations|redirects|step_up|ui_extension|email_notifications|password_policy|profile|messages|policies)|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}|[A-Z2-7]{4}-[A-Z2-7]{4}|\b[0-9]{1,4}$`)
 
+// messageID matches the text or the preview that a page is about.
+var messageID = regexp.MustCompile(`(/messages/(?:texts|previews)/)[^/]+`)
+
 // walkConsole visits every page of the console that links lead to, once for each kind of page, and returns the kinds with
 // an address of each.
 func (c *crawler) walkConsole(state string) map[string]string {
@@ -26,10 +29,10 @@ func (c *crawler) walkConsole(state string) map[string]string {
 		next := queue[0]
 		queue = queue[1:]
 		u, err := url.Parse(next)
-		if err != nil || u.Path != "/admin" && !strings.HasPrefix(u.Path, "/admin/") || u.Query().Has("live") { // that page loads itself again
+		if err != nil || u.Path != "/admin" && !strings.HasPrefix(u.Path, "/admin/") || u.Query().Has("live") || strings.HasSuffix(u.Path, "/document") { // those load themselves again, or are previews of other pages
 			continue
 		}
-		kind := objectID.ReplaceAllString(strings.Replace(u.Path, "/applications/shop", "/applications/reports", 1), "{id}") + " " + strings.Join(slices.Sorted(maps.Keys(u.Query())), " ")
+		kind := objectID.ReplaceAllString(strings.Replace(messageID.ReplaceAllString(u.Path, "${1}{id}"), "/applications/shop", "/applications/reports", 1), "{id}") + " " + strings.Join(slices.Sorted(maps.Keys(u.Query())), " ")
 		if visited[u.Path+kind] {
 			continue
 		}
@@ -168,6 +171,7 @@ func TestConsole(t *testing.T) {
 func elsewhere(route string) bool {
 	return slices.ContainsFunc([]string{
 		"/admin/jobs/", "/admin/refusals/{id}", "/admin/requests/{id}", "/admin/requests/blocked/", "/admin/policies/{id}", "/admin/keys/", "/admin/providers/{id}/", "/admin/applications/{id}/", "/admin/persons/{id}/",
+		"/admin/messages/undo-messages", "/admin/messages/texts/{id}/reset-message", "/admin/messages/previews/{id}/",
 		"/admin/persons/block-many", "/admin/persons/unblock-many", "/admin/persons/join-many", "/admin/persons/leave-many", "/admin/persons/end-many",
 	}, func(begin string) bool { return strings.HasPrefix(route, begin) })
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/gateway"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/messages"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/settings"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/setup"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/upkeep"
@@ -66,6 +67,8 @@ type Deps struct {
 	// Setup is what the screens of sign-in providers and keys work with, Settings those of the settings.
 	Setup    setup.Deps
 	Settings settings.Deps
+	// Messages is what the screens of texts and the brand work with.
+	Messages messages.Deps
 	// Upkeep is what the screens about the storage and blocked sign-ins work with.
 	Upkeep upkeep.Deps
 	// Mails says that e-mails are sent.

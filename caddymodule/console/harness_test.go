@@ -114,6 +114,7 @@ func newHarnessOver(t *testing.T, over func(storage.Store) storage.Store) *harne
 	policies(&stored)
 	h.settings, err = config.New(t.Context(), stored, config.Deps{Store: h.store, Keyring: keyring, Events: events, Now: h.clock.Now})
 	h.must(err)
+	pages.SetOverrides(h.settings.Overrides)
 	units := func(tx storage.Tx) (*config.Units, error) {
 		u, err := h.settings.Units(tx)
 		if err != nil {
@@ -167,6 +168,7 @@ func newHarnessOver(t *testing.T, over func(storage.Store) storage.Store) *harne
 		},
 	}
 	deps.Gateway, deps.Setup, deps.Upkeep, deps.Settings = h.gateway(deps.Manage), h.setup(), h.upkeep(raw), h.settingsDeps(deps.Manage)
+	deps.Messages = h.messagesDeps(deps.Settings)
 	h.strict = New(frame.Config{Level: 2}, deps)
 	h.console = New(frame.Config{Level: 1, SeeAs: frame.Operator}, deps)
 	return h

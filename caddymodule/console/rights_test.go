@@ -137,6 +137,10 @@ func (h *harness) objects(path, role string) []string {
 		return []string{"wiki"}
 	case strings.HasPrefix(path, "/settings/{id}"):
 		return []string{"features"}
+	case strings.HasPrefix(path, "/messages/texts/{id}"):
+		return []string{"sign_in.title"}
+	case strings.HasPrefix(path, "/messages/previews/{id}"):
+		return []string{"mail.welcome"}
 	case h.setupObjects(path) != nil:
 		return h.setupObjects(path)
 	case strings.HasPrefix(path, "/requests/{id}"):

@@ -6,6 +6,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/gateway"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/messages"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/settings"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/setup"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/upkeep"
@@ -30,7 +31,7 @@ func (c *Console) all() []*frame.Screen {
 		c.eventsScreen(),
 		c.eventsFileScreen(),
 		c.eventScreen(),
-	}, setup.LastScreens(c.Setup), settings.Screens(c.Settings), upkeep.Screens(c.frame, c.Upkeep))
+	}, setup.LastScreens(c.Setup), settings.Screens(c.Settings), messages.Screens(c.frame, c.Messages), upkeep.Screens(c.frame, c.Upkeep))
 }
 
 // shownPerson is the person whom the screen is about.

@@ -458,4 +458,8 @@ var catalogue = []section{
 		{779, "a claim of such a scope by the parameter `claims`", "`unmet_authentication_requirements`; the claim is gone when the level is"},
 		{780, "a client sends the header that carries the identity assurance level to the upstream", "the upstream reads the level of the person"},
 	}},
+	{"What people read", []attackCase{
+		{831, "a preview of a page or an e-mail: scripts, forms, links, hidden fields, cookies, frames elsewhere", "nothing in it acts or leads anywhere, and its policy lets nothing"},
+		{832, "a test e-mail with another address in the form, to an address that is not verified, more than ten in an hour", "to the own verified address alone, with an event; 422 otherwise"},
+	}},
 }

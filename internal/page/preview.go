@@ -31,7 +31,7 @@ func (l Look) scheme() int {
 }
 
 // Preview writes a page that only shows what another one looks like: no script runs in it, no form and no link of it
-// leads anywhere, and only pages of ours can frame it.
+// leads anywhere, and only pages of the same origin can frame it.
 func (p *Renderer) Preview(w http.ResponseWriter, r *http.Request, v View, failed *Failure, look Look) error {
 	lang := p.spoken(r.Context(), look.Locale)
 	v = p.sampled(v, failed, lang)

@@ -21,7 +21,7 @@ type Source struct {
 type Wording struct {
 	Key  string
 	Text string // that people read
-	// BuiltIn is our own text. Empty: the message is not one of ours
+	// BuiltIn is our own text. Empty: we have no such message
 	BuiltIn string
 	Source  *Source // nil: it is built in
 }
@@ -109,8 +109,8 @@ func Placeholders(text string) (out []string) {
 	return slices.Compact(out)
 }
 
-// PlaceholdersOf returns which names in braces are filled in in a message of ours, and which of them none of our own
-// texts does without. known: it is one of ours.
+// PlaceholdersOf returns which names in braces are filled in in a built-in message, and which of them each of its texts
+// has. known: there is such a message.
 func PlaceholdersOf(key string) (filled, needed []string, known bool) {
 	for _, texts := range builtIn() {
 		for _, k := range []string{key, addressed + key} {
@@ -130,7 +130,7 @@ func PlaceholdersOf(key string) (filled, needed []string, known bool) {
 	return slices.Compact(filled), needed, known
 }
 
-// CheckMessage returns what is wrong with a message that replaces one of ours.
+// CheckMessage returns what is wrong with a message that replaces a built-in one.
 func CheckMessage(key, text string) error { return checkMessage(key, text) }
 
 // Accents are the brand's color as links and buttons show it, light first, with the contrast of the text on it and of
@@ -157,5 +157,5 @@ type Accent struct {
 // Brand returns how the pages present the operator.
 func (p *Renderer) Brand() Brand { return p.cfg.Brand }
 
-// LogoPath is where the operator's logo is. Empty: there is none
+// LogoPath is where the operator's logo is. Empty: the name stands alone
 func (p *Renderer) LogoPath() string { return p.assets.logo }

@@ -60,7 +60,7 @@ func (s *settings) settingsScreen() *frame.Screen {
 			{Name: "export-settings", Role: frame.Viewer, Do: s.export},
 			{Name: "compare-settings", Role: frame.Viewer, Ask: askFile, Do: s.compare},
 			{Name: "import-settings", Role: frame.Operator, Ask: s.askImport, Do: s.importFile},
-			{Name: "undo-settings", Role: frame.Operator, Danger: true, When: undoable, Ask: s.askUndo, Do: s.undo},
+			{Name: "undo-settings", Role: frame.Operator, Danger: true, When: undoable, Ask: s.askUndo, Do: s.Undo},
 		},
 	}
 }
@@ -125,10 +125,10 @@ func number(n int) page.Cell {
 }
 
 // lastFacts say who made the last change, and when.
-func (s *settings) lastFacts(v *frame.Visit, last *config.LastChange) ([]page.ConsoleFact, error) {
+func (d Deps) lastFacts(v *frame.Visit, last *config.LastChange) ([]page.ConsoleFact, error) {
 	var names map[string]string
-	err := s.Store.View(v.Context(), func(tx storage.Tx) (err error) {
-		names, err = s.Names(tx, []string{last.Actor})
+	err := d.Store.View(v.Context(), func(tx storage.Tx) (err error) {
+		names, err = d.Names(tx, []string{last.Actor})
 		return err
 	})
 	who := page.Cell{Name: last.Actor, Code: true}
@@ -199,11 +199,11 @@ func readable(raw, indent string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// write is the context of what the person of the visit writes: they must have the role at that moment, too.
-func write(v *frame.Visit) context.Context { return storage.Guarded(v.Context(), v.Recheck) }
+// Write is the context of what the person of the visit writes: they must have the role at that moment, too.
+func Write(v *frame.Visit) context.Context { return storage.Guarded(v.Context(), v.Recheck) }
 
-// refused returns what is wrong with settings as a problem of a field. Other errors stay.
-func refused(field string, err error) error {
+// Refused returns what is wrong with settings as a problem of a field. Other errors stay.
+func Refused(field string, err error) error {
 	switch e := new(rest.Error); {
 	case errors.As(err, &e) && e.Status == http.StatusPreconditionFailed:
 		return &frame.Problem{Key: "console.settings.moved"}
@@ -254,7 +254,7 @@ func (s *settings) diff(v *frame.Visit, in url.Values) ([]config.Change, error) 
 		return nil, &frame.Problem{Field: "json", Key: "console.settings.secrets"}
 	}
 	list, err := s.Config.Diff(v.Context(), []byte(in.Get("json")))
-	return list, refused("json", err)
+	return list, Refused("json", err)
 }
 
 // compare shows how the settings differ from a file.
@@ -314,29 +314,34 @@ func (s *settings) importFile(v *frame.Visit, in url.Values) (frame.Result, erro
 	case !in.Has("confirm"):
 		return frame.Result{}, &frame.Problem{Field: "confirm", Key: "console.policy.look"}
 	}
-	return frame.Result{}, refused("json", s.Config.ImportAt(write(v), []byte(in.Get("json")), in.Get("tag"), v.Actor()))
+	return frame.Result{}, Refused("json", s.Config.ImportAt(Write(v), []byte(in.Get("json")), in.Get("tag"), v.Actor()))
 }
 
 // askUndo says what would be undone, and whose change it was.
-func (s *settings) askUndo(v *frame.Visit) (q frame.Question, err error) {
-	last := v.About.(*overview).last
+func (s *settings) askUndo(v *frame.Visit) (frame.Question, error) {
+	return s.AskUndo(v, v.About.(*overview).last)
+}
+
+// AskUndo says what would be undone, and whose change it was. nil: nothing can be undone
+func (d Deps) AskUndo(v *frame.Visit, last *config.LastChange) (q frame.Question, err error) {
 	if last == nil {
 		q.Parts = []page.ConsolePart{{Empty: &page.Empty{Text: page.Say("console.settings.nothing")}}}
 		return q, nil
 	}
 	q.Hidden = []page.Hidden{{Name: "change", Value: strconv.FormatUint(last.ID, 10)}}
 	q.Parts = []page.ConsolePart{{ID: "changes", Title: page.Say("console.settings.changes"), Table: changeTable(last.Changes)}}
-	q.Facts, err = s.lastFacts(v, last)
+	q.Facts, err = d.lastFacts(v, last)
 	return q, err
 }
 
-func (s *settings) undo(v *frame.Visit, in url.Values) (frame.Result, error) {
+// Undo undoes the change that the form of AskUndo has shown.
+func (d Deps) Undo(v *frame.Visit, in url.Values) (frame.Result, error) {
 	id, err := strconv.ParseUint(in.Get("change"), 10, 64)
 	if err != nil {
 		return frame.Result{}, &frame.Problem{Key: "console.settings.nothing"}
 	}
-	_, err = s.Config.Undo(write(v), id, v.Actor())
-	return frame.Result{}, refused("", err)
+	_, err = d.Config.Undo(Write(v), id, v.Actor())
+	return frame.Result{}, Refused("", err)
 }
 
 // unitPath is that of the screen of a unit.

@@ -273,8 +273,8 @@ func (s *settings) editUnit(v *frame.Visit, in url.Values) (frame.Result, error)
 	if err != nil {
 		return frame.Result{}, err
 	}
-	_, err = s.Config.EditUnit(write(v), u.Name, u.Tag, raw, false, v.Actor())
-	return frame.Result{}, refused(s.blamed(u, err, first), err)
+	_, err = s.Config.EditUnit(Write(v), u.Name, u.Tag, raw, false, v.Actor())
+	return frame.Result{}, Refused(s.blamed(u, err, first), err)
 }
 
 // blamed is the field that an error is about: the one whose path it begins with, or the first that was changed.
@@ -335,8 +335,8 @@ func (s *settings) editJSON(v *frame.Visit, in url.Values) (frame.Result, error)
 	case in.Get("tag") != u.Tag:
 		err = &frame.Problem{Key: "console.settings.moved"}
 	default:
-		_, err = s.Config.EditUnit(write(v), u.Name, u.Tag, []byte(text), true, v.Actor())
-		err = refused("json", err)
+		_, err = s.Config.EditUnit(Write(v), u.Name, u.Tag, []byte(text), true, v.Actor())
+		err = Refused("json", err)
 	}
 	if wrong := frame.ProblemOf(err); wrong != nil && had && len(wrong.Fill) > 0 {
 		return frame.Result{}, &frame.Problem{Field: "json", Key: "console.unit.again", Fill: wrong.Fill}

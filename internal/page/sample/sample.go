@@ -16,7 +16,7 @@ type Sample struct {
 	// Group is when people see the page: sign_in, enrol, step_up, consent, account or error.
 	Group string
 	View  page.View
-	// Failure makes it the page of an error, in place of the view. nil: it is none
+	// Failure makes it the page of an error, in place of the view. nil: it is an ordinary page
 	Failure *page.Failure
 }
 
