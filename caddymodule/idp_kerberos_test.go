@@ -154,6 +154,54 @@ func TestKerberosMethod(t *testing.T) {
 	}
 }
 
+// TestKerberosMethodKeytab: a method of the configuration API has the keys of a keytab that was uploaded. The keytab of
+// the machine is not read.
+func TestKerberosMethodKeytab(t *testing.T) {
+	t.Setenv("KRB5_KTNAME", filepath.Join(t.TempDir(), "none.keytab"))
+	s := configured(t, "")
+	s.mustLoad()
+	u, err := url.Parse(s.issuer())
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := "HTTP/" + u.Hostname()
+	ann := kerberostest.Ticket{Name: "ann", Realm: kerberostest.Realm, Service: service, Ends: time.Hour}
+	keytab := func(services ...string) any {
+		raw := base64.StdEncoding.EncodeToString(kerberostest.Keytab(t, services...))
+		return map[string]any{"key_pair": map[string]any{"name": "tickets", "key_type": "KEYTAB", "private_key": raw, "public_key": ""}}
+	}
+	added := decode[struct{ ID string }](t, s.mustCall("POST", "/v2/config/certificates", keytab(service), http.StatusOK))
+	method := decode[any](t, `{"login_methods":{"login_methods":[{"id":"k","name":"Desk computers","type":"KERBEROS","enabled":true,"kerberos_attributes":{"keytab_id":"tickets","auto_login_enabled":true}}]}}`)
+	s.mustCall("POST", "/api/v2/config", method, http.StatusNoContent)
+	open := func() (asked int32, body string) {
+		t.Helper()
+		b, n := s.withTicket(ann)
+		page, body := b.open(s.issuer() + "/account")
+		if page.StatusCode != http.StatusOK {
+			t.Fatalf("%d %s", page.StatusCode, body)
+		}
+		return n.asked.Load(), body
+	}
+	if asked, body := open(); asked != 1 || !strings.Contains(body, "/account/security") {
+		t.Errorf("asked %d times: %s", asked, body)
+	}
+	if out := s.run("", "idp", "test", "k"); !strings.Contains(out, "EXAMPLE.COM") {
+		t.Errorf("idp test: %s", out)
+	}
+	// With a keytab of another principal no ticket could be read: the method is off, and the other ways are there.
+	s.mustCall("POST", "/v2/config/certificates/"+added.ID, keytab("HTTP/elsewhere.example.com"), http.StatusOK)
+	if asked, body := open(); asked != 0 || !strings.Contains(body, `name="password"`) || strings.Contains(body, "Desk computers") {
+		t.Errorf("with the keytab of another principal: asked %d times: %s", asked, body)
+	}
+	s.mustCall("POST", "/v2/config/certificates/"+added.ID, keytab("HTTP/elsewhere.example.com", service), http.StatusOK)
+	if asked, body := open(); asked != 1 || !strings.Contains(body, "/account/security") {
+		t.Errorf("with the next keytab: asked %d times: %s", asked, body)
+	}
+	if resp, body := s.call("DELETE", "/v2/config/certificates/"+added.ID, nil); resp.StatusCode != http.StatusConflict {
+		t.Errorf("removed while it is in use: %d %s", resp.StatusCode, body)
+	}
+}
+
 // TestKerberosGuide: the Caddyfile of the guide is accepted.
 func TestKerberosGuide(t *testing.T) {
 	t.Parallel()

@@ -122,10 +122,23 @@ var (
 	_ remoteIDP             = (*KerberosIDP)(nil)
 )
 
-// kerberosMethod is a login method of the configuration API, which has the keys of this machine.
-func kerberosMethod(m *config.LoginMethod) (cfg kerberos.Config, err error) {
+// keytabID names the key pair with the keytab of a login method. Empty: it has the keytab of the machine, or none.
+func keytabID(m *config.LoginMethod) string {
+	if m.Type != config.TypeKerberos || m.Kerberos == nil {
+		return ""
+	}
+	return m.Kerberos.KeytabID
+}
+
+// kerberosMethod is a login method of the configuration API. kept is the keytab of its key pair. Without a key pair it
+// has the keys of this machine.
+func kerberosMethod(m *config.LoginMethod, kept []byte) (cfg kerberos.Config, err error) {
 	file := kerberos.DefaultKeytab()
 	cfg = kerberos.Config{Level: m.AuthenticationLevel, Auto: m.Kerberos != nil && m.Kerberos.AutoLoginEnabled, Mapping: mappingOf(m)}
+	if keytabID(m) != "" {
+		cfg.Keytab = kept
+		return cfg, nil
+	}
 	if cfg.Keytab, err = os.ReadFile(file); err != nil { //nolint:gosec // the operator's own
 		return cfg, fmt.Errorf("the keytab of this machine, %s, cannot be read: make it there, or name another file in KRB5_KTNAME", file)
 	}

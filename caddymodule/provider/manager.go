@@ -19,6 +19,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
+	"github.com/gatehouse-id/gatehouse/identity/keypair"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/kerberos"
 	"github.com/gatehouse-id/gatehouse/idp/ldap"
@@ -115,6 +116,22 @@ func (p *Manager) certificate(ctx context.Context, name string) (*x509.Certifica
 	return k.Certificate, nil
 }
 
+// keytab returns the keytab that a login method names, or nil.
+func (p *Manager) keytab(ctx context.Context, m *config.LoginMethod) ([]byte, error) {
+	name := keytabID(m)
+	if name == "" {
+		return nil, nil
+	}
+	k, err := p.deps.Config.KeyPairs().Get(ctx, name)
+	if err == nil && k.Type != keypair.Keytab {
+		err = &idp.UnfitKey{Name: name, Problem: "is not of the type KEYTAB"}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("keytab: %w", err)
+	}
+	return []byte(k.Keytab.Reveal()), nil
+}
+
 // Open makes the providers of the configuration file and puts them into the list. After an error too, the caller closes
 // the manager.
 func (p *Manager) Open(ctx context.Context, list []federation.Provider) (out []federation.Provider, err error) {
@@ -156,12 +173,12 @@ func (p *Manager) checkKeys(ctx context.Context, id string, source idp.Provider)
 }
 
 // Providers implements identity.Manager.
-func (p *Manager) Providers(_ context.Context, units *config.Units) ([]federation.Provider, uint64, error) {
+func (p *Manager) Providers(ctx context.Context, units *config.Units) ([]federation.Provider, uint64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// A request that began before a change must not bring back what the change has ended.
 	if units != p.seen && !p.closed && p.deps.Config.IsCurrent(units) {
-		p.renew(units.LoginMethods.LoginMethods, &units.Features)
+		p.renew(context.WithoutCancel(ctx), units.LoginMethods.LoginMethods, &units.Features) // the list outlives the request
 		p.seen = units
 	}
 	return p.list, p.version, nil
@@ -169,7 +186,7 @@ func (p *Manager) Providers(_ context.Context, units *config.Units) ([]federatio
 
 // renew makes the providers that are new or changed and closes those that are gone. A provider that cannot be made is
 // left out: it must not break the other ways to sign in.
-func (p *Manager) renew(methods []config.LoginMethod, f *config.Features) {
+func (p *Manager) renew(ctx context.Context, methods []config.LoginMethod, f *config.Features) {
 	now := map[string]managedProvider{}
 	var list []federation.Provider
 	changed := false
@@ -178,11 +195,16 @@ func (p *Manager) renew(methods []config.LoginMethod, f *config.Features) {
 			continue
 		}
 		raw, err := methodKey(&m)
+		var kept []byte
+		if err == nil {
+			kept, err = p.keytab(ctx, &m)
+			raw = append(raw, kept...)
+		}
 		have, ok := p.managed[m.ID]
 		if err == nil && (!ok || !bytes.Equal(have.method, raw)) {
 			changed = true
 			have = managedProvider{method: raw}
-			have.Provider, err = p.make(&m)
+			have.Provider, err = p.make(&m, kept)
 		}
 		if err != nil {
 			p.deps.Log.Error("login method cannot be used", zap.String("provider", m.ID), zap.Error(err))
@@ -289,7 +311,11 @@ func (p *Manager) Try(ctx context.Context, m config.LoginMethod) (idp.Steps, err
 		named := *m.OIDC
 		named.ClientID, named.ClientAuthenticationMethod, m.OIDC = "new", "", &named
 	}
-	provider, err := p.make(&m)
+	kept, err := p.keytab(ctx, &m)
+	if err != nil {
+		return nil, err
+	}
+	provider, err := p.make(&m, kept)
 	if err != nil {
 		return nil, err
 	}
@@ -322,15 +348,15 @@ func (p *Manager) running(ctx context.Context) map[string]idp.Provider {
 }
 
 // make makes the provider of a login method. An API client that may change the configuration can name any address, so
-// every address is checked.
-func (p *Manager) make(m *config.LoginMethod) (idp.Provider, error) {
+// every address is checked. kept is the keytab that it names.
+func (p *Manager) make(m *config.LoginMethod, kept []byte) (idp.Provider, error) {
 	switch {
 	case m.Type == config.TypeQRCode:
 		return federation.Phone{}, nil
 	case m.Type == config.TypeLDAP && m.LDAP != nil:
 		return ldap.New(ldapMethod(m), p.env(m.ID, false))
 	case m.Type == config.TypeKerberos:
-		cfg, err := kerberosMethod(m)
+		cfg, err := kerberosMethod(m, kept)
 		if err != nil {
 			return nil, err
 		}

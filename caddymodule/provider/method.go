@@ -237,8 +237,12 @@ func Verify(m config.LoginMethod) error {
 	case m.Type == config.TypeLDAP && m.LDAP != nil:
 		return oneLine(ldapMethod(&m).Validate())
 	case m.Type == config.TypeKerberos:
-		cfg, err := kerberosMethod(&m)
-		if err == nil {
+		cfg, err := kerberosMethod(&m, nil)
+		switch {
+		case err != nil:
+		case keytabID(&m) != "": // its keytab has been checked
+			err = cfg.Mapping.Validate()
+		default:
 			err = cfg.Validate()
 		}
 		return oneLine(err)

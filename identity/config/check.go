@@ -143,6 +143,7 @@ var kinds = map[string]struct {
 	"cidr":        {64, isCIDR},
 	"scope":       {256, isScope},
 	"keypair":     {128, isLine}, // whether it exists is checked in the transaction that stores it
+	"keytab":      {128, isLine}, // likewise
 	"url":         {address.Most, func(s string) error { _, err := address.Check(s); return err }},
 	"app":         {address.Most, address.CheckApp},
 	"target":      {address.Most, address.CheckTarget},

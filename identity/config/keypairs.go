@@ -47,7 +47,11 @@ func (o keyPairOwner) Uses(tx storage.Tx, id, name string) (places []string, err
 // A method that an earlier version has stored without one does not block other changes.
 func (s *Service) checkKeyPairs(tx storage.Tx, from, next *Units) error {
 	for _, k := range next.namedKeyPairs() {
-		if err := s.checkKeyPair(tx, k, false); err != nil {
+		use := keypair.Public
+		if k.tickets {
+			use = keypair.Tickets
+		}
+		if err := s.checkKeyPair(tx, k, use); err != nil {
 			return err
 		}
 	}
@@ -62,7 +66,7 @@ func (s *Service) checkKeyPairs(tx storage.Tx, from, next *Units) error {
 				continue
 			}
 			k.at = "login_methods.login_methods[" + strconv.Itoa(i) + "]." + k.at
-			if err := s.checkKeyPair(tx, k, true); err != nil {
+			if err := s.checkKeyPair(tx, k, keypair.Private); err != nil {
 				return err
 			}
 		}
@@ -70,9 +74,13 @@ func (s *Service) checkKeyPairs(tx storage.Tx, from, next *Units) error {
 	return nil
 }
 
-func (s *Service) checkKeyPair(tx storage.Tx, k namedKeyPair, private bool) error {
-	err := s.keyPairs.CheckNamed(tx, k.name, private)
+func (s *Service) checkKeyPair(tx storage.Tx, k namedKeyPair, use keypair.Use) error {
+	err := s.keyPairs.CheckNamed(tx, k.name, use)
 	switch {
+	case errors.Is(err, keypair.ErrKind) && use == keypair.Tickets:
+		return rest.Invalid(rest.Problem{Path: k.at, Problem: "the key pair is not of the type KEYTAB"})
+	case errors.Is(err, keypair.ErrKind):
+		return rest.Invalid(rest.Problem{Path: k.at, Problem: "the key pair is a KEYTAB"})
 	case errors.Is(err, keypair.ErrUnknown):
 		return rest.Invalid(rest.Problem{Path: k.at, Problem: "there is no such key pair"})
 	case errors.Is(err, keypair.ErrNoPrivateKey):
@@ -88,25 +96,28 @@ func (m *LoginMethod) privateKeys() (out []namedKeyPair) {
 		return nil
 	}
 	if a := m.Apple; a != nil {
-		out = append(out, namedKeyPair{"apple_attributes.signing_key_id", a.SigningKeyID})
+		out = append(out, namedKeyPair{at: "apple_attributes.signing_key_id", name: a.SigningKeyID})
 	}
 	if o := m.OIDC; o != nil && (o.ClientAuthenticationMethod == "PRIVATE_KEY_JWT" || o.IDTokenEncryptionRequired || o.UserInfoEncryptionRequired) {
-		out = append(out, namedKeyPair{"open_id_connect_attributes.signing_key_id", o.SigningKeyID})
+		out = append(out, namedKeyPair{at: "open_id_connect_attributes.signing_key_id", name: o.SigningKeyID})
 	}
 	if e := m.EIDAS; e != nil {
-		out = append(out, namedKeyPair{"eidas_attributes.signing_key_id", e.SigningKeyID}, namedKeyPair{"eidas_attributes.encryption_key_id", e.EncryptionKeyID})
+		out = append(out, namedKeyPair{at: "eidas_attributes.signing_key_id", name: e.SigningKeyID}, namedKeyPair{at: "eidas_attributes.encryption_key_id", name: e.EncryptionKeyID})
 	}
-	return append(out, namedKeyPair{"saml_mutual_ssl_tls_attributes.client_key_pair_id", m.SAMLMutualTLS.ClientKeyPairID})
+	return append(out, namedKeyPair{at: "saml_mutual_ssl_tls_attributes.client_key_pair_id", name: m.SAMLMutualTLS.ClientKeyPairID})
 }
 
 // namedKeyPair is the name or id of a key pair, and the member that holds it.
-type namedKeyPair struct{ at, name string }
+type namedKeyPair struct {
+	at, name string
+	tickets  bool // the member wants a keytab
+}
 
 // namedKeyPairs returns the key pairs that login methods name.
 func (u *Units) namedKeyPairs() (out []namedKeyPair) {
 	u.visit(unitNamed("login_methods"), visitor{value: func(v reflect.Value, p place) {
-		if p.tag == "keypair" && v.String() != "" {
-			out = append(out, namedKeyPair{p.at, v.String()})
+		if (p.tag == "keypair" || p.tag == "keytab") && v.String() != "" {
+			out = append(out, namedKeyPair{p.at, v.String(), p.tag == "keytab"})
 		}
 	}})
 	return out

@@ -139,7 +139,8 @@ type EIDASAttributes struct {
 
 // KerberosAttributes belong to type KERBEROS.
 type KerberosAttributes struct {
-	AutoLoginEnabled bool `json:"auto_login_enabled"`
+	AutoLoginEnabled bool   `json:"auto_login_enabled"`
+	KeytabID         string `json:"keytab_id" check:"keytab"` // an addition to the document (docs/decisions.md#login-methods)
 }
 
 // LDAPAttributes belong to type LDAP.

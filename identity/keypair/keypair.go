@@ -33,6 +33,8 @@ var (
 	ErrUnknown = errors.New("keypair: no such key pair")
 	// ErrNoPrivateKey says that a key pair is a certificate or public key alone.
 	ErrNoPrivateKey = errors.New("keypair: the key pair has no private key")
+	// ErrKind says that a keytab stands where a key pair is needed, or a key pair where a keytab is.
+	ErrKind = errors.New("keypair: the key pair is of another type")
 )
 
 // KeyPair is a key pair on the wire. (identity service document, KeyPair)
@@ -41,8 +43,8 @@ type KeyPair struct {
 	ID      string `json:"id,omitempty"`
 	Name    string `json:"name" rest:"required"`
 	KeyType string `json:"key_type" rest:"required"`
-	// PrivateKey and PublicKey are PEM in Base64. The private key is never answered, and an empty one keeps what is
-	// stored.
+	// PrivateKey and PublicKey are PEM in Base64, and the private key of a KEYTAB is the file in Base64. It is never
+	// answered, and an empty one keeps what is stored.
 	PrivateKey rest.Secret `json:"private_key" rest:"required"`
 	PublicKey  string      `json:"public_key" rest:"required"`
 }
@@ -51,7 +53,9 @@ type KeyPair struct {
 type Material struct {
 	ID   string // "": Gatehouse's own pair
 	Name string
-	Type string // RSA, EC or CERTIFICATE
+	Type string // RSA, EC, CERTIFICATE or KEYTAB
+	// Keytab is the file of a KEYTAB, which has none of the following.
+	Keytab secret.String
 	// Certificate is nil for a public key without one.
 	Certificate *x509.Certificate
 	PublicKey   crypto.PublicKey
@@ -132,17 +136,31 @@ func (s *Service) Get(ctx context.Context, name string) (*Material, error) {
 	return s.material(id, rec)
 }
 
-// CheckNamed returns nil if a key pair has this name or id, and the private key that its use may need. Errors:
-// ErrUnknown, ErrNoPrivateKey.
-func (s *Service) CheckNamed(tx storage.Tx, name string, private bool) error {
+// A Use is what a key pair is named for.
+type Use int
+
+// The uses of key pairs.
+const (
+	Public  Use = iota // its certificate or public key, at least
+	Private            // its private key
+	Tickets            // its keytab
+)
+
+// CheckNamed returns nil if a key pair has this name or id, and what its use needs. Errors: ErrUnknown,
+// ErrNoPrivateKey, ErrKind.
+func (s *Service) CheckNamed(tx storage.Tx, name string, use Use) error {
 	_, rec, err := find(tx, name)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		return ErrUnknown
-	case err == nil && private && len(rec.Private) == 0:
+	case err != nil:
+		return err
+	case (use == Tickets) != (rec.Type == Keytab):
+		return ErrKind
+	case use == Private && len(rec.Private) == 0:
 		return ErrNoPrivateKey
 	}
-	return err
+	return nil
 }
 
 // find returns the pair of this name, or of this id: no name has the form of an id.
@@ -190,6 +208,12 @@ func (s *Service) material(id string, rec record) (*Material, error) {
 func (s *Service) open(id string, rec record) (*Material, error) {
 	m := &Material{ID: id, Name: rec.Name, Type: rec.Type}
 	var err error
+	if rec.Type == Keytab {
+		var raw []byte
+		raw, err = s.private(id, rec)
+		m.Keytab = secret.New(string(raw))
+		return m, err
+	}
 	if rec.Certificate {
 		if m.Certificate, err = x509.ParseCertificate(rec.Public); err == nil {
 			m.PublicKey = m.Certificate.PublicKey
@@ -203,9 +227,9 @@ func (s *Service) open(id string, rec record) (*Material, error) {
 	if len(rec.Private) == 0 {
 		return m, nil
 	}
-	der, err := s.keyring.Open(sealPurpose(id), rec.Private)
+	der, err := s.private(id, rec)
 	if err != nil {
-		return nil, fmt.Errorf("key pair %s: %w (is encryption_key the one that sealed it?)", id, err)
+		return nil, err
 	}
 	key, err := x509.ParsePKCS8PrivateKey(der)
 	if err != nil { // not wrapped: an error of the parser could repeat what it read
@@ -217,6 +241,15 @@ func (s *Service) open(id string, rec record) (*Material, error) {
 	}
 	m.Key = signer
 	return m, nil
+}
+
+// private is the private key or keytab of a record.
+func (s *Service) private(id string, rec record) ([]byte, error) {
+	raw, err := s.keyring.Open(sealPurpose(id), rec.Private)
+	if err != nil {
+		return nil, fmt.Errorf("key pair %s: %w (is encryption_key the one that sealed it?)", id, err)
+	}
+	return raw, nil
 }
 
 // sealPurpose binds a sealed private key to its key pair.

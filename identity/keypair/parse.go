@@ -16,6 +16,8 @@ import (
 	"math/big"
 	"strings"
 	"time"
+
+	"github.com/gatehouse-id/gatehouse/internal/keytab"
 )
 
 // The types of key pairs. (identity service document, KeyPair)
@@ -23,10 +25,11 @@ const (
 	RSA         = "RSA"
 	EC          = "EC"
 	Certificate = "CERTIFICATE" // a certificate without its private key
+	Keytab      = "KEYTAB"      // the keys of a Kerberos service. It has no public part
 )
 
 const (
-	maxPEM     = 12 << 10 // bytes of one PEM; that of a private RSA key of 8192 bits has half
+	maxPEM     = 12 << 10 // bytes of one PEM, or of a keytab; that of a private RSA key of 8192 bits has half
 	minRSABits = 2048
 	maxRSABits = 8192
 	maxKeyName = 100 // characters
@@ -35,10 +38,11 @@ const (
 // rsaEncryption is the object identifier of RSA keys. (RFC 8017 A.1)
 var rsaEncryption = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 1, 1}
 
-// parsedPair is a valid key pair. Its fields are what is stored: a private key in PKCS#8, everything else as DER.
+// parsedPair is a valid key pair. Its fields are what is stored: a private key in PKCS#8, a keytab as it is, everything
+// else as DER.
 type parsedPair struct {
 	kind        string
-	private     []byte // PKCS#8. nil: not given
+	private     []byte // PKCS#8, or a keytab. nil: not given
 	public      []byte // DER of the certificate, or of the SubjectPublicKeyInfo
 	certificate *x509.Certificate
 	publicKey   crypto.PublicKey
@@ -54,12 +58,14 @@ func parsePair(kind, private, public string, now time.Time) (*parsedPair, *pairE
 	p := &parsedPair{kind: kind}
 	switch kind {
 	case RSA, EC:
+	case Keytab:
+		return p, p.readKeytab(private, public)
 	case Certificate:
 		if private != "" {
 			return nil, wrongPair("private_key", "must be empty: the key_type is CERTIFICATE")
 		}
 	default:
-		return nil, wrongPair("key_type", "must be RSA, EC or CERTIFICATE")
+		return nil, wrongPair("key_type", "must be RSA, EC, CERTIFICATE or KEYTAB")
 	}
 	if public == "" {
 		return nil, wrongPair("public_key", "is missing: want the PEM of a certificate or public key in Base64")
@@ -80,6 +86,27 @@ func parsePair(kind, private, public string, now time.Time) (*parsedPair, *pairE
 		return nil, wrongPair("private_key", "does not belong to the public_key")
 	}
 	return p, nil
+}
+
+// readKeytab takes the file in Base64.
+func (p *parsedPair) readKeytab(private, public string) *pairError {
+	switch {
+	case public != "":
+		return wrongPair("public_key", "must be empty: the key_type is KEYTAB")
+	case private == "":
+		return nil
+	case len(private) > base64.StdEncoding.EncodedLen(maxPEM):
+		return wrongPair("private_key", fmt.Sprintf("is too large: at most %d bytes of keytab", maxPEM))
+	}
+	raw, err := base64.StdEncoding.Strict().DecodeString(private)
+	if err != nil {
+		return wrongPair("private_key", "is not Base64")
+	}
+	if _, err := keytab.Principals(raw); err != nil {
+		return wrongPair("private_key", err.Error())
+	}
+	p.private = raw
+	return nil
 }
 
 // pairError names the member of a KeyPair that is wrong.
@@ -293,8 +320,11 @@ func peekRSA(der []byte) error {
 	return nil
 }
 
-// encodePublic returns the public part as it is answered: PEM in Base64.
+// encodePublic returns the public part as it is answered: PEM in Base64. A keytab has none.
 func encodePublic(der []byte, certificate bool) string {
+	if len(der) == 0 {
+		return ""
+	}
 	block := &pem.Block{Type: "PUBLIC KEY", Bytes: der}
 	if certificate {
 		block.Type = "CERTIFICATE"

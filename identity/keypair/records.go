@@ -20,8 +20,8 @@ const ownKey = "saml"
 // record is a key pair by its id.
 type record struct {
 	Name        string    `cbor:"1,keyasint"`
-	Type        string    `cbor:"2,keyasint"`           // RSA, EC or CERTIFICATE
-	Private     []byte    `cbor:"3,keyasint,omitempty"` // PKCS#8, sealed
+	Type        string    `cbor:"2,keyasint"`           // RSA, EC, CERTIFICATE or KEYTAB
+	Private     []byte    `cbor:"3,keyasint,omitempty"` // PKCS#8 or a keytab, sealed
 	Public      []byte    `cbor:"4,keyasint"`           // DER of the certificate, or of the SubjectPublicKeyInfo
 	Certificate bool      `cbor:"5,keyasint,omitempty"`
 	NotAfter    time.Time `cbor:"6,keyasint,omitempty"` // of the certificate

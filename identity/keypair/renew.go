@@ -26,7 +26,7 @@ type Summary struct {
 	Private  bool      // whether it has a private key
 	NotAfter time.Time // of its certificate. Zero: it has none
 	UsedBy   []string  // places in the configuration and in the Caddyfile
-	PEM      []byte    // the public part
+	PEM      []byte    // the public part. nil: a keytab has none
 }
 
 // Summaries returns the key pairs in the order of their names, Gatehouse's own first once it is made.
@@ -63,7 +63,9 @@ func (s *Service) summary(tx storage.Tx, p pair) (Summary, error) {
 	if p.Certificate {
 		kind = "CERTIFICATE"
 	}
-	out.PEM = pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: p.Public})
+	if p.Type != Keytab {
+		out.PEM = pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: p.Public})
+	}
 	if p.id == "" {
 		return out, nil
 	}
@@ -74,7 +76,7 @@ func (s *Service) summary(tx storage.Tx, p pair) (Summary, error) {
 
 // Renew replaces the keys of a pair by new ones of the same type and size, and its certificate by one that the new key
 // has signed. The name stays, so that what uses the pair uses the new keys at once. "" is Gatehouse's own. Errors:
-// ErrUnknown, ErrNoPrivateKey.
+// ErrUnknown, ErrNoPrivateKey, which is also that of a keytab.
 func (s *Service) Renew(ctx context.Context, id string, by event.Actor) error {
 	table, key := keyPairs, id
 	if id == "" {
@@ -91,7 +93,7 @@ func (s *Service) Renew(ctx context.Context, id string, by event.Actor) error {
 	if err != nil {
 		return err
 	}
-	if len(old.Private) == 0 {
+	if len(old.Private) == 0 || old.Type == Keytab { // the realm has the keys of a keytab too
 		return ErrNoPrivateKey
 	}
 	next, err := s.successor(id, old)

@@ -38,6 +38,9 @@ func (s *Service) prepareOne(path, id string, in KeyPair, by event.Actor) (*cand
 	n := &candidate{path: path, id: id, adds: id == "", parsed: parsed}
 	if n.adds {
 		n.id = in.ID
+		if parsed.kind == Keytab && parsed.private == nil {
+			return nil, rest.Invalid(rest.Problem{Path: path + ".private_key", Problem: "is missing: want the keytab in Base64"})
+		}
 	}
 	if n.id == "" {
 		var err error
@@ -100,6 +103,9 @@ func (s *Service) put(tx storage.Tx, n *candidate) (changed bool, err error) {
 		return false, err
 	}
 	rec := n.record
+	if (rec.Type == Keytab) != (old.Type == Keytab) {
+		return false, rest.Invalid(rest.Problem{Path: n.path + ".key_type", Problem: "cannot become a KEYTAB, or cease to be one: add another key pair"})
+	}
 	if rec.Private, err = s.keptPrivate(n, old); err != nil || rec.same(old) {
 		return false, err
 	}
@@ -132,6 +138,12 @@ func (s *Service) keptPrivate(n *candidate, old record) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if n.record.Type == Keytab {
+		if n.parsed.private == nil || string(n.parsed.private) == m.Keytab.Reveal() {
+			return old.Private, nil
+		}
+		return n.record.Private, nil
+	}
 	switch {
 	case n.parsed.signer == nil && !n.parsed.matches(m.Key):
 		return nil, rest.Invalid(rest.Problem{Path: n.path + ".public_key", Problem: "does not belong to the private key that is stored"})
@@ -152,7 +164,7 @@ func (s *Service) create(tx storage.Tx, n *candidate) error {
 	if count >= maxKeyPairs {
 		return rest.Invalid(rest.Problem{Path: n.path, Problem: fmt.Sprintf("there are %d key pairs already", maxKeyPairs)})
 	}
-	if by := s.usedBy(n.id, n.record.Name); len(n.record.Private) == 0 && len(by) > 0 {
+	if by := s.usedBy(n.id, n.record.Name); (len(n.record.Private) == 0 || n.record.Type == Keytab) && len(by) > 0 {
 		return rest.Invalid(rest.Problem{Path: n.path + ".private_key", Problem: "is missing: the Caddyfile signs or decrypts with this key pair (" + strings.Join(by, ", ") + ")"})
 	}
 	if err := claimName(tx, n, n.record.Name); err != nil {

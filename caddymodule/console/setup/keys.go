@@ -80,10 +80,14 @@ func (s *setup) pairTable(v *frame.Visit, pairs []keypair.Summary) *page.Table {
 			until.Kind = "warn"
 		}
 		renew := page.Cell{}
-		if p.Private {
+		if p.Private && p.Type != keypair.Keytab {
 			renew = v.Link("renew-pair", "pair", param)
 		}
-		t.Rows = append(t.Rows, page.TableRow{Cells: []page.Cell{name, {Name: p.Type}, until, frame.OrNone(strings.Join(p.UsedBy, ", ")), v.Link("public-pair", "pair", param), renew}})
+		public := page.Cell{}
+		if p.PEM != nil {
+			public = v.Link("public-pair", "pair", param)
+		}
+		t.Rows = append(t.Rows, page.TableRow{Cells: []page.Cell{name, {Name: p.Type}, until, frame.OrNone(strings.Join(p.UsedBy, ", ")), public, renew}})
 	}
 	return t
 }
@@ -175,7 +179,7 @@ func (s *setup) publicPair(v *frame.Visit, in url.Values) (frame.Result, error) 
 	if err != nil {
 		return frame.Result{}, err
 	}
-	if p == nil {
+	if p == nil || p.PEM == nil {
 		return frame.Result{}, &frame.Problem{Key: "console.problem.gone"}
 	}
 	return download("key-pair.pem", "application/x-pem-file", p.PEM), nil
