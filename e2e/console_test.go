@@ -19,8 +19,8 @@ var objectID = regexp.MustCompile(`/settings/(?:attributes|custom_messages|login
 // messageID matches the text or the preview that a page is about.
 var messageID = regexp.MustCompile(`(/messages/(?:texts|previews)/)[^/]+`)
 
-// walkConsole visits every page of the console that links lead to, once for each kind of page, and returns the kinds with
-// an address of each.
+// walkConsole visits every page of the console that links lead to, once for each kind of page, and returns the kinds
+// with an address of each.
 func (c *crawler) walkConsole(state string) map[string]string {
 	c.t.Helper()
 	c.state = state
