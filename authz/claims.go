@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/authz/verified"
 )
 
 const (
@@ -42,8 +43,41 @@ func (c *wantedClaim) texts() (out []string) {
 
 // claimsParameter is the JSON of the parameter. Unknown members are ignored (OpenID Connect Core 5.5).
 type claimsParameter struct {
-	Userinfo map[string]*wantedClaim `json:"userinfo"`
-	IDToken  map[string]*wantedClaim `json:"id_token"`
+	Userinfo, IDToken map[string]*wantedClaim
+	// VerifiedUserinfo and VerifiedIDToken are the members verified_claims. nil: there is none.
+	VerifiedUserinfo, VerifiedIDToken json.RawMessage
+}
+
+// UnmarshalJSON implements json.Unmarshaler. verified_claims is an object of another kind, or an array.
+func (p *claimsParameter) UnmarshalJSON(raw []byte) error {
+	var of struct {
+		Userinfo map[string]json.RawMessage `json:"userinfo"`
+		IDToken  map[string]json.RawMessage `json:"id_token"`
+	}
+	if err := json.Unmarshal(raw, &of); err != nil {
+		return err
+	}
+	var err error
+	if p.Userinfo, p.VerifiedUserinfo, err = wantedOf(of.Userinfo); err == nil {
+		p.IDToken, p.VerifiedIDToken, err = wantedOf(of.IDToken)
+	}
+	return err
+}
+
+func wantedOf(of map[string]json.RawMessage) (out map[string]*wantedClaim, checked json.RawMessage, err error) {
+	out = map[string]*wantedClaim{}
+	for name, raw := range of {
+		if name == verified.Claim {
+			checked = raw
+			continue
+		}
+		var c *wantedClaim
+		if err := json.Unmarshal(raw, &c); err != nil {
+			return nil, nil, err
+		}
+		out[name] = c
+	}
+	return out, checked, nil
 }
 
 func parseClaims(raw string) (claimsParameter, error) {
@@ -71,11 +105,46 @@ func parseClaims(raw string) (claimsParameter, error) {
 // has not allowed.
 func (p claimsParameter) request(c *client.Client) token.ClaimsRequest {
 	known := func(of map[string]*wantedClaim) []string { return c.AllowedClaims(slices.Sorted(maps.Keys(of))) }
-	return token.ClaimsRequest{Userinfo: known(p.Userinfo), IDToken: known(p.IDToken)}
+	return token.ClaimsRequest{
+		Userinfo: known(p.Userinfo), IDToken: known(p.IDToken), VerifiedUserinfo: verifiedOf(c, p.VerifiedUserinfo), VerifiedIDToken: verifiedOf(c, p.VerifiedIDToken),
+	}
+}
+
+// verifiedOf returns what is asked for with verified_claims, or "" if one of the client's scopes gives none of it.
+func verifiedOf(c *client.Client, raw json.RawMessage) string {
+	r, err := verified.Parse(raw)
+	if err != nil || len(c.AllowedClaims(r.Names())) == 0 {
+		return "" // it was checked before, if it is offered
+	}
+	var out bytes.Buffer
+	if json.Compact(&out, raw) != nil {
+		return ""
+	}
+	return out.String()
+}
+
+// checkVerified tells whether verified claims are asked for, and refuses a malformed request. While they are not
+// offered, verified_claims is a claim that nobody knows.
+func (s *Server) checkVerified(ctx context.Context, p claimsParameter) (asked bool, err error) {
+	if p.VerifiedUserinfo == nil && p.VerifiedIDToken == nil {
+		return false, nil
+	}
+	if on, err := s.tokens.OffersVerified(ctx); err != nil || !on {
+		return false, err
+	}
+	for _, raw := range []json.RawMessage{p.VerifiedUserinfo, p.VerifiedIDToken} {
+		if raw == nil {
+			continue
+		}
+		if _, err := verified.Parse(raw); err != nil {
+			return false, oauth.InvalidRequest(err, "verified_claims is not as OpenID Connect for Identity Assurance has it")
+		}
+	}
+	return true, nil
 }
 
 // checkClaims reads the claims parameter. (OpenID Connect Core 5.5)
-func (s *Server) checkClaims(_ context.Context, a *authorizeRequest) error {
+func (s *Server) checkClaims(ctx context.Context, a *authorizeRequest) error {
 	raw := a.form.Get("claims")
 	if raw == "" || !slices.Contains(a.rec.Scope, client.ScopeOpenID) { // without openid it belongs to another protocol
 		return nil
@@ -83,6 +152,9 @@ func (s *Server) checkClaims(_ context.Context, a *authorizeRequest) error {
 	p, err := parseClaims(raw)
 	if err != nil {
 		return oauth.InvalidRequest(err, "claims is not the JSON object of OpenID Connect Core 5.5")
+	}
+	if a.rec.Verified, err = s.checkVerified(ctx, p); err != nil {
+		return err
 	}
 	a.rec.Claims = raw
 	named := (&pendingRequest{client: a.client, rec: a.rec}).agreed() // a claim that is asked for by itself takes what the scope takes that gives it
@@ -124,6 +196,9 @@ func (p *pendingRequest) claims() token.ClaimsRequest {
 	if err != nil {
 		return token.ClaimsRequest{} // it was checked before it was stored
 	}
+	if !p.rec.Verified {
+		parsed.VerifiedUserinfo, parsed.VerifiedIDToken = nil, nil
+	}
 	return parsed.request(p.client)
 }
 
@@ -131,6 +206,14 @@ func (p *pendingRequest) claims() token.ClaimsRequest {
 // one.
 func (p *pendingRequest) agreed() []string {
 	scope, claims := slices.Clone(p.rec.Scope), p.claims()
+	for _, raw := range []string{claims.VerifiedUserinfo, claims.VerifiedIDToken} {
+		if r, err := verified.Parse(json.RawMessage(raw)); err == nil {
+			claims.Userinfo = append(claims.Userinfo, p.client.AllowedClaims(r.Names())...)
+			if !slices.Contains(scope, verified.Claim) {
+				scope = append(scope, verified.Claim)
+			}
+		}
+	}
 	for _, name := range slices.Concat(claims.Userinfo, claims.IDToken) {
 		if of := client.ScopeOfClaim(name); !slices.Contains(scope, of) {
 			scope = append(scope, of)

@@ -87,7 +87,7 @@ func (s *Server) issueIDToken(ctx context.Context, a *agreement) (url.Values, er
 	scope = s.clients.Assured(scope, &st.Subject, a.now)
 	signIn := token.NewSignIn(a.result)
 	id, err := s.tokens.SignIDToken(ctx, token.IDToken{
-		Client: a.client, SignIn: signIn, Subject: st.Subject, Nonce: a.rec.Nonce, Scope: scope, Asked: a.pendingRequest.claims().IDToken,
+		Client: a.client, SignIn: signIn, Subject: st.Subject, Nonce: a.rec.Nonce, Scope: scope, Asked: a.pendingRequest.claims(),
 	}, a.now)
 	if err != nil {
 		return nil, err

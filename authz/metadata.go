@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/authz/registration"
 	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/authz/verified"
 )
 
 // metadata is the answer of both discovery documents. It names only what is served. (OpenID Connect Discovery 3; RFC
@@ -68,6 +69,21 @@ type metadata struct {
 	ChainedTypes          []string `json:"identity_chaining_requested_token_types_supported,omitempty"`
 	GrantProfiles         []string `json:"authorization_grant_profiles_supported,omitempty"`
 	DetailTypes           []string `json:"authorization_details_types_supported,omitempty"` // RFC 9396 10
+
+	// OpenID Connect for Identity Assurance 1.0, "OpenID Provider Metadata"
+	VerifiedClaims     bool     `json:"verified_claims_supported,omitempty"`
+	TrustFrameworks    []string `json:"trust_frameworks_supported,omitempty"`
+	ClaimsInVerified   []string `json:"claims_in_verified_claims_supported,omitempty"`
+	Evidence           []string `json:"evidence_supported,omitempty"`
+	EvidenceDocuments  []string `json:"documents_supported,omitempty"`
+	EvidenceElectronic []string `json:"electronic_records_supported,omitempty"`
+}
+
+// addVerified says that verified claims are offered.
+func (m *metadata) addVerified() {
+	m.VerifiedClaims, m.TrustFrameworks, m.ClaimsInVerified = true, verified.Frameworks, verified.Claims
+	m.Evidence, m.EvidenceDocuments, m.EvidenceElectronic = verified.Evidence, verified.Documents, verified.Records
+	m.Claims = append(m.Claims, verified.Claim)
 }
 
 func (s *Server) metadata() metadata {
@@ -149,8 +165,16 @@ func TakesCertificates(path string) bool {
 
 // handleMetadata serves GET /.well-known/openid-configuration (OpenID Connect Discovery 4) and
 // GET /.well-known/oauth-authorization-server (RFC 8414 3).
-func (s *Server) handleMetadata(w http.ResponseWriter, _ *http.Request) error {
-	return writePublic(w, "application/json", s.metadata())
+func (s *Server) handleMetadata(w http.ResponseWriter, r *http.Request) error {
+	m := s.metadata()
+	on, err := s.tokens.OffersVerified(r.Context())
+	if err != nil {
+		return err
+	}
+	if on {
+		m.addVerified()
+	}
+	return writePublic(w, "application/json", m)
 }
 
 // handleSignalMetadata serves GET /.well-known/ssf-configuration (OpenID SSF 1.0, 7).

@@ -61,6 +61,8 @@ type requestRecord struct {
 	AuthorizationDetails string `cbor:"35,keyasint,omitempty"`
 	// Assurance is the identity assurance level that the scopes demand.
 	Assurance int `cbor:"36,keyasint,omitempty"`
+	// Verified says that Claims asks for verified claims, which were offered then.
+	Verified bool `cbor:"37,keyasint,omitempty"`
 }
 
 // postedLogoutRecord is a sign-out with what its hint said.

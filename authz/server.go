@@ -143,6 +143,8 @@ type Deps struct {
 	Unlinked func(tx storage.Tx, u login.Unlinked) error
 	// AppPasswords tells whether the settings allow app passwords. nil: they do.
 	AppPasswords func(tx storage.Tx) (bool, error)
+	// Experimental tells whether the settings offer experimental features: verified claims. nil: they do not.
+	Experimental func(tx storage.Tx) (bool, error)
 	// AfterLogout returns the page after a sign-out that no client asked for, or "" for our own page. nil: always our
 	// own page.
 	AfterLogout func(ctx context.Context) (string, error)
@@ -237,7 +239,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 	}
 	s.tokens, err = token.New(ctx, cfg.Issuer, token.Deps{
 		Store: deps.Store, Keys: deps.Keys, Keyring: deps.Keyring, Events: deps.Events, Subjects: deps.Subjects, Clients: s.clients,
-		Now: deps.Now, Random: deps.Random,
+		Now: deps.Now, Random: deps.Random, Verified: deps.Experimental,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("authz: %w", err)

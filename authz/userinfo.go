@@ -48,13 +48,13 @@ func (s *Server) handleUserinfo(w http.ResponseWriter, r *http.Request) error {
 			Challenge: userinfoRealm + `, error="insufficient_scope", scope="openid"`, // RFC 6750 3.1
 		}
 	}
-	claims, err := s.userinfo(r.Context(), in)
-	if err != nil {
-		return err
-	}
 	c, err := s.clients.Get(r.Context(), in.ClientID)
 	if err != nil {
 		return oauth.StorageError(err)
+	}
+	claims, err := s.userinfo(r.Context(), c, in)
+	if err != nil {
+		return err
 	}
 	if c.UserinfoAlg == "" {
 		s.json(w, r, http.StatusOK, claims)
@@ -120,9 +120,12 @@ func twoTokens() error {
 }
 
 // userinfo returns the claims of a person that the scopes and the claims parameter give.
-func (s *Server) userinfo(ctx context.Context, in *token.Introspection) (map[string]any, error) {
+func (s *Server) userinfo(ctx context.Context, c *client.Client, in *token.Introspection) (map[string]any, error) {
 	claims, err := s.tokens.PersonClaims(ctx, in.Person, append(slices.Clone(in.Claims), client.ClaimsOf(in.Scope)...))
 	if err != nil {
+		return nil, err
+	}
+	if err := s.tokens.AddVerified(ctx, claims, in.Verified, c, in.Person, s.now()); err != nil {
 		return nil, err
 	}
 	claims["sub"] = s.tokens.SubjectOf(in) // OpenID Connect Core 5.3.2: that of the ID token

@@ -45,7 +45,7 @@ func TestConfigurationByCommand(t *testing.T) {
 	}
 
 	s.refused("features.nothing: unknown member", `{"features":{"nothing":true}}`, "config", "import", "-")
-	s.refused("there is no experimental feature", `{"features":{"experimental_features_enabled":true}}`, "config", "diff", "-")
+	s.refused("iDIN needs a contract", `{"login_methods":{"login_methods":[{"id":"p","type":"IDIN","enabled":true}]}}`, "config", "diff", "-")
 	s.refused("is not JSON", `{`, "config", "import", "-")
 	s.refused("no such file", "", "config", "import", filepath.Join(t.TempDir(), "nothing"))
 }
@@ -65,9 +65,9 @@ func TestBootstrap(t *testing.T) {
 		t.Errorf("redirects after a reload = %s", body)
 	}
 	for bad, want := range map[string]string{
-		`{"features":{"nothing":true}}`:                       "features.nothing: unknown member",
-		`{"features":{"experimental_features_enabled":true}}`: "there is no experimental feature",
-		`{"password_policy":{"min_length":1}}`:                "password_policy.max_length: is required",
+		`{"features":{"nothing":true}}`: "features.nothing: unknown member",
+		`{"login_methods":{"login_methods":[{"id":"p","type":"IDIN","enabled":true}]}}`:                                              "iDIN needs a contract",
+		`{"password_policy":{"min_length":1}}`:                                                                                       "password_policy.max_length: is required",
 		`{"login_methods":{"login_methods":[{"id":"p","type":"SAML","enabled":true,"saml_attributes":{"idp_metadata":"ftp://x"}}]}}`: "idp_metadata",
 		`no JSON`: "not one JSON value",
 	} {

@@ -17,6 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/access"
 	"github.com/gatehouse-id/gatehouse/identity/access/notice"
 	"github.com/gatehouse-id/gatehouse/identity/breach"
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -170,6 +171,17 @@ func (b *builder) personOf(id *identity.Service) refusal.PersonFunc {
 	}
 }
 
+// feature tells of a switch of the settings what it says in a transaction.
+func (b *builder) feature(of func(*config.Features) bool) func(storage.Tx) (bool, error) {
+	return func(tx storage.Tx) (bool, error) {
+		units, err := b.inst.config.Units(tx)
+		if err != nil {
+			return false, err
+		}
+		return of(&units.Features), nil
+	}
+}
+
 func (b *builder) openAuthz() (err error) {
 	c, id := b.inst.core, b.inst.identity
 	b.mu.Lock()
@@ -184,14 +196,9 @@ func (b *builder) openAuthz() (err error) {
 	}
 	b.inst.authz, err = authz.New(b.ctx, b.authz, authz.Deps{
 		Store: c.Store, Keys: c.Keys, Keyring: c.Keyring, Hasher: c.Hasher, Events: b.events, Auth: id, Subjects: id.Subjects(), Passwords: id, Providers: authzProviders{id},
-		AppPasswords: func(tx storage.Tx) (bool, error) {
-			units, err := b.inst.config.Units(tx)
-			if err != nil {
-				return false, err
-			}
-			return units.Features.AppPasswordsEnabled, nil
-		},
-		Unlinked: id.Account.Unlinked, AfterLogout: id.Front.AfterLogout, Pages: b.inst.pages, Origin: b.Origin, Certificate: b.certificates.Of, Called: c.Metrics.Sites.Called, Admit: b.inst.admit, Refusals: c.Refused, UsedProofs: c.Proofs, Log: b.log.Named("authz"),
+		AppPasswords: b.feature(func(f *config.Features) bool { return f.AppPasswordsEnabled }),
+		Experimental: b.feature(func(f *config.Features) bool { return f.ExperimentalFeaturesEnabled }),
+		Unlinked:     id.Account.Unlinked, AfterLogout: id.Front.AfterLogout, Pages: b.inst.pages, Origin: b.Origin, Certificate: b.certificates.Of, Called: c.Metrics.Sites.Called, Admit: b.inst.admit, Refusals: c.Refused, UsedProofs: c.Proofs, Log: b.log.Named("authz"),
 	})
 	if err != nil {
 		return err

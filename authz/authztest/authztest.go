@@ -54,11 +54,12 @@ type Harness struct {
 	// Client sends requests without cookies and without following redirects.
 	Client *http.Client
 
-	server   atomic.Pointer[authz.Server]
-	deps     authz.Deps
-	dynamic  registry.Providers
-	unlinked func(storage.Tx, login.Unlinked) error
-	http     *http.Client
+	server       atomic.Pointer[authz.Server]
+	deps         authz.Deps
+	dynamic      registry.Providers
+	experimental func(storage.Tx) (bool, error)
+	unlinked     func(storage.Tx, login.Unlinked) error
+	http         *http.Client
 	// addresses says that requests name theirs.
 	addresses bool
 	// certificate returns that of a request. nil: nobody has one.
@@ -82,6 +83,11 @@ func WithClients(clients ...*client.Client) Option {
 
 // WithProviders adds identity providers that come and go.
 func WithProviders(p registry.Providers) Option { return func(h *Harness) { h.dynamic = p } }
+
+// WithExperiments offers experimental features.
+func WithExperiments() Option {
+	return func(h *Harness) { h.experimental = func(storage.Tx) (bool, error) { return true, nil } }
+}
 
 // WithUnlinked sets Deps.Unlinked.
 func WithUnlinked(f func(storage.Tx, login.Unlinked) error) Option {
@@ -145,7 +151,7 @@ func (h *Harness) makeDeps() {
 	h.must(err)
 	h.deps = authz.Deps{
 		Store: h.Store, Keys: h.Keys, Keyring: h.Keyring, Hasher: secret.NewHasher(secret.HashCost{MemoryKiB: 64, Iterations: 1, Concurrency: 2}),
-		Auth: h.People, Subjects: h.People, Passwords: h.People, Providers: h.dynamic, Unlinked: h.unlinked, HTTP: h.http, Certificate: h.certificate, Pages: pages, Log: log, Now: h.Clock.Now,
+		Auth: h.People, Subjects: h.People, Passwords: h.People, Providers: h.dynamic, Unlinked: h.unlinked, Experimental: h.experimental, HTTP: h.http, Certificate: h.certificate, Pages: pages, Log: log, Now: h.Clock.Now,
 	}
 	if h.addresses {
 		h.deps.Origin = func(r *http.Request) event.Origin { return event.Origin{ClientIP: r.Header.Get("X-Test-Address")} }

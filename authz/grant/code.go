@@ -288,7 +288,7 @@ func (s *Grants) codeAnswer(ctx context.Context, g *codeGrant, st token.Standing
 	}
 	if slices.Contains(g.grant.Scope, client.ScopeOpenID) {
 		id, err := s.tokens.SignIDToken(ctx, token.IDToken{
-			Client: g.Client, SignIn: g.grant.SignIn, Subject: st.Subject, Nonce: g.grant.Nonce, Scope: g.grant.Scope, Asked: g.grant.Claims.IDToken,
+			Client: g.Client, SignIn: g.grant.SignIn, Subject: st.Subject, Nonce: g.grant.Nonce, Scope: g.grant.Scope, Asked: g.grant.Claims,
 			Access: g.access.Token,
 		}, g.Now)
 		if err != nil {

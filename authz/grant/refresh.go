@@ -287,7 +287,7 @@ func (s *Grants) prepareRotation(ctx context.Context, g *rotation, ch *chain) (*
 	if slices.Contains(scope, client.ScopeOpenID) {
 		// OpenID Connect Core 12.2: the auth_time of the sign-in, and no nonce.
 		answer.IDToken, err = s.tokens.SignIDToken(ctx, token.IDToken{
-			Client: g.Client, SignIn: ch.grant.SignIn, Subject: ch.standing.Subject, Scope: scope, Asked: ch.grant.Claims.IDToken, Access: g.access.Token,
+			Client: g.Client, SignIn: ch.grant.SignIn, Subject: ch.standing.Subject, Scope: scope, Asked: ch.grant.Claims, Access: g.access.Token,
 		}, g.Now)
 		if err != nil {
 			return nil, err

@@ -3,10 +3,13 @@ package token
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/verified"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -16,6 +19,43 @@ import (
 type ClaimsRequest struct {
 	Userinfo []string `cbor:"1,keyasint,omitempty"`
 	IDToken  []string `cbor:"2,keyasint,omitempty"`
+	// VerifiedUserinfo and VerifiedIDToken are what is asked for with verified_claims, in JSON, as package verified reads
+	// it.
+	VerifiedUserinfo string `cbor:"3,keyasint,omitempty"`
+	VerifiedIDToken  string `cbor:"4,keyasint,omitempty"`
+}
+
+// OffersVerified tells whether clients can ask for verified claims.
+func (l *Ledger) OffersVerified(ctx context.Context) (on bool, err error) {
+	if l.deps.Verified == nil {
+		return false, nil
+	}
+	err = l.view(ctx, func(tx storage.Tx) (err error) {
+		on, err = l.deps.Verified(tx)
+		return err
+	})
+	return on, err
+}
+
+// AddVerified adds to claims of a person those that are verified and that a client has asked for. The client learns a
+// claim as verified only if it could learn the claim.
+func (l *Ledger) AddVerified(ctx context.Context, claims map[string]any, asked string, c *client.Client, person *login.Subject, now time.Time) error {
+	if asked == "" || person == nil || len(person.Assurance) == 0 {
+		return nil
+	}
+	on, err := l.OffersVerified(ctx)
+	if err != nil || !on {
+		return err
+	}
+	request, err := verified.Parse(json.RawMessage(asked))
+	if err != nil {
+		return fmt.Errorf("verified claims that were asked for: %w", err)
+	}
+	allowed := func(claim string) bool { return len(l.deps.Clients.StillClaimed(c, []string{claim}, person, now)) > 0 }
+	if said := request.Answer(person.Assurance, allowed, now); said != nil {
+		claims[verified.Claim] = said
+	}
+	return nil
 }
 
 // PersonClaims returns the known ones of these claims of a person in the types of OpenID Connect Core 5.1. Only

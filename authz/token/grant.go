@@ -100,7 +100,7 @@ func (l *Ledger) DraftGrantAccess(c *client.Client, id string, g *Grant, scope, 
 	return l.DraftAccess(c, Access{
 		GrantID: id, ClientID: g.ClientID, Subject: g.Subject, Scope: scope, Audience: resources, Epochs: g.Epochs, CreatedAt: now,
 		ExpiresAt: g.Until(now.Add(c.Lifetimes.AccessToken)), Level: g.Level, AMR: g.AMR, AuthTime: g.AuthTime, References: g.References,
-		SessionID: g.SessionID, Provider: g.Provider, Claims: g.Claims.Userinfo, Confirmation: proved, AuthorizationDetails: details,
+		SessionID: g.SessionID, Provider: g.Provider, Claims: g.Claims.Userinfo, Verified: g.Claims.VerifiedUserinfo, Confirmation: proved, AuthorizationDetails: details,
 	}, kind, from)
 }
 

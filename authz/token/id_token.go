@@ -49,8 +49,8 @@ type IDToken struct {
 	Subject login.Subject
 	Nonce   string
 	Scope   []string
-	Asked   []string // claims that the claims parameter asks for
-	Access  string   // the access token that is issued with it; "": none
+	Asked   ClaimsRequest
+	Access  string // the access token that is issued with it; "": none
 }
 
 // SignIDToken returns a signed ID token, encrypted if the client asks for that. Of the person it names the subject and
@@ -83,14 +83,17 @@ func (l *Ledger) idTokenOf(ctx context.Context, t IDToken, now time.Time) (joine
 	if t.Access != "" {
 		claims.ATHash = tokenHash(t.algorithm(), t.Access)
 	}
-	names := l.deps.Clients.StillClaimed(c, t.Asked, &t.Subject, now)
+	names := l.deps.Clients.StillClaimed(c, t.Asked.IDToken, &t.Subject, now)
 	if c.IDTokenClaims || t.Access == "" {
 		names = append(names, client.ClaimsOf(t.Scope)...)
 	}
-	if len(names) == 0 {
+	if len(names) == 0 && t.Asked.VerifiedIDToken == "" {
 		return joinedClaims{claims, nil}, nil
 	}
 	person, err := l.PersonClaims(ctx, &t.Subject, names)
+	if err == nil {
+		err = l.AddVerified(ctx, person, t.Asked.VerifiedIDToken, c, &t.Subject, now)
+	}
 	return joinedClaims{claims, person}, err
 }
 

@@ -42,6 +42,7 @@ type Introspection struct {
 
 	Provider string   // of the sign-in
 	Claims   []string // for the userinfo endpoint, in addition to those of the scopes
+	Verified string   // what it asks for there as verified, in JSON
 	Sector   string   // in which the client knows the person; Subject is the public identifier
 
 	// AppPassword is the id of an app password, which works at the sites of Audience alone. Empty: another token.
@@ -186,7 +187,7 @@ func (l *Ledger) inspect(tx storage.Tx, key string, now time.Time, out *Introspe
 		Active: true, Scope: l.deps.Clients.StillGiven(c, rec.Scope, h.person, now), ClientID: rec.ClientID, Subject: rec.Subject, TokenType: rec.Confirmation.TokenType(),
 		IssuedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt, AuthTime: rec.AuthTime, Audience: rec.Audience, Level: rec.Level,
 		AMR: rec.AMR, SessionID: rec.SessionID, Person: h.person, UsageLimit: rec.UsageLimit, Provider: rec.Provider,
-		Claims: l.deps.Clients.StillClaimed(c, rec.Claims, h.person, now), Sector: c.Sector(), App: c.App, Confirmation: rec.Confirmation, Actors: rec.Actors,
+		Claims: l.deps.Clients.StillClaimed(c, rec.Claims, h.person, now), Verified: rec.Verified, Sector: c.Sector(), App: c.App, Confirmation: rec.Confirmation, Actors: rec.Actors,
 		AuthorizationDetails: l.deps.Clients.StillDetailed(c, rec.AuthorizationDetails),
 	}
 	if out.Subject == "" {
@@ -279,7 +280,7 @@ func (a *answer) weigh() int { return a.in.Weigh() }
 
 // Weigh estimates the bytes that an Introspection takes in memory.
 func (i *Introspection) Weigh() int {
-	n := 512 + len(i.ClientID) + len(i.Subject) + len(i.SessionID) + len(i.Confirmation.JKT) + len(i.Confirmation.X5T) + len(i.AuthorizationDetails)
+	n := 512 + len(i.ClientID) + len(i.Subject) + len(i.SessionID) + len(i.Confirmation.JKT) + len(i.Confirmation.X5T) + len(i.AuthorizationDetails) + len(i.Verified)
 	for _, list := range [...][]string{i.Scope, i.Audience, i.AMR, i.Claims} {
 		n += textsWeigh(list)
 	}

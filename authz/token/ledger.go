@@ -32,7 +32,7 @@ type Ledger struct {
 	jwts     *answers.Cache[jwt]     // that were verified
 }
 
-// Deps is what the ledger works with. All are required.
+// Deps is what the ledger works with. All but Verified are required.
 type Deps struct {
 	Store    storage.Store
 	Keys     *keys.Keys
@@ -42,6 +42,8 @@ type Deps struct {
 	Clients  *registry.Registry
 	Now      func() time.Time
 	Random   io.Reader
+	// Verified tells whether the settings offer verified claims. nil: they do not.
+	Verified func(tx storage.Tx) (bool, error)
 }
 
 // Subjects reads persons inside a transaction.

@@ -126,6 +126,8 @@ type Access struct {
 	Sources []Source `cbor:"19,keyasint,omitempty"`
 	// AuthorizationDetails are in JSON. (RFC 9396)
 	AuthorizationDetails string `cbor:"20,keyasint,omitempty"`
+	// Verified is the VerifiedUserinfo of its grant.
+	Verified string `cbor:"21,keyasint,omitempty"`
 }
 
 // Actor is who acts for another one.

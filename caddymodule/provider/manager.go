@@ -214,7 +214,7 @@ func (p *Manager) renew(ctx context.Context, methods []config.LoginMethod, f *co
 		now[m.ID] = have
 		list = append(list, federation.Provider{
 			ID: m.ID, Name: m.Name, Source: have.Provider, Path: methodPath(&m), Managed: true, Synchronise: m.SynchroniseAttributes, VerifiesEmail: m.AutoEmailVerification,
-			Activates: m.AutoActivationEnabled, Assurance: m.IdentityAssuranceLevel, Editable: editableOf(&m), CoupleEmail: f.AutomatedExternalIdentityCouplingEnabled,
+			Activates: m.AutoActivationEnabled, Assurance: m.IdentityAssuranceLevel, Editable: editableOf(&m), Custom: customOf(&m), Excluded: excludedOf(&m), CoupleEmail: f.AutomatedExternalIdentityCouplingEnabled,
 			Migrates: f.MigrationEnabled && m.MigrationDuringSignUp && m.Type == config.TypeLDAP, Moving: movingOf(&m, f),
 		})
 	}
@@ -232,7 +232,8 @@ func (p *Manager) renew(ctx context.Context, methods []config.LoginMethod, f *co
 
 func sameProvider(a, b federation.Provider) bool {
 	return a.ID == b.ID && a.Name == b.Name && a.Source == b.Source && a.Synchronise == b.Synchronise && a.CoupleEmail == b.CoupleEmail &&
-		a.Migrates == b.Migrates && a.Assurance == b.Assurance && a.Moving == b.Moving && a.VerifiesEmail == b.VerifiesEmail && a.Activates == b.Activates && slices.Equal(a.Editable, b.Editable)
+		a.Migrates == b.Migrates && a.Assurance == b.Assurance && a.Moving == b.Moving && a.VerifiesEmail == b.VerifiesEmail && a.Activates == b.Activates && slices.Equal(a.Editable, b.Editable) &&
+		slices.Equal(a.Custom, b.Custom) && slices.Equal(a.Excluded, b.Excluded)
 }
 
 // end closes a provider in the background, so that callers that want the list do not wait. Requests that still use it

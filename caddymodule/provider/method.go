@@ -2,6 +2,7 @@ package provider
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -52,7 +53,30 @@ func mappingOf(m *config.LoginMethod) (out idp.Mapping) {
 	for _, a := range m.AttributeMappings {
 		out.Attributes = append(out.Attributes, idp.Attribute{From: a.MapFrom, To: a.MapTo})
 	}
+	for _, a := range m.CustomAttributeMappings {
+		if both := (idp.Attribute{From: a.AttributeToMapFrom, To: a.AttributeToMapTo}); !slices.Contains(out.Attributes, both) {
+			out.Attributes = append(out.Attributes, both)
+		}
+	}
 	return out
+}
+
+// customOf are the details that become custom attributes of the person.
+func customOf(m *config.LoginMethod) (out []string) {
+	for _, a := range m.CustomAttributeMappings {
+		if !slices.Contains(out, a.AttributeToMapTo) {
+			out = append(out, a.AttributeToMapTo)
+		}
+	}
+	return out
+}
+
+// excludedOf are the details that a login method drops: those that its type makes by itself, and no mapping.
+func excludedOf(m *config.LoginMethod) []string {
+	mapped := mappingOf(m).Attributes
+	return slices.DeleteFunc(slices.Clone(m.ExcludedUnmappedAttributes), func(name string) bool {
+		return slices.ContainsFunc(mapped, func(a idp.Attribute) bool { return a.To == name })
+	})
 }
 
 // movingOf says how newcomers by a login method get at the accounts that they have. People of a directory type their

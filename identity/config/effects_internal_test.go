@@ -17,17 +17,23 @@ import (
 
 const document = "../../docs/configuration.md"
 
+// keptAlone begins the text of a member that is stored for others, with the reason why nothing here reads it.
+const keptAlone = "Is stored and checked, and answered by this API; nothing else reads it: "
+
 // TestEveryMemberHasAnEffect: each member of each unit is in the table, in one row, and each row is about something
 // that there is.
 func TestEveryMemberHasAnEffect(t *testing.T) {
 	t.Parallel()
-	used, effects, reasons := map[string]bool{}, 0, 0
+	used, count := map[string]bool{}, map[string]int{}
+	var table strings.Builder
 	for _, m := range members() {
-		if e, _ := effect.Of(m.path); e.Does != "" {
-			effects++
-		} else {
-			reasons++
+		e, _ := effect.Of(m.path)
+		word, text := "effect", e.Does
+		if e.Later != "" || strings.HasPrefix(e.Does, keptAlone) {
+			word, text = "reason", e.Later+strings.TrimPrefix(e.Does, keptAlone)
 		}
+		count[word]++
+		fmt.Fprintf(&table, "%s  %s  %s\n", word, m.path, text)
 		var rows []string
 		for _, e := range effect.All {
 			if e.Path == m.path || strings.HasSuffix(e.Path, ".*") && strings.HasPrefix(m.path, strings.TrimSuffix(e.Path, "*")) {
@@ -39,7 +45,7 @@ func TestEveryMemberHasAnEffect(t *testing.T) {
 			t.Errorf("%s has the rows %q in effects, want one", m.path, rows)
 		}
 	}
-	t.Logf("members of the document: %d with an effect, %d with a reason", effects, reasons)
+	t.Logf("members of the document: %d with an effect, %d with a reason\n%s", count["effect"], count["reason"], table.String())
 	for _, e := range effect.All {
 		if !used[e.Path] {
 			t.Errorf("effects tells of %s, which there is not", e.Path)

@@ -63,6 +63,11 @@ func checkLoginMethods(u *Units, c *checker) {
 		if (m.Type == TypePassword || m.Type == TypeQRCode) && m.IdentityAssuranceLevel != 0 {
 			c.add(at+".identity_assurance_level", "must be 0: such a method says nothing about who somebody is")
 		}
+		for j, a := range m.CustomAttributeMappings {
+			if a.AttributeToMapFrom == "" || a.AttributeToMapTo == "" {
+				c.add(at+".custom_attribute_mappings["+strconv.Itoa(j)+"]", "must name both attributes")
+			}
+		}
 		if m.Type == TypeHeader && m.Removable {
 			c.add(at+".type", "is for providers of the Caddyfile only")
 		}

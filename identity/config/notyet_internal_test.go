@@ -165,9 +165,8 @@ func TestNotYet(t *testing.T) {
 func TestStoredBefore(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
-	const old = `{"login_methods":[{"id":"p","name":"Partner","type":"OPEN_ID_CONNECT","enabled":true,"removable":true,"authentication_level":1,"excluded_unmapped_attributes":["a"],` +
-		`"open_id_connect_attributes":{"client_id":"x","manual_metadata_setup":true,"issuer":"https://p.example","authorization_url":"https://p.example/a",` +
-		`"id_token_url":"https://p.example/t","jwks_url":"https://p.example/k"}}]}`
+	const old = `{"login_methods":[{"id":"p","name":"Partner","type":"EIDAS","enabled":true,"removable":true,"authentication_level":1,` +
+		`"eidas_attributes":{"idp_metadata":"https://a.example.com/","required_level_of_assurance":"LOW","bsn_verification_point":"a"}}]}`
 	err := s.store.Update(t.Context(), func(tx storage.Tx) error {
 		if err := units.Put(tx, "login_methods", unitRecord{JSON: []byte(old), Revision: 1}, time.Time{}); err != nil {
 			return err
@@ -198,9 +197,9 @@ func TestStoredBefore(t *testing.T) {
 		"what was read":  {replaced("", ""), 0},
 		"another unit":   {`{"features":{"sign_up_enabled":true}}`, 0},
 		"another name":   {replaced(`"Partner"`, `"The partner"`), 0},
-		"left out":       {replaced(`"excluded_unmapped_attributes":["a"]`, `"excluded_unmapped_attributes":[]`), 0},
-		"another value":  {replaced(`"excluded_unmapped_attributes":["a"]`, `"excluded_unmapped_attributes":["b"]`), http.StatusConflict},
-		"another member": {replaced(`"custom_attribute_mappings":[]`, `"custom_attribute_mappings":[{"attribute_to_map_from":"a","attribute_to_map_to":"b"}]`), http.StatusConflict},
+		"left out":       {replaced(`"bsn_verification_point":"a"`, `"bsn_verification_point":""`), 0},
+		"another value":  {replaced(`"bsn_verification_point":"a"`, `"bsn_verification_point":"b"`), http.StatusConflict},
+		"another member": {replaced(`"pseudo_id_verification_point":""`, `"pseudo_id_verification_point":"a"`), http.StatusConflict},
 		"another method": {`{"login_methods":{"login_methods":[` + method + `,` + strings.Replace(method, `"p"`, `"q"`, 1) + `]}}`, http.StatusConflict},
 	} {
 		_, err := s.Diff(t.Context(), []byte(tt.body))

@@ -133,7 +133,12 @@ func (s *Service) makeNewcomer(x *registration) (*federation.Newcomer, error) {
 	}
 	n.Person.GivenName, n.Person.FamilyName = t.GivenName, t.FamilyName
 	n.Person.Locale = cmp.Or(n.Person.Locale, t.Locale)
-	n.Person.Profile = t.profile()
+	said := n.Person.Profile
+	if n.Person.Profile = t.profile(); said != nil {
+		typed := n.Person.Profile.CustomAttributes
+		n.Person.Profile.CustomAttributes = said.CustomAttributes
+		n.Person.Profile.SetCustom(typed)
+	}
 	if n.Rec, n.Prof, n.Folded, err = n.Person.Records(); err != nil {
 		return nil, err
 	}

@@ -117,7 +117,7 @@ func (s *Service) openIdentity(a *Answer) error {
 		return err
 	}
 	a.Provider.settleEmail(a.Identity)
-	for _, name := range own {
+	for _, name := range slices.Concat(own, a.Provider.Excluded) {
 		delete(a.Identity.Details, name)
 	}
 	return nil

@@ -67,7 +67,21 @@ func (a *Answer) Says() person.NewPerson {
 	if n.Username = a.Provider.names(a.Identity); n.Username == "" {
 		n.Username = a.madeUpName()
 	}
+	if custom := a.Provider.customOf(a.Identity); len(custom) > 0 {
+		n.Profile = &person.Profile{CustomAttributes: custom}
+	}
 	return n
+}
+
+// customOf returns the custom attributes that the provider gives a person. One that cannot be stored is left out.
+func (p *Provider) customOf(id *idp.Identity) (out []person.CustomAttribute) {
+	for _, name := range p.Custom {
+		c := person.CustomAttribute{Name: name, Value: person.FirstValue(id.Details, name)}
+		if c.Value != "" && (&person.Profile{CustomAttributes: []person.CustomAttribute{c}}).CheckCustom() == nil {
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
 // madeUpName is a username that says nothing but where the person comes from.
@@ -128,6 +142,7 @@ func (s *Service) synchronise(tx storage.Tx, m *Match, p *Member, id *idp.Identi
 	apply := func() error {
 		_, err := up.Apply(tx, m.ID, func(_ storage.Tx, d *person.Details) error {
 			n.Complete(&d.Profile, "")
+			d.Profile.SetCustom(p.customOf(id))
 			return nil
 		})
 		return err

@@ -43,6 +43,10 @@ type Provider struct {
 	Synchronise bool
 	// Editable are the details that the person may change all the same: the profile keeps what it has of them.
 	Editable []string
+	// Custom are the details that become custom attributes of the person, of the same names.
+	Custom []string
+	// Excluded are details that are dropped, unless a mapping of the operator makes them.
+	Excluded []string
 	// Assurance is the identity assurance level of everybody who signs in by the provider. 0: it assures nothing.
 	Assurance int
 	// Migrates says that people move here from the provider: it is asked about the password of somebody who is unknown

@@ -60,7 +60,7 @@ func (p *Profile) check() error {
 			return &ValidationError{"locale", "is not a language tag"}
 		}
 	}
-	for _, check := range []func() error{p.checkEmails, p.checkPhones, p.checkAddresses, p.checkCustom} {
+	for _, check := range []func() error{p.checkEmails, p.checkPhones, p.checkAddresses, p.CheckCustom} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -150,7 +150,8 @@ func (p *Profile) checkAddresses() error {
 	return nil
 }
 
-func (p *Profile) checkCustom() error {
+// CheckCustom returns a *ValidationError if the custom attributes cannot be stored.
+func (p *Profile) CheckCustom() error {
 	if len(p.CustomAttributes) > maxCustom {
 		return &ValidationError{"custom_attributes", fmt.Sprintf("are more than %d", maxCustom)}
 	}

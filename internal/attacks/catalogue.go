@@ -457,6 +457,8 @@ var catalogue = []section{
 		{778, "such a scope for a client itself, or with a password", "`invalid_scope`"},
 		{779, "a claim of such a scope by the parameter `claims`", "`unmet_authentication_requirements`; the claim is gone when the level is"},
 		{780, "a client sends the header that carries the identity assurance level to the upstream", "the upstream reads the level of the person"},
+		{781, "verified claims of a person whose proof was refused, by tokens from before", "none are told"},
+		{782, "a claim that the client may not know, asked for as verified", "it is not told"},
 	}},
 	{"What people read", []attackCase{
 		{831, "a preview of a page or an e-mail: scripts, forms, links, hidden fields, cookies, frames elsewhere", "nothing in it acts or leads anywhere, and its policy lets nothing"},
