@@ -17,8 +17,11 @@ const (
 	maxLimit  = 1000
 	maxLooked = 1000 // persons that one question looks at
 	atOnce    = 128  // of them
+	probed    = 256  // entries that tell a short index from a long one
 	maxText   = 256  // bytes
-	leastID   = 4    // characters of an id from which on it is looked for
+
+	countLooks = 2 // questions that a count asks
+	leastID    = 4 // characters of an id from which on it is looked for
 )
 
 // ErrCursor says that a cursor is not one of this query.
@@ -59,9 +62,11 @@ type candidate struct {
 	value  string // that the index has
 }
 
-// source yields persons in the order of an index, beginning behind a place.
+// source yields persons in the order of an index, beginning behind a place. Without next it yields nobody.
 type source struct {
 	next func(after string, limit int) ([]candidate, error)
+	// known says that the indexes know the persons too: those who cannot be asked for by them are not read.
+	known bool
 	// other tells whether another source yields the person too, or this one elsewhere. nil: never
 	other func(c candidate, r *person.Record) bool
 }
@@ -86,19 +91,28 @@ func Find(tx storage.Tx, persons *person.Service, q Query) (out Answer, err erro
 	if err := s.prepare(); err != nil {
 		return out, err
 	}
-	sources := s.sources()
 	at, after, err := readCursor(q.After)
-	if err != nil || at >= len(sources) {
+	if err != nil {
+		return out, ErrCursor
+	}
+	if q.After == "" {
+		at = -1
+	}
+	sources, err := s.sources(at)
+	if err != nil {
+		return out, err
+	}
+	if at >= len(sources) {
 		return out, ErrCursor
 	}
 	looked := 0
-	for ; at < len(sources); at, after = at+1, "" {
-		for {
+	for at = max(at, 0); at < len(sources); at, after = at+1, "" {
+		for sources[at].next != nil {
 			list, err := sources[at].next(after, atOnce)
 			if err != nil {
 				return out, err
 			}
-			hits, err := s.read(list)
+			hits, err := s.read(list, sources[at].known)
 			if err != nil {
 				return out, err
 			}
@@ -119,6 +133,57 @@ func Find(tx storage.Tx, persons *person.Service, q Query) (out Answer, err erro
 		}
 	}
 	return out, nil
+}
+
+// Count returns the ids of persons whom a query selects, up to a number, and whether there may be more. Where one index
+// says it all, the persons themselves are not read, so that it can be a moment behind. It looks at a bounded number.
+func Count(tx storage.Tx, persons *person.Service, q Query, most int) (ids []string, more bool, err error) {
+	s := &search{Query: q, tx: tx, persons: persons}
+	if err := s.prepare(); err != nil {
+		return nil, false, err
+	}
+	next := s.everybody
+	switch plain := s.Text == "" && s.SeenSince.IsZero() && s.SeenBefore.IsZero(); {
+	case plain && s.State == "" && s.Group == "":
+	case plain && s.State == "":
+		next = s.members
+	case plain && s.Group == "" && s.State != person.Active && s.built:
+		next = s.inState
+	default:
+		return countFound(tx, persons, q, most)
+	}
+	for after := ""; len(ids) <= most; {
+		list, err := next(after, min(atOnce, most+1-len(ids)))
+		if err != nil {
+			return nil, false, err
+		}
+		for _, c := range list {
+			ids, after = append(ids, c.id), c.at
+		}
+		if len(list) == 0 || len(list) < atOnce && len(ids) <= most {
+			break
+		}
+	}
+	more = len(ids) > most
+	return ids[:min(len(ids), most)], more, nil
+}
+
+// countFound is Count by reading persons.
+func countFound(tx storage.Tx, persons *person.Service, q Query, most int) (ids []string, more bool, err error) {
+	q.Limit = most
+	for range countLooks {
+		found, err := Find(tx, persons, q)
+		if err != nil {
+			return nil, false, err
+		}
+		for _, f := range found.Persons[:min(len(found.Persons), most-len(ids))] {
+			ids = append(ids, f.ID)
+		}
+		if q.After = found.Next; q.After == "" || len(ids) == most {
+			break
+		}
+	}
+	return ids, q.After != "", nil
 }
 
 func (a *Answer) has(id string) bool {
@@ -158,39 +223,58 @@ type hit struct {
 	rec *person.Record
 }
 
-// read returns the candidates who exist, nil for the others, in two round trips.
-func (s *search) read(list []candidate) ([]*hit, error) {
+// read returns the candidates who exist, nil for the others, in two round trips. With first it leaves out those of whom
+// the indexes say that they are not asked for, which is a moment late for those who have become so.
+func (s *search) read(list []candidate, first bool) ([]*hit, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
 	out := make([]*hit, len(list))
-	keys := make([][]byte, 0, 2*len(list))
+	keys := make([][]byte, 0, len(list))
 	for _, c := range list {
-		keys = append(keys, person.Records.Key(c.id), known.Key(c.id))
+		keys = append(keys, known.Key(c.id))
 	}
 	found, err := s.tx.GetMany(keys...)
 	if err != nil {
 		return nil, err
 	}
+	var asked []int
+	keys = keys[:0]
+	seen := make([]time.Time, len(list))
 	for i, c := range list {
-		if found[2*i] == nil {
-			continue
-		}
-		rec, err := person.Records.Decode(found[2*i])
-		if err != nil {
-			return nil, err
-		}
-		h := &hit{Found: Found{Person: rec.Person(c.id)}, rec: &rec}
-		if raw := found[2*i+1]; raw != nil {
-			k, err := known.Decode(raw)
+		if found[i] != nil {
+			k, err := known.Decode(found[i])
 			if err != nil {
 				return nil, err
 			}
-			h.Seen = k.Seen
+			if seen[i] = k.Seen; first && s.excludes(&k) {
+				continue
+			}
 		}
-		out[i] = h
+		asked, keys = append(asked, i), append(keys, person.Records.Key(c.id))
+	}
+	if len(keys) == 0 {
+		return out, nil
+	}
+	if found, err = s.tx.GetMany(keys...); err != nil {
+		return nil, err
+	}
+	for n, i := range asked {
+		if found[n] == nil {
+			continue
+		}
+		rec, err := person.Records.Decode(found[n])
+		if err != nil {
+			return nil, err
+		}
+		out[i] = &hit{Found: Found{Person: rec.Person(list[i].id), Seen: seen[i]}, rec: &rec}
 	}
 	return out, nil
+}
+
+// excludes tells whether somebody is not asked for, by what the indexes know.
+func (s *search) excludes(k *knownRecord) bool {
+	return k.Partition != s.Partition || s.State != "" && cmp.Or(k.State, person.Active) != s.State || !named(k.Words, s.words)
 }
 
 // selects tells whether a person is one of those asked for. It trusts no index: that can be a moment behind.

@@ -8,58 +8,124 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// sources returns the indexes that a query goes through, one after the other. What they do not say, selects does.
-func (s *search) sources() []source {
+// The sources of a text, by their places. The words of names follow.
+const (
+	atIDs = iota
+	atUsernames
+	atMails
+	atMembers // of the group, compared with the text
+	atWords
+)
+
+// sources returns the indexes that a query goes through, one after the other. What they do not say, selects does. at is
+// the source in which a list goes on, -1 for one that begins.
+func (s *search) sources(at int) ([]source, error) {
 	switch {
 	case s.Text != "":
-		return s.textSources()
+		return s.textSources(at)
 	case s.Recent, s.State == "" && s.Group == "" && (!s.SeenSince.IsZero() || !s.SeenBefore.IsZero() && s.built):
-		return []source{{next: s.recent}}
+		return []source{{next: s.recent}}, nil
 	case s.Group != "":
-		return []source{{next: s.members}}
+		return []source{{next: s.members, known: s.State != ""}}, nil
 	case s.State == person.Removed, s.State != "" && s.State != person.Active && s.built:
-		return []source{{next: s.inState}}
+		return []source{{next: s.inState}}, nil
 	}
-	return []source{{next: func(after string, limit int) ([]candidate, error) { return s.usernames("", after, limit) }}}
+	return []source{{next: s.everybody}}, nil
+}
+
+// everybody yields all persons, by username.
+func (s *search) everybody(after string, limit int) ([]candidate, error) {
+	return s.usernames("", after, limit)
 }
 
 // textSources go from what names one person to what names many. A person whom two of them yield comes with the first.
-func (s *search) textSources() (out []source) {
+// Of the words, that is gone through which fewest persons have, and the members of a small group in place of all: what
+// is gone through is known by a bounded look at each, and a list that has begun stays with it.
+func (s *search) textSources(at int) ([]source, error) {
+	out := make([]source, atWords+len(s.words))
+	if at >= len(out) {
+		return out, nil
+	}
 	id := strings.ToLower(s.Text)
 	byID := len(id) >= leastID && strings.Trim(id, "0123456789abcdef-") == ""
-	if byID {
-		out = append(out, source{next: func(after string, limit int) ([]candidate, error) { return s.ids(id, after, limit) }})
-	}
 	isID := func(c candidate) bool { return byID && strings.HasPrefix(c.id, id) }
+	before := func(c candidate, r *person.Record) bool { return isID(c) || s.startsUsername(r) || s.startsMail(r) }
+	if at < 0 && s.Group != "" {
+		some, err := s.members("", probed)
+		if err != nil {
+			return nil, err
+		}
+		if len(some) < probed {
+			at = atMembers
+		}
+	}
+	if at == atMembers {
+		out[atMembers] = source{next: s.members, other: func(c candidate, r *person.Record) bool {
+			return !before(c, r) && (len(s.words) == 0 || !named(wordsOf(r), s.words))
+		}}
+		return out, nil
+	}
+	if byID {
+		out[atIDs] = source{next: func(after string, limit int) ([]candidate, error) { return s.ids(id, after, limit) }}
+	}
 	if s.folded != "" {
-		out = append(out, source{
+		out[atUsernames] = source{
 			next:  func(after string, limit int) ([]candidate, error) { return s.usernames(s.folded, after, limit) },
 			other: func(c candidate, _ *person.Record) bool { return isID(c) },
-		})
+		}
 	}
-	out = append(out, source{next: s.mails, other: func(c candidate, r *person.Record) bool {
+	out[atMails] = source{next: s.mails, other: func(c candidate, r *person.Record) bool {
 		return isID(c) || s.startsUsername(r) || c.value != person.FoldEmail(r.Email) && s.startsMail(r)
-	}})
+	}}
 	if len(s.words) == 0 {
-		return out
+		return out, nil
 	}
-	before := func(c candidate, r *person.Record) bool { return isID(c) || s.startsUsername(r) || s.startsMail(r) }
 	if !s.built { // nothing is listed by name yet, but everybody by username
-		return append(out, source{
-			next:  func(after string, limit int) ([]candidate, error) { return s.usernames("", after, limit) },
+		out[atWords] = source{
+			next:  s.everybody,
 			other: func(c candidate, r *person.Record) bool { return before(c, r) || !named(wordsOf(r), s.words) },
-		})
+		}
+		return out, nil
 	}
-	// The longest word is that of the fewest.
-	longest := slices.MaxFunc(s.words, func(a, b string) int { return len(a) - len(b) })
-	return append(out, source{
-		next: func(after string, limit int) ([]candidate, error) { return s.names(longest, after, limit) },
+	n := at - atWords
+	if n < 0 {
+		var err error
+		if n, err = s.rarest(); err != nil {
+			return nil, err
+		}
+	}
+	word := s.words[n]
+	out[atWords+n] = source{
+		next:  func(after string, limit int) ([]candidate, error) { return s.names(word, after, limit) },
+		known: true,
 		other: func(c candidate, r *person.Record) bool {
 			have := wordsOf(r)
-			first := slices.IndexFunc(have, func(w string) bool { return strings.HasPrefix(w, longest) })
+			first := slices.IndexFunc(have, func(w string) bool { return strings.HasPrefix(w, word) })
 			return first < 0 || have[first] != c.value || before(c, r) || !named(have, s.words)
 		},
-	})
+	}
+	return out, nil
+}
+
+// rarest returns which of the words fewest persons have: the first that few have, or else the longest.
+func (s *search) rarest() (best int, err error) {
+	fewest := probed
+	for i, w := range s.words {
+		if len(w) > len(s.words[best]) && fewest == probed {
+			best = i
+		}
+		if len(s.words) == 1 {
+			break
+		}
+		list, err := s.names(w, "", probed)
+		if err != nil {
+			return 0, err
+		}
+		if len(list) < fewest {
+			best, fewest = i, len(list)
+		}
+	}
+	return best, nil
 }
 
 // usernames yields persons by username.
