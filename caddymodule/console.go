@@ -45,7 +45,7 @@ func (b *builder) openConsole() error {
 	for _, name := range b.owners {
 		id.Person.KeepName(name)
 	}
-	i.manage = &manage.Service{Identity: id, Authz: i.authz, Store: i.core.Store, Recorder: b.events}
+	i.manage = &manage.Service{Identity: id, Authz: i.authz, Store: i.core.Store, Recorder: b.events, Keyring: i.core.Keyring}
 	b.openBackups()
 	set := settings.Deps{Config: i.config, Store: i.core.Store, PlaceOf: b.Places.Of, Names: i.manage.Names}
 	var sender notify.Sender

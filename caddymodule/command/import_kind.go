@@ -19,21 +19,21 @@ import (
 
 // moving is a system whose exports can be imported.
 type moving struct {
-	// persons reads the persons of an open file, of which in reads with the progress known. nil: it has none.
-	persons func(f *os.File, in io.Reader, files []string) (personfile.Reader, error)
+	// persons tells whether it has persons.
+	persons bool
 	// clients reads the clients of a file. nil: it has none.
 	clients func(io.Reader) (*movein.Clients, error)
 	files   int // how many it takes at most
 }
 
 var movings = map[string]moving{
-	"keycloak": {persons: format(personfile.Keycloak), clients: movein.Keycloak, files: 1},
-	"authelia": {persons: format(personfile.Authelia), clients: movein.Authelia, files: 2},
-	"htpasswd": {persons: format(personfile.Htpasswd), files: 1},
-	"auth0":    {persons: auth0Persons, files: 2},
-	"dex":      {persons: format(personfile.Dex), clients: movein.Dex, files: 1},
+	"keycloak": {persons: true, clients: movein.Keycloak, files: 1},
+	"authelia": {persons: true, clients: movein.Authelia, files: 2},
+	"htpasswd": {persons: true, files: 1},
+	"auth0":    {persons: true, files: 2},
+	"dex":      {persons: true, clients: movein.Dex, files: 1},
 	"hydra":    {clients: movein.Hydra, files: 1},
-	"ldif":     {persons: ldifPersons, files: 1},
+	"ldif":     {persons: true, files: 1},
 }
 
 func importKindCommand() *cobra.Command {
@@ -102,15 +102,15 @@ func (k *kindImport) run(cmd *cobra.Command, kind string, m moving, files []stri
 	}
 	var result kindResult
 	var failed error
-	if people != "" && m.persons != nil {
+	if people != "" && m.persons {
 		im := importer{cmd: cmd, partition: k.partition, from: k.from, newIDs: k.newIDs, quiet: true, told: time.Now(), began: time.Now()}
 		im.request.Update, im.request.Check = k.update, k.dry
-		f, err := os.Open(people)
+		opened, done, err := im.open(kind, people, files)
 		if err != nil {
 			return err
 		}
-		defer f.Close() //nolint:errcheck // only read
-		if im.in, err = m.persons(f, im.counting(f), files); err != nil {
+		defer done()
+		if im.in, err = personfile.Open(kind, opened...); err != nil {
 			return fmt.Errorf("%s: %w", people, err)
 		}
 		if err := im.run(); err != nil {
@@ -199,34 +199,37 @@ func (m *moving) readClients(name string) (*movein.Clients, error) {
 	return m.clients(f)
 }
 
-// format reads the persons of a file by one reader.
-func format(of string) func(*os.File, io.Reader, []string) (personfile.Reader, error) {
-	return func(_ *os.File, in io.Reader, _ []string) (personfile.Reader, error) { return personfile.New(in, of) }
-}
-
-func auth0Persons(_ *os.File, in io.Reader, files []string) (personfile.Reader, error) {
-	var hashes map[string]string
-	if len(files) > 1 {
-		f, err := os.Open(files[1])
+// open opens the file with the persons, whose progress is known, and the files that go with it.
+func (im *importer) open(kind, people string, files []string) (opened []personfile.File, done func(), err error) {
+	names := []string{people}
+	if personfile.Files(kind) > 1 {
+		names = files
+	}
+	var open []*os.File
+	begun := make([]bool, len(names))
+	done = func() {
+		for _, f := range open {
+			f.Close() //nolint:errcheck,gosec // only read
+		}
+	}
+	for i, name := range names {
+		f, err := os.Open(name)
 		if err != nil {
-			return nil, err
+			done()
+			return nil, nil, err
 		}
-		defer f.Close() //nolint:errcheck // only read
-		if hashes, err = personfile.ReadAuth0Hashes(f); err != nil {
-			return nil, fmt.Errorf("%s: %w", files[1], err)
-		}
+		open = append(open, f)
+		opened = append(opened, func() (io.Reader, error) {
+			if begun[i] { // a pipe cannot be read twice, and needs it for LDIF alone
+				if _, err := f.Seek(0, io.SeekStart); err != nil {
+					return nil, err
+				}
+			}
+			if begun[i] = true; i > 0 {
+				return f, nil
+			}
+			return im.counting(f), nil
+		})
 	}
-	return personfile.NewAuth0(in, hashes), nil
-}
-
-// ldifPersons reads the file twice: groups name their members after the members.
-func ldifPersons(f *os.File, in io.Reader, _ []string) (personfile.Reader, error) {
-	groups, err := personfile.ReadMemberships(f)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return nil, err
-	}
-	return personfile.NewLDIF(in, groups), nil
+	return opened, done, nil
 }

@@ -5,12 +5,17 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
+	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
 	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/tally"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // applicationScreen is one client. Those of the Caddyfile are shown and not changed.
@@ -68,6 +73,11 @@ func (c *Console) showApplication(v *frame.Visit) (*page.Console, error) {
 	if !a.CreatedAt.IsZero() {
 		facts = append(facts, page.ConsoleFact{Label: "console.column.created", Cells: []page.Cell{{Text: page.Say("console.time", "time", a.CreatedAt)}}})
 	}
+	used, err := c.usedFacts(v, a.ID)
+	if err != nil {
+		return nil, err
+	}
+	facts = append(facts, used...)
 	uris := page.ConsoleFact{Label: "console.field.redirect_uris"}
 	for _, u := range a.RedirectURIs {
 		uris.Cells = append(uris.Cells, page.Cell{Name: u, Code: true})
@@ -80,6 +90,38 @@ func (c *Console) showApplication(v *frame.Visit) (*page.Console, error) {
 		{ID: "caddyfile", Title: page.Say("console.client.source"), Text: page.Say("console.client.source.text"), Source: c.SourceOf(&a.Client)},
 	}
 	return out, nil
+}
+
+// usedFacts say when an application was last used for a person, and in how many sessions it has tokens, from what is
+// counted and listed anyway.
+func (c *Console) usedFacts(v *frame.Visit, id string) ([]page.ConsoleFact, error) {
+	last, open := frame.OrNone(""), page.Cell{}
+	err := c.Store.View(v.Context(), func(tx storage.Tx) error {
+		last, open = frame.OrNone(""), page.Cell{}
+		var at time.Time
+		for _, measure := range []string{event.CountSignIn, event.CountActive} {
+			l, _, err := tally.LastOf(tx, measure, tally.Application, id)
+			if err != nil {
+				return err
+			}
+			if l.At.After(at) {
+				at = l.At
+			}
+		}
+		if !at.IsZero() {
+			last = page.Cell{Text: page.Say("console.time", "time", at)}
+		}
+		list, next, err := c.Manage.Sessions(tx, manage.SessionFilter{Application: id}, "", frame.Rows, v.Now)
+		key := "console.count"
+		if next != "" {
+			key = "console.count.more"
+		}
+		if open.Text = page.Say(key, "n", len(list)); len(list) > 0 {
+			open.URL = frame.With(frame.Root+"/sessions", "client", id)
+		}
+		return err
+	})
+	return []page.ConsoleFact{{Label: "console.field.last_used", Cells: []page.Cell{last}}, {Label: "console.field.client_sessions", Cells: []page.Cell{open}}}, err
 }
 
 func askRotate(v *frame.Visit) (frame.Question, error) {

@@ -138,9 +138,7 @@ func (c *Console) many(kind string) func(*frame.Visit, url.Values) (frame.Result
 			return frame.Result{}, &frame.Problem{Key: "console.problem.nobody_chosen"}
 		}
 		by := v.Actor()
-		job := manage.NewJob{Selection: sel, Kind: kind, By: manage.Requester{
-			ID: by.ID, Name: by.Name, Address: by.Origin.ClientIP, Agent: event.Clean(by.Origin.UserAgent), Epoch: v.SignIn.Session.Epoch, Role: int(v.Role),
-		}}
+		job := manage.NewJob{Selection: sel, Kind: kind, By: requester(v)}
 		if job.Reason = strings.TrimSpace(in.Get("reason")); !person.IsText(job.Reason, person.MaxLine) {
 			return frame.Result{}, &frame.Problem{Field: "reason", Key: "console.problem.value"}
 		}
@@ -151,6 +149,14 @@ func (c *Console) many(kind string) func(*frame.Visit, url.Values) (frame.Result
 		}
 		id, err := c.Manage.StartJob(v.Context(), job, by)
 		return frame.Result{To: jobPath(id)}, err
+	}
+}
+
+// requester is the person of the visit as who asks for work that goes on without them.
+func requester(v *frame.Visit) manage.Requester {
+	by := v.Actor()
+	return manage.Requester{
+		ID: by.ID, Name: by.Name, Address: by.Origin.ClientIP, Agent: event.Clean(by.Origin.UserAgent), Epoch: v.SignIn.Session.Epoch, Role: int(v.Role),
 	}
 }
 
@@ -187,6 +193,9 @@ func (c *Console) allowJob(tx storage.Tx, by manage.Requester, kind, id string) 
 	role := c.frame.RoleOf(rec.PartitionName(), rec.Groups)
 	if err != nil || !u.Features.AdminConsoleEnabled || rec.State != person.Active || rec.Epoch != by.Epoch || role < frame.Role(by.Role) {
 		return &manage.Refusal{Why: manage.LeftRights, Over: true}
+	}
+	if id == "" { // of an import, somebody who is new
+		return nil
 	}
 	_, p, err := c.Identity.Person.Find(tx, id)
 	if err != nil {
@@ -232,17 +241,25 @@ func (c *Console) askExport(v *frame.Visit) (frame.Question, error) {
 func (c *Console) jobScreen() *frame.Screen {
 	return &frame.Screen{
 		Name: "job", Path: "/jobs/{id}", Role: frame.Viewer, Find: c.findJob, Show: c.showJob,
-		Acts: []*frame.Act{{
+		Acts: append(c.importActs(), &frame.Act{
 			Name: "stop-job", Role: frame.Helpdesk, Danger: true, Do: c.stopJob,
-			When: func(v *frame.Visit) bool { return shownJob(v).State == manage.JobRunning },
+			When: func(v *frame.Visit) bool { return !shownJob(v).State.Ended() },
 			May: func(v *frame.Visit) error {
 				if v.Role < frame.Role(shownJob(v).By.Role) {
 					return frame.Denied("somebody with more to say has begun it")
 				}
 				return nil
 			},
-		}},
+		}),
 	}
+}
+
+// jobTitle is what a kind of work is called.
+func jobTitle(kind string) page.Text {
+	if kind == manage.JobImport {
+		return page.Say("console.act.import")
+	}
+	return page.Say("console.act." + kind + "-many")
 }
 
 func jobPath(id string) string { return frame.Root + "/jobs/" + id }
@@ -272,14 +289,16 @@ func (c *Console) findJob(v *frame.Visit) error {
 
 // jobCell is the state of a job as a mark.
 func jobCell(s manage.JobState) page.Cell {
-	kind := map[manage.JobState]string{manage.JobDone: "good", manage.JobRunning: "plain", manage.JobStopped: "warn", manage.JobRefused: "bad"}[s]
+	kind := map[manage.JobState]string{
+		manage.JobDone: "good", manage.JobRunning: "plain", manage.JobStopped: "warn", manage.JobRefused: "bad", manage.JobChecking: "plain", manage.JobWaiting: "warn", manage.JobFailed: "bad",
+	}[s]
 	return page.Cell{Text: page.Say("console.job." + string(s)), Kind: kind}
 }
 
 func (c *Console) showJob(v *frame.Visit) (*page.Console, error) {
 	j := shownJob(v)
-	out := &page.Console{Title: page.Say("console.act." + j.Kind + "-many"), Up: &page.Up{Label: page.Say("console.persons.title"), URL: frame.Root + "/persons"}, Tags: []page.Cell{jobCell(j.State)}}
-	if j.State == manage.JobRunning {
+	out := &page.Console{Title: jobTitle(j.Kind), Up: &page.Up{Label: page.Say("console.persons.title"), URL: frame.Root + "/persons"}, Tags: []page.Cell{jobCell(j.State)}}
+	if j.State == manage.JobRunning || j.State == manage.JobChecking {
 		out.Refresh, out.Lead = jobRefresh, page.Say("console.job.running.text", "n", jobRefresh)
 	}
 	if j.State == manage.JobRefused {
@@ -296,6 +315,9 @@ func (c *Console) showJob(v *frame.Visit) (*page.Console, error) {
 	}
 	if j.Reason != "" {
 		facts = append(facts, page.ConsoleFact{Label: "console.field.reason", Cells: []page.Cell{{Name: j.Reason}}})
+	}
+	if j.Import != nil {
+		return out, c.showImport(v, out, facts)
 	}
 	out.Parts = []page.ConsolePart{{Facts: facts, Actions: v.Buttons()}}
 	if len(j.left) == 0 {
@@ -332,7 +354,7 @@ func (c *Console) jobsPart(tx storage.Tx) (part page.ConsolePart, ok bool, err e
 	t := &page.Table{Label: page.Say("console.jobs.title"), Columns: []string{"console.column.action", "console.column.state", "console.job.count", "console.job.left", "console.column.by", "console.column.since"}}
 	for _, j := range list {
 		t.Rows = append(t.Rows, page.TableRow{URL: jobPath(j.ID), Cells: []page.Cell{
-			{Text: page.Say("console.act." + j.Kind + "-many")},
+			{Text: jobTitle(j.Kind)},
 			jobCell(j.State),
 			{Name: strconv.Itoa(j.Done)},
 			{Name: strconv.Itoa(j.Left)},

@@ -95,6 +95,7 @@ func New(cfg frame.Config, d Deps) *Console {
 	d.Identity.Front.SeeBy(c)
 	d.Identity.Person.OnRemove(c.guardOwner)
 	d.Manage.Allow = c.allowJob
+	d.Manage.GivesRole = func(group string) bool { return c.frame.RoleOfGroup("", group) != frame.Nobody }
 	return c
 }
 

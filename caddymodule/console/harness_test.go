@@ -153,7 +153,7 @@ func newHarnessOver(t *testing.T, over func(storage.Store) storage.Store) *harne
 	h.id.Person.Watch(h.az)
 	h.id.Account.Tie(h.az)
 	deps := Deps{
-		Identity: h.id, Manage: &manage.Service{Identity: h.id, Authz: h.az, Store: h.store, Recorder: events}, Clients: h.az.Clients(), Store: h.store, Units: units, Pages: pages, Mails: true, Now: h.clock.Now, Log: zap.NewNop(),
+		Identity: h.id, Manage: &manage.Service{Identity: h.id, Authz: h.az, Store: h.store, Recorder: events, Keyring: keyring}, Clients: h.az.Clients(), Store: h.store, Units: units, Pages: pages, Mails: true, Now: h.clock.Now, Log: zap.NewNop(),
 		PlaceOf: func(option string) string {
 			if option == "client shop" {
 				return "Caddyfile:12"

@@ -322,3 +322,40 @@ func TestSecondClick(t *testing.T) {
 		t.Errorf("the second click: %d\n%s", a.Code, a.form())
 	}
 }
+
+// TestApplicationIsUsed: an application says when it was last used for somebody, and leads to the sessions that have
+// its tokens.
+func TestApplicationIsUsed(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	b := h.as("viewer@example.com")
+	if a := b.get(applicationPath("shop")); !strings.Contains(a.form(), "<dt>Last used for a person</dt><dd><span>—</span>") || strings.Contains(a.form(), "client=shop") {
+		t.Errorf("an application that nobody has used says:\n%s", a.form())
+	}
+	e, err := h.recorder.New(event.Type{Type: "token.TokenIssuedEvent", Name: "Token Issued", Counts: event.CountActive}, event.Self)
+	h.must(err)
+	e.PersonID, e.ClientID = h.personID("viewer@example.com"), "shop"
+	h.must(h.store.Update(t.Context(), func(tx storage.Tx) error {
+		list, err := h.id.Session.OfPerson(tx, e.PersonID, h.clock.Now())
+		if err != nil {
+			return err
+		}
+		if err := places.Note(tx, places.Application, "shop", list[0].ID, time.Time{}); err != nil {
+			return err
+		}
+		return h.recorder.Append(tx, e)
+	}))
+	h.must(places.New(h.store, zap.NewNop(), session.Earlier, token.Earlier, site.Earlier).List(t.Context(), 0))
+	h.clock.Advance(time.Minute)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); tally.New(h.store, h.clock.Now, zap.NewNop()).Run(ctx) }()
+	defer func() { stop(); <-done }()
+	a := b.get(applicationPath("shop"))
+	for !strings.Contains(a.form(), "<dt>Last used for a person</dt><dd><span><time") && t.Context().Err() == nil {
+		a = b.get(applicationPath("shop"))
+	}
+	if !strings.Contains(a.form(), `<a href="/admin/sessions?client=shop">1</a>`) {
+		t.Errorf("the page of an application that is used does not lead to its session:\n%s", a.form())
+	}
+}

@@ -35,6 +35,7 @@ func (c *Console) personsScreen() *frame.Screen {
 		Acts: append([]*frame.Act{
 			{Name: "create", Role: frame.Helpdesk, Ask: c.askCreate, Do: c.create},
 			{Name: "invite", Role: frame.Helpdesk, Ask: c.askInvite, Do: c.invite},
+			{Name: "import", Role: frame.Operator, Upload: manage.MaxImport, Ask: c.askImport, Do: c.importFile},
 			{Name: "export", Role: frame.Operator, Hidden: true, Ask: c.askExport, Do: c.export},
 		}, c.manyActs()...),
 	}

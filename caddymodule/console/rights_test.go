@@ -44,7 +44,11 @@ var rights = map[string][4]string{
 	"/refusals":          {"+", "+", "+", "+"},
 	"/refusals/{id}":     {"+", "+", "+", "+"},
 
-	"/persons/export":       operator,
+	"/persons/export":          operator,
+	"/persons/import":          operator,
+	"/jobs/{id}/run-import":    operator,
+	"/jobs/{id}/import-report": operator,
+
 	"/persons/block-many":   looksAfter,
 	"/persons/unblock-many": looksAfter,
 	"/persons/end-many":     looksAfter,

@@ -22,6 +22,7 @@ const (
 	JobJoin    = "join"
 	JobLeave   = "leave"
 	JobEnd     = "end" // their sessions
+	JobImport  = "import"
 )
 
 // JobState is how far a job is.
@@ -33,7 +34,17 @@ const (
 	JobDone    JobState = "done"
 	JobStopped JobState = "stopped" // by somebody
 	JobRefused JobState = "refused" // who asked for it has lost the right to it
+
+	// Before an import runs, its file is read, and somebody looks at what would come.
+	JobChecking JobState = "checking"
+	JobWaiting  JobState = "waiting"
+	JobFailed   JobState = "failed" // the file cannot be read
 )
+
+// Ended tells whether nothing happens any more.
+func (s JobState) Ended() bool {
+	return s != JobRunning && s != JobChecking && s != JobWaiting
+}
 
 // Why a person was left out of a job.
 const (
@@ -50,7 +61,6 @@ const (
 	maxLeft    = 500                 // who are left out are listed up to this number
 	maxChosen  = 500                 // persons chosen one by one
 	countMost  = 1000                // persons who are counted before somebody confirms
-	countLooks = 5                   // questions for them
 	countHolds = 100                 // of them whose sessions and tokens are counted
 )
 
@@ -102,6 +112,7 @@ type Job struct {
 	State            JobState
 	Done, Left       int
 	Created, Changed time.Time
+	Import           *Import // nil: it is another kind of job
 }
 
 // LeftOut is a person whom a job has left out, and one of the constants that say why.
@@ -129,20 +140,9 @@ type Numbers struct {
 func (s *Service) Count(tx storage.Tx, sel Selection, now time.Time) (n Numbers, err error) {
 	ids := sel.Persons
 	if len(ids) == 0 {
-		after := ""
-		for looks := 0; looks < countLooks && len(ids) < countMost; looks++ {
-			found, err := lookup.Find(tx, s.Identity.Person, sel.Filter.query(after, countMost))
-			if err != nil {
-				return n, err
-			}
-			for _, f := range found.Persons {
-				ids = append(ids, f.ID)
-			}
-			if after = found.Next; after == "" {
-				break
-			}
+		if ids, n.More, err = lookup.Count(tx, s.Identity.Person, sel.Filter.query("", 0), countMost); err != nil {
+			return n, err
 		}
-		n.More = after != ""
 	}
 	n.Persons = len(ids)
 	if n.MoreHeld = n.More; len(ids) > countHolds {
@@ -216,7 +216,7 @@ func (s *Service) StopJob(ctx context.Context, id string, by event.Actor) error 
 	now := s.Recorder.Now().UTC()
 	return s.Store.Update(ctx, func(tx storage.Tx) error {
 		rec, found, err := jobs.Find(tx, id)
-		if err != nil || !found || rec.State != JobRunning {
+		if err != nil || !found || rec.State.Ended() {
 			return errors.Join(err, ErrGone)
 		}
 		if err := endJob(tx, id, rec, JobStopped, now); err != nil {
@@ -229,7 +229,11 @@ func (s *Service) StopJob(ctx context.Context, id string, by event.Actor) error 
 // endJob writes the end of a job. It is kept for a while.
 func endJob(tx storage.Tx, id string, rec jobRecord, state JobState, now time.Time) error {
 	rec.State, rec.Changed, rec.Persons = state, now, nil
-	if err := openJobs.Delete(tx, id); err != nil {
+	if rec.Import != nil { // a worker clears away what was uploaded
+		if err := openJobs.Put(tx, id, struct{}{}, time.Time{}); err != nil {
+			return err
+		}
+	} else if err := openJobs.Delete(tx, id); err != nil {
 		return err
 	}
 	return jobs.Put(tx, id, rec, now.Add(jobKept))
@@ -267,7 +271,7 @@ func (s *Service) Jobs(tx storage.Tx, most int) (list []Job, err error) {
 func (r *jobRecord) job(id string) Job {
 	return Job{
 		NewJob: NewJob{Selection: Selection{Persons: r.Persons, Filter: r.Filter}, Kind: r.Kind, Group: r.Group, Reason: r.Reason, By: r.By},
-		ID:     id, GroupName: r.GroupName, State: r.State, Done: r.Done, Left: r.Left, Created: r.Created, Changed: r.Changed,
+		ID:     id, GroupName: r.GroupName, State: r.State, Done: r.Done, Left: r.Left, Created: r.Created, Changed: r.Changed, Import: r.Import,
 	}
 }
 
@@ -300,7 +304,7 @@ func (s *Service) workOn(ctx context.Context, id string) (more bool, err error) 
 	after, whole := "", false
 	err = s.Store.View(ctx, func(tx storage.Tx) (err error) {
 		next, whole = nil, false
-		if rec, err = jobs.Get(tx, id); err != nil || rec.State != JobRunning {
+		if rec, err = jobs.Get(tx, id); err != nil || rec.State != JobRunning || rec.Import != nil {
 			return err
 		}
 		if len(rec.Persons) > 0 {
@@ -323,6 +327,9 @@ func (s *Service) workOn(ctx context.Context, id string) (more bool, err error) 
 		after, whole = found.Next, found.Next == ""
 		return err
 	})
+	if err == nil && rec.Import != nil {
+		return s.workOnImport(ctx, id, rec)
+	}
 	if errors.Is(err, storage.ErrNotFound) || err == nil && rec.State != JobRunning {
 		return false, s.forgetOpen(ctx, id)
 	}
@@ -405,7 +412,7 @@ func (s *Service) one(ctx context.Context, job string, j *jobRecord, id string) 
 		}
 		return s.Allow(tx, j.By, j.Kind, id)
 	}
-	by := event.Actor{ID: j.By.ID, Name: j.By.Name, Origin: event.Origin{ClientIP: j.By.Address, UserAgent: j.By.Agent}, Reason: j.Reason, Check: check}
+	by := j.actor(check)
 	// Before the change too: who is left out is listed, also where there would be nothing to change.
 	if err := s.Store.View(ctx, check); err != nil {
 		return err
@@ -426,6 +433,11 @@ func (s *Service) one(ctx context.Context, job string, j *jobRecord, id string) 
 		return nil
 	})
 	return err
+}
+
+// actor is who has asked for a job, as the cause of what it does.
+func (r *jobRecord) actor(check func(storage.Tx) error) event.Actor {
+	return event.Actor{ID: r.By.ID, Name: r.By.Name, Origin: event.Origin{ClientIP: r.By.Address, UserAgent: r.By.Agent}, Reason: r.Reason, Check: check}
 }
 
 // NoteExport records that somebody takes a list of persons away as a file, before they get it.

@@ -20,6 +20,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -31,6 +32,10 @@ type Service struct {
 	Recorder *event.Recorder
 	// Allow returns a *Refusal unless somebody may do a kind of job to a person, as tx sees both. The console sets it.
 	Allow func(tx storage.Tx, by Requester, kind, personID string) error
+	// GivesRole tells whether a group gives a role. Imports put nobody into one. The console sets it.
+	GivesRole func(group string) bool
+	// Keyring seals what is uploaded.
+	Keyring *secret.Keyring
 }
 
 // ErrGone says that what was to be ended is not there: it is unknown, or has ended already.

@@ -11,6 +11,10 @@ var (
 	jobs     = storage.NewTable[jobRecord]("manage_job")       // id
 	openJobs = storage.NewTable[struct{}]("manage_job_open")   // id of a job that is not at its end
 	leftOut  = storage.NewTable[leftRecord]("manage_job_left") // id, number
+
+	importFiles = storage.NewTable[sealedRecord]("manage_import_file")  // id, file, number -> a piece of what was uploaded
+	importWhom  = storage.NewTable[sealedRecord]("manage_import_whom")  // id, part -> its persons
+	importParts = storage.NewTable[[]ImportRow]("manage_import_report") // id, part
 )
 
 // jobRecord is work on many persons.
@@ -29,6 +33,12 @@ type jobRecord struct {
 	Created   time.Time `cbor:"12,keyasint"`
 	Changed   time.Time `cbor:"13,keyasint"`
 	GroupName string    `cbor:"14,keyasint,omitempty"`
+	Import    *Import   `cbor:"15,keyasint,omitempty"` // of JobImport
+}
+
+// sealedRecord is a part of an upload. It can have hashes of passwords, and passwords.
+type sealedRecord struct {
+	Sealed []byte `cbor:"1,keyasint"`
 }
 
 // leftRecord is a person whom a job has left out.

@@ -179,6 +179,15 @@ func (s *Service) CheckForm(q *Request, form, again string) error {
 	return nil
 }
 
+// CheckUpload is CheckForm for a form with files of so many bytes together.
+func (s *Service) CheckUpload(q *Request, form, again string, most int64) (*page.Upload, error) {
+	up, err := s.pages.CheckUpload(q.Request, s.jar.Get(q.Request, cookie.KindBrowser), form, most)
+	if err != nil {
+		return nil, &formError{err, again}
+	}
+	return up, nil
+}
+
 // FormToken returns the token of a form of this browser.
 func (s *Service) FormToken(q *Request, form string) (string, error) {
 	browser, err := s.jar.Browser(q.W, q.Request, s.NewID)

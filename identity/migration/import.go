@@ -56,7 +56,18 @@ type How struct {
 	// Check writes nothing: the results say what would become of each person, as far as that does not depend on others
 	// of the same import.
 	Check bool
+	// Allow is asked in the transaction of each change, and before an existing person is changed, and refuses with a
+	// *RefusedError. id is "" for a person who is new, groups are what the person gets. Any other error ends the import.
+	// nil: everything is allowed
+	Allow func(tx storage.Tx, id string, groups []string) error
+	// KeepSignIn gives existing persons no password, also if they have none.
+	KeepSignIn bool
 }
+
+// RefusedError is why a person is left out, for a reason of the caller's.
+type RefusedError struct{ Problem string }
+
+func (e *RefusedError) Error() string { return "migration: refused: " + e.Problem }
 
 // Import creates persons, each with its event, and returns a result for each. An error is a failure of storage or the
 // end of ctx. Some persons can be written by then, and the import can be repeated.
@@ -107,6 +118,13 @@ func (s *Service) one(ctx context.Context, p *Person, how How, by event.Actor, h
 		return verdict(person.ErrForeignHash)
 	}
 	id, hasPassword, err := s.present(ctx, n)
+	if err == nil && how.Allow != nil {
+		n.Beside = func(tx storage.Tx, rec *person.Record, _ string) error { return how.Allow(tx, "", rec.Groups) }
+		if id != "" && how.Update {
+			err = s.Store.View(ctx, func(tx storage.Tx) error { return how.Allow(tx, id, n.Groups) })
+		}
+	}
+	hasPassword = hasPassword || how.KeepSignIn
 	switch {
 	case err != nil:
 		return verdict(err)
@@ -133,10 +151,10 @@ func (s *Service) one(ctx context.Context, p *Person, how How, by event.Actor, h
 	if !how.Update {
 		return Result{Status: Exists, ID: id}, nil
 	}
-	if hasPassword {
+	if hasPassword || how.KeepSignIn {
 		n.PasswordHash = ""
 	}
-	return s.again(ctx, id, n, by)
+	return s.again(ctx, id, n, how, by)
 }
 
 // would is the result that a person has without being written. id is that of the username, or "".
@@ -189,7 +207,7 @@ func (s *Service) hash(ctx context.Context, n *person.NewPerson, hashing *sync.M
 }
 
 // again updates an existing person.
-func (s *Service) again(ctx context.Context, id string, n person.NewPerson, by event.Actor) (Result, error) {
+func (s *Service) again(ctx context.Context, id string, n person.NewPerson, how How, by event.Actor) (Result, error) {
 	_, said, _, err := n.Records()
 	if err != nil {
 		return verdict(err)
@@ -207,7 +225,12 @@ func (s *Service) again(ctx context.Context, id string, n person.NewPerson, by e
 	}
 	changed := false
 	e := person.Edit{By: by, Verified: true, PasswordHash: n.PasswordHash}
-	_, err = s.Persons.UpdatePerson(ctx, id, e, func(_ storage.Tx, d *person.Details) error {
+	_, err = s.Persons.UpdatePerson(ctx, id, e, func(tx storage.Tx, d *person.Details) error {
+		if how.Allow != nil {
+			if err := how.Allow(tx, id, n.Groups); err != nil {
+				return err
+			}
+		}
 		was := *d
 		was.Profile, was.Groups = d.Profile.Clone(), slices.Clone(d.Groups)
 		merge(&d.Profile, &said.Profile)
@@ -267,8 +290,10 @@ func merge(p, other *person.Profile) {
 
 // verdict separates errors of the person from failures of the service.
 func verdict(err error) (Result, error) {
-	invalid := new(person.ValidationError)
+	invalid, refused := new(person.ValidationError), new(RefusedError)
 	switch {
+	case errors.As(err, &refused):
+		return Result{Status: Failed, Error: refused.Problem}, nil
 	case errors.As(err, &invalid):
 		return Result{Status: Failed, Error: invalid.Field + " " + invalid.Problem}, nil
 	case errors.Is(err, person.ErrNoPerson): // removed in this moment

@@ -19,8 +19,8 @@ type auth0Reader struct {
 	hashes map[string]string // by e-mail address and by user id
 }
 
-// NewAuth0 returns a reader of the users, whose hashes ReadAuth0Hashes has read.
-func NewAuth0(r io.Reader, hashes map[string]string) Reader {
+// newAuth0 returns a reader of the users, whose hashes readAuth0Hashes has read.
+func newAuth0(r io.Reader, hashes map[string]string) Reader {
 	return &auth0Reader{lines{in: bufio.NewReader(r)}, hashes}
 }
 
@@ -49,8 +49,8 @@ type auth0User struct {
 	} `json:"identities"`
 }
 
-// ReadAuth0Hashes reads the hashes that Auth0's support sends, for a reader of the users.
-func ReadAuth0Hashes(r io.Reader) (map[string]string, error) {
+// readAuth0Hashes reads the hashes that Auth0's support sends, for a reader of the users.
+func readAuth0Hashes(r io.Reader) (map[string]string, error) {
 	hashes, in := map[string]string{}, lines{in: bufio.NewReader(r)}
 	for {
 		raw, err := in.next()

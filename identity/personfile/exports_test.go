@@ -219,16 +219,22 @@ line 7: is not a name and a hash`
 	}
 }
 
+// text is a file of a text.
+func text(of string) personfile.File {
+	return func() (io.Reader, error) { return strings.NewReader(of), nil }
+}
+
 func TestAuth0Export(t *testing.T) {
 	t.Parallel()
-	hashes, err := personfile.ReadAuth0Hashes(strings.NewReader(`{"_id":{"$oid":"60425dc43519d90068f82973"},"email_verified":false,"email":"Ada@example.com","passwordHash":"$2b$10$Z6hUTEEeoJXN5/AmSm/4.eZ75RYgFVriQM9LPhNEC7kbAbS/VAaJ2","password_set_date":{"$date":"2021-03-05T16:35:16.775Z"},"tenant":"dev","connection":"Username-Password-Authentication","_tmp_is_unique":true}` + "\n"))
+	hashes := text(`{"_id":{"$oid":"60425dc43519d90068f82973"},"email_verified":false,"email":"Ada@example.com","passwordHash":"$2b$10$Z6hUTEEeoJXN5/AmSm/4.eZ75RYgFVriQM9LPhNEC7kbAbS/VAaJ2","password_set_date":{"$date":"2021-03-05T16:35:16.775Z"},"tenant":"dev","connection":"Username-Password-Authentication","_tmp_is_unique":true}` + "\n")
+	r, err := personfile.Open(personfile.Auth0, text(`{"user_id":"auth0|60425dc43519d90068f82973","email":"ada@example.com","email_verified":true,"name":"ada@example.com","given_name":"Ada","user_metadata":{"shoe":"38","likes":["a"]},"multifactor":["guardian"],"identities":[{"connection":"Username-Password-Authentication","provider":"auth0","isSocial":false}]}
+
+{"user_id":"google-oauth2|1","email":"bob@example.com","blocked":true,"identities":[{"connection":"google-oauth2","provider":"google-oauth2","isSocial":true}]}
+`), hashes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := people(t, personfile.NewAuth0(strings.NewReader(`{"user_id":"auth0|60425dc43519d90068f82973","email":"ada@example.com","email_verified":true,"name":"ada@example.com","given_name":"Ada","user_metadata":{"shoe":"38","likes":["a"]},"multifactor":["guardian"],"identities":[{"connection":"Username-Password-Authentication","provider":"auth0","isSocial":false}]}
-
-{"user_id":"google-oauth2|1","email":"bob@example.com","blocked":true,"identities":[{"connection":"google-oauth2","provider":"google-oauth2","isSocial":true}]}
-`), hashes))
+	list := people(t, r)
 	if len(list) != 2 {
 		t.Fatalf("%d persons, want 2", len(list))
 	}
@@ -261,11 +267,11 @@ cn: crew
 memberUid: anna
 memberUid: nobody
 `
-	groups, err := personfile.ReadMemberships(strings.NewReader(file))
+	r, err := personfile.Open(personfile.LDIF, text(file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := people(t, personfile.NewLDIF(strings.NewReader(file), groups))
+	list := people(t, r)
 	if len(list) != 1 || !slices.Equal(list[0].Groups, []string{"staff", "crew"}) {
 		t.Errorf("read %+v, want anna in staff and crew", list)
 	}

@@ -16,7 +16,7 @@ import (
 type ldifReader struct {
 	lines
 	skipped int
-	groups  Memberships
+	groups  memberships
 }
 
 func newLDIF(r *bufio.Reader) *ldifReader { return &ldifReader{lines: lines{in: r}} }
@@ -53,12 +53,12 @@ func (l *ldifReader) Next() (p Person, line int, err error) {
 	}
 }
 
-// Memberships are the groups of persons that entries of groups name, by the name of the person in them.
-type Memberships map[string][]string
+// memberships are the groups of persons that entries of groups name, by the name of the person in them.
+type memberships map[string][]string
 
-// ReadMemberships reads the groups of an LDIF file: groupOfNames, groupOfUniqueNames, group, posixGroup.
-func ReadMemberships(r io.Reader) (Memberships, error) {
-	groups, l := Memberships{}, newLDIF(bufio.NewReader(r))
+// readMemberships reads the groups of an LDIF file: groupOfNames, groupOfUniqueNames, group, posixGroup.
+func readMemberships(r io.Reader) (memberships, error) {
+	groups, l := memberships{}, newLDIF(bufio.NewReader(r))
 	for {
 		e, _, err := l.entry()
 		switch {
@@ -87,8 +87,8 @@ func ReadMemberships(r io.Reader) (Memberships, error) {
 	}
 }
 
-// NewLDIF returns a reader of persons with the groups that other entries of the file name.
-func NewLDIF(r io.Reader, groups Memberships) Reader {
+// newMembersLDIF returns a reader of persons with the groups that other entries of the file name.
+func newMembersLDIF(r io.Reader, groups memberships) Reader {
 	l := newLDIF(bufio.NewReader(r))
 	l.groups = groups
 	return l

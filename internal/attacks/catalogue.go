@@ -460,6 +460,14 @@ var catalogue = []section{
 		{781, "verified claims of a person whose proof was refused, by tokens from before", "none are told"},
 		{782, "a claim that the client may not know, asked for as verified", "it is not told"},
 	}},
+	{"People from files", []attackCase{
+		{811, "a file of people that puts them into groups with roles", "they come without those groups, and the report says so"},
+		{812, "a file that changes somebody with as much to say, or its sender, or gives a password to somebody who exists", "left out, and the password stays"},
+		{813, "names in a file that are markup, or formulas in its report", "text"},
+		{814, "a file that is too large, nested a million times, one line, of another kind, half", "refused with a reason, and nothing is kept"},
+		{815, "uploads without a token, with another one, with the token behind the file, from another site, by the helpdesk", "403, nothing of the file is read"},
+		{816, "an import goes on after its administrator has lost the role or all sessions", "it ends"},
+	}},
 	{"What people read", []attackCase{
 		{831, "a preview of a page or an e-mail: scripts, forms, links, hidden fields, cookies, frames elsewhere", "nothing in it acts or leads anywhere, and its policy lets nothing"},
 		{832, "a test e-mail with another address in the form, to an address that is not verified, more than ten in an hour", "to the own verified address alone, with an event; 422 otherwise"},

@@ -205,6 +205,11 @@ type ConsoleForm struct {
 	Danger                       bool
 }
 
+// Files tells whether the form has files.
+func (c ConsoleForm) Files() bool {
+	return slices.ContainsFunc(c.Fields, func(f Field) bool { return f.Type == "file" })
+}
+
 // fields are those of its forms, in their order.
 func (c Console) fields() (out []Field) {
 	for _, p := range c.Parts {

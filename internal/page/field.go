@@ -23,8 +23,8 @@ func Say(key string, fill ...any) Text { return Text{key, fill} }
 type Field struct {
 	// Name of the field in the form, and its id unless there is an ID.
 	Name, ID string
-	// Type: text, textarea, search, email, tel, password, date, select, country for a list of them, checkbox, code for
-	// one-time codes, secret for a code that onlookers must not read. Default: text
+	// Type: text, textarea, search, email, tel, password, date, select, country for a list of them, checkbox, file, code
+	// for one-time codes, secret for a code that onlookers must not read. Default: text
 	Type  string
 	Label string
 	// Called is the label if the key Label has no message. It is shown as it is.
@@ -65,7 +65,7 @@ func Fields(notice bool, list ...Field) []Field {
 		if f.Invalid && (invalid < 0 || f.Value == "" && list[invalid].Value != "") {
 			invalid = i
 		}
-		if f.Type == "checkbox" || f.Type == "select" || f.Type == "country" {
+		if f.Type == "checkbox" || f.Type == "select" || f.Type == "country" || f.Type == "file" {
 			continue
 		}
 		if empty < 0 && f.Value == "" && !f.ReadOnly {
@@ -209,7 +209,7 @@ func (f *Field) names(id string) template.HTMLAttr {
 // attributes returns all other attributes. by are the ids of the texts that describe the input.
 func (f *Field) attributes(isCode bool, by string) template.HTMLAttr {
 	var b attributes
-	if f.Type != "select" && f.Type != "checkbox" {
+	if f.Type != "select" && f.Type != "checkbox" && f.Type != "file" {
 		b.addIf(f.Value != "", "value", f.Value)
 		b.add("autocomplete", f.Autocomplete)
 		if isCode && f.Type == "text" || f.Type == "email" || strings.Contains(f.Autocomplete, "username") {
@@ -221,7 +221,7 @@ func (f *Field) attributes(isCode bool, by string) template.HTMLAttr {
 		b.addIf(f.MinLength != 0, "minlength", strconv.Itoa(f.MinLength))
 		b.addIf(f.MaxLength != 0, "maxlength", strconv.Itoa(f.MaxLength))
 		b.addIf(f.EnterKeyHint != "", "enterkeyhint", f.EnterKeyHint)
-	} else {
+	} else if f.Type != "file" { // browsers keep neither its value nor what completes it
 		b.addIf(f.Type == "checkbox", "value", f.Value)
 		b.add("autocomplete", f.Autocomplete)
 	}

@@ -38,7 +38,12 @@ func (f *Frame) handleAct(s *Screen, a *Act) front.Handler {
 		if err != nil {
 			return err
 		}
-		if err := f.Identity.Front.CheckForm(q, f.form(v, a), v.Path()); err != nil {
+		if a.Upload > 0 {
+			v.Upload, err = f.Identity.Front.CheckUpload(q, f.form(v, a), v.Path(), a.Upload)
+		} else {
+			err = f.Identity.Front.CheckForm(q, f.form(v, a), v.Path())
+		}
+		if err != nil {
 			return err
 		}
 		done, err := a.Do(v, q.PostForm)

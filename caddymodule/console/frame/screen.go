@@ -37,6 +37,8 @@ type Act struct {
 	Danger bool
 	// Hidden says that the page of the screen has no button for it, but links where it belongs.
 	Hidden bool
+	// Upload is how many bytes the files of the form have together at most. 0: it has none
+	Upload int64
 	// When tells whether there is anything to do. nil: there always is.
 	When func(v *Visit) bool
 	// May is what the act needs beyond the role, for this request. nil: nothing.

@@ -32,6 +32,7 @@ type Visit struct {
 	Screen *Screen
 	Role   Role
 	Now    time.Time
+	Upload *page.Upload // the files of an act that takes some. nil: it is shown, or takes none
 
 	// What the screen is about, as its Find has read it, and what it is called. nil: nothing of its own.
 	About  any
