@@ -44,7 +44,7 @@ func (c *wantedClaim) texts() (out []string) {
 // claimsParameter is the JSON of the parameter. Unknown members are ignored (OpenID Connect Core 5.5).
 type claimsParameter struct {
 	Userinfo, IDToken map[string]*wantedClaim
-	// VerifiedUserinfo and VerifiedIDToken are the members verified_claims. nil: there is none.
+	// VerifiedUserinfo and VerifiedIDToken are the members verified_claims. nil: it is missing.
 	VerifiedUserinfo, VerifiedIDToken json.RawMessage
 }
 
