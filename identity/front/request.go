@@ -83,6 +83,15 @@ func (s *Service) Page(h Handler) http.HandlerFunc {
 	}
 }
 
+// Reload returns the request of an answer that lasts as it would be if it came now.
+func (s *Service) Reload(q *Request) (*Request, error) {
+	now, err := s.Load(q.W, q.Request)
+	if err == nil {
+		err = s.bound(now)
+	}
+	return now, err
+}
+
 // Load reads what a request needs, in one View at most. The request is never nil.
 func (s *Service) Load(w http.ResponseWriter, r *http.Request) (*Request, error) {
 	r = s.refused.Begin(r, s.origin(r).ClientIP, refusal.Refusal{Where: refusal.Page})

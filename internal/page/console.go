@@ -3,6 +3,7 @@ package page
 import (
 	"cmp"
 	"html/template"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -24,6 +25,9 @@ type Console struct {
 	Parts         []ConsolePart
 	// Refresh is after how many seconds the browser loads the page again. 0: it does not
 	Refresh int
+	// Live is the path of a stream of new rows for the table. With scripts they are added as they come, in place of the
+	// Refresh. The page needs a Lead. Empty: there is no stream
+	Live string
 }
 
 // Up is the way to the page above.
@@ -91,6 +95,32 @@ type TableRow struct {
 	URL   string
 	Cells []Cell
 	Pick  string // value of the box that chooses it. Empty: it has none
+}
+
+// rows is what the template "rows" sees.
+type rows struct {
+	*frame
+	Table *Table
+	Pick  *Pick
+}
+
+// RowsOf returns what the template "rows" sees.
+func (f *frame) RowsOf(t *Table, p *Pick) rows { return rows{f, t, p} }
+
+// Rows returns the rows of a table alone, as a page of the console shows them.
+func (p *Renderer) Rows(r *http.Request, locales []string, t *Table) (string, error) {
+	f := frame{language: p.match(r, locales, ""), needed: new(scriptSet)}
+	var b strings.Builder
+	err := p.templates["console"].ExecuteTemplate(&b, "rows", f.RowsOf(t, nil))
+	return b.String(), err
+}
+
+// Reload is after how many seconds the browser loads the page again if it has no scripts. 0: it does not
+func (f *frame) Reload() int {
+	if c, ok := f.Data.(Console); ok && c.Live != "" {
+		return c.Refresh
+	}
+	return 0
 }
 
 // Pick makes the rows of a table eligible. The form is sent by GET to the address of the button that was used.

@@ -23,7 +23,7 @@ func (p *Renderer) headers(h http.Header, v View, scripts *scriptSet) {
 	if d, ok := v.Data.(Push); ok && d.Refresh {
 		h.Set("Refresh", pushSeconds)
 	}
-	if d, ok := v.Data.(Console); ok && d.Refresh > 0 {
+	if d, ok := v.Data.(Console); ok && d.Refresh > 0 && d.Live == "" { // see Reload
 		h.Set("Refresh", strconv.Itoa(d.Refresh))
 	}
 	if d, ok := v.Data.(Trouble); ok && d.Next != "" {
@@ -77,6 +77,9 @@ func policy(v View, scripts *scriptSet) string {
 	actions, more := []string{"'self'"}, ""
 	if scripts.any() {
 		more = " script-src 'self';"
+	}
+	if d, ok := v.Data.(Console); ok && d.Live != "" {
+		more += " connect-src 'self';"
 	}
 	for _, t := range v.Client.Targets {
 		if isTarget(t) && !slices.Contains(actions, t) {

@@ -23,7 +23,8 @@ func TestNothingReachesOut(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			text := string(raw)
+			// A page with a stream loads itself again where there are no scripts. The number is an int.
+			text := strings.ReplaceAll(string(raw), `<noscript><meta http-equiv="refresh" content="{{.}}"></noscript>`, "")
 			for _, never := range []string{"target=", "<base", "<object", "<embed", "http-equiv", "javascript:", "style=", " on"} {
 				for _, tag := range regexp.MustCompile(`<[a-z][^<]*>`).FindAllString(text, -1) {
 					if at := strings.Index(tag, never); at >= 0 && (never != " on" || regexp.MustCompile(` on[a-z]+=`).MatchString(tag)) {

@@ -37,6 +37,8 @@ type Deps struct {
 	Store    storage.Store
 	Pages    *page.Renderer
 	Now      func() time.Time
+	// After is time.After. nil: that of package time
+	After func(time.Duration) <-chan time.Time
 }
 
 // Frame serves screens. It is safe for concurrent use.
@@ -46,11 +48,15 @@ type Frame struct {
 
 	screens []*Screen
 	mux     *http.ServeMux
+	streams streams
 }
 
 // New returns a frame without screens.
 func New(cfg Config, d Deps) *Frame {
-	return &Frame{Deps: d, Config: cfg.complete(), mux: http.NewServeMux()}
+	if d.After == nil {
+		d.After = time.After
+	}
+	return &Frame{Deps: d, Config: cfg.complete(), mux: http.NewServeMux(), streams: streams{open: map[string]int{}, ended: make(chan struct{})}}
 }
 
 // Add adds screens, with the paths of what is done on them. The navigation has their order.

@@ -22,6 +22,8 @@ type Screen struct {
 	Rank func(v *Visit, tx storage.Tx) (Role, error)
 	// Show returns the page.
 	Show func(v *Visit) (*page.Console, error)
+	// Feed begins to tell a script of the page what is new, as long as the page is open. nil: nothing is new by itself
+	Feed func(v *Visit) (Feed, error)
 	Acts []*Act
 }
 

@@ -186,6 +186,9 @@ func (v *Visit) still(tx storage.Tx) error {
 // showScreen serves the GET of a screen.
 func (f *Frame) showScreen(s *Screen) front.Handler {
 	return func(q *front.Request) error {
+		if s.Feed != nil && wantsStream(q) {
+			return f.stream(q, s)
+		}
 		v, err := f.admit(q, s, s.Role, false)
 		if err != nil {
 			return err
