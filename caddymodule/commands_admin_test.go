@@ -68,6 +68,44 @@ func TestPersonAdministration(t *testing.T) {
 	s.refused("no person nobody", "", "events", "list", "--person", "nobody")
 }
 
+// TestPersonMerge: the command says what goes over and changes nothing with --dry-run, and has the events of a merge
+// with the caller as actor.
+func TestPersonMerge(t *testing.T) {
+	s := newServer(t)
+	s.mustLoad()
+	s.run("the password of ada\n", "person", "add", "ada", "--groups", "staff", "--email", "ada@example.com")
+	s.run("the password of old\n", "person", "add", "old-ada", "--groups", "staff,press", "--email", "ada@old.example.com")
+	s.refused("these are the same account", "", "person", "merge", "ada", "ada", "--yes")
+	s.refused("no person adda; did you mean ada?", "", "person", "merge", "ada", "adda", "--yes")
+	for _, flags := range [][]string{{"--dry-run"}, {"--yes"}} {
+		out := s.run("", append([]string{"person", "merge", "ada", "old-ada"}, flags...)...)
+		for _, want := range []string{"groups             press", "addresses          ada@old.example.com", "linked accounts    none", "tokens that end    0"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("person merge %s lacks %q:\n%s", flags, want, out)
+			}
+		}
+		if done := strings.HasSuffix(out, "merged old-ada into ada\n"); done != (flags[0] == "--yes") {
+			t.Errorf("person merge %s = %s", flags, out)
+		}
+		if flags[0] == "--dry-run" {
+			s.run("", "person", "show", "old-ada")
+			if list := s.run("", "events", "list", "--type", "person.PersonsMerged"); list != "0 events\n" {
+				t.Errorf("a dry run has events: %s", list)
+			}
+		}
+	}
+	s.refused("no person old-ada", "", "person", "show", "old-ada")
+	if out := s.run("", "person", "show", "ada"); !strings.Contains(out, "press") || !strings.Contains(out, "ada@old.example.com") {
+		t.Errorf("after the merge: %s", out)
+	}
+	events := decode[[]map[string]any](t, s.run("", "events", "list", "--json", "--type", "person.PersonsMerged"))
+	removed := decode[[]map[string]any](t, s.run("", "events", "list", "--json", "--type", "person.PersonRemoved"))
+	if len(events) != 1 || len(removed) != 1 || events[0]["event_agent_user"] != removed[0]["event_agent_user"] || events[0]["event_agent_user"] == "" {
+		t.Errorf("events of the merge = %v, of the removal = %v", events, removed)
+	}
+	s.refused("no person old-ada", "", "person", "merge", "ada", "old-ada", "--yes")
+}
+
 // TestPersonShowIsOneRead: what an operator reads of a person is of one moment: the sessions, tokens and consents of a
 // person who signs out meanwhile are there together, or gone together.
 func TestPersonShowIsOneRead(t *testing.T) {

@@ -41,7 +41,7 @@ func personCommands() *cobra.Command {
 		blockCommand(),
 		stateCommand("unblock", "Lets a blocked person sign in again", person.Active),
 		removePersonCommand(),
-		withdrawCommand(), stepUpCommand(), codeCommand())...)
+		mergeCommand(), withdrawCommand(), stepUpCommand(), codeCommand())...)
 	return cmd
 }
 

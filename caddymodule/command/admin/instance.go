@@ -20,6 +20,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/cluster"
 	"github.com/gatehouse-id/gatehouse/internal/decision"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -41,6 +42,7 @@ type Instance struct {
 	Decisions *decision.Recorder
 	Node      *cluster.Node // this process
 	Backups   *backup.Service
+	Recorder  *event.Recorder
 	Log       *zap.Logger
 
 	// Check tells whether it can serve and write. reason is the part of the error that is safe to show to anyone.

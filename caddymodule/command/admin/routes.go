@@ -23,6 +23,7 @@ func (AdminAPI) Routes() []caddy.AdminRoute {
 		"POST /gatehouse/sessions/end":              reading(adminEndSession),
 		"POST /gatehouse/persons/password":          reading(adminSetPassword),
 		"POST /gatehouse/persons/state":             reading(adminSetState),
+		"POST /gatehouse/persons/merge":             reading(adminMerge),
 		"POST /gatehouse/persons/step-up":           reading(adminRemoveStepUp),
 		"POST /gatehouse/persons/withdraw":          reading(adminWithdrawConsent),
 		"POST /gatehouse/persons/invitations":       reading(adminInvite),
