@@ -109,7 +109,12 @@ func (b *BadgerStorage) KeyFile() (string, bool) {
 
 // Restore implements Restorer.
 func (b *BadgerStorage) Restore(ctx context.Context, r io.Reader, after func(storage.Tx) error) error {
-	return badgerstore.Restore(ctx, badgerstore.Options{Dir: b.Path, MinFree: b.minFree}, r, after)
+	return b.RestoreTo(ctx, b.Path, r, after)
+}
+
+// RestoreTo fills an empty directory elsewhere from a backup.
+func (b *BadgerStorage) RestoreTo(ctx context.Context, dir string, r io.Reader, after func(storage.Tx) error) error {
+	return badgerstore.Restore(ctx, badgerstore.Options{Dir: dir, MinFree: b.minFree}, r, after)
 }
 
 var (

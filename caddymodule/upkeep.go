@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/core"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // openBackups opens what makes backups.
@@ -26,6 +28,11 @@ func (b *builder) openBackups() {
 	free := i.core.Metrics.Free()
 	if s, ok := b.storage.(interface{ Watermark() uint64 }); ok && free != nil {
 		i.backups.Room = func() bool { return free() > 2*s.Watermark() }
+	}
+	if s, ok := b.storage.(interface {
+		RestoreTo(ctx context.Context, dir string, r io.Reader, after func(storage.Tx) error) error
+	}); ok {
+		i.backups.Restore = s.RestoreTo
 	}
 	i.onClose("backups", i.backups.Close)
 }

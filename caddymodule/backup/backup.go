@@ -51,6 +51,8 @@ var (
 	ErrRunning = errors.New("a backup is being made at this moment")
 	// ErrMany says that the directory is full of them.
 	ErrMany = errors.New("the directory has many backups: remove or move older ones")
+	// ErrNone says that there is no backup to test.
+	ErrNone = errors.New("there is no complete backup on this machine")
 	// ErrRoom says that the disk has not enough room for one more.
 	ErrRoom = errors.New("the disk has not enough room for a backup")
 )
@@ -70,6 +72,8 @@ type Service struct {
 	// Dir is where Start puts its files, on this machine. It is made with mode 0700.
 	Dir  string
 	Host string
+	// Restore fills a store in an empty directory from a backup, and runs after in it. nil: the engine has no directory
+	Restore func(ctx context.Context, dir string, r io.Reader, after func(storage.Tx) error) error
 	// Room tells whether the disk has room for more. nil: nobody knows.
 	Room func() bool
 	Log  *zap.Logger

@@ -7,7 +7,22 @@ import (
 )
 
 // Every stored record of the package.
-var made = storage.NewTable[record]("backup_made") // id, which ascends with time
+var (
+	made   = storage.NewTable[record]("backup_made")         // id, which ascends with time
+	plans  = storage.NewTable[planRecord]("backup_schedule") // the one schedule
+	trials = storage.NewTable[record]("backup_tested")       // the last test of whether a backup can be restored
+)
+
+// planRecord is a schedule, and what has become of it.
+type planRecord struct {
+	Every   Every        `cbor:"1,keyasint"`
+	Weekday time.Weekday `cbor:"2,keyasint,omitempty"`
+	Hour    int          `cbor:"3,keyasint,omitempty"`
+	Keep    int          `cbor:"4,keyasint"`
+	Next    time.Time    `cbor:"5,keyasint"`
+	Last    time.Time    `cbor:"6,keyasint"`
+	Problem string       `cbor:"7,keyasint,omitempty"`
+}
 
 // record is a backup that was made, or is being made.
 type record struct {
