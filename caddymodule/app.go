@@ -426,7 +426,15 @@ func (a *App) Stop() error {
 	if a.ExtAuthz != nil {
 		a.ExtAuthz.Stop()
 	}
+	a.endStreams()
 	return nil
+}
+
+// endStreams ends the answers that last as long as a page is open.
+func (a *App) endStreams() {
+	if inst := a.running.Load(); inst != nil {
+		inst.console.EndStreams()
+	}
 }
 
 // Cleanup leaves the instance, which closes once the last request is done. It may follow a Provision that failed or a

@@ -2,11 +2,13 @@ package caddymodule
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"slices"
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/alert"
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/messages"
@@ -17,6 +19,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/outbound"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -40,6 +43,18 @@ func (a *App) ownersInPersons() (others []string) {
 	return others
 }
 
+// openAlerts opens what tells administrators of events.
+func (b *builder) openAlerts() {
+	i := b.inst
+	d := alert.Deps{
+		Store: i.core.Store, Persons: i.identity.Person, Recorder: b.events, Keyring: i.core.Keyring, Random: rand.Reader, Client: outbound.New(false, b.allow...), Link: console.EventsOf, Log: i.log.Named("alerts"),
+	}
+	if i.mail != nil {
+		d.Mail = i.mail
+	}
+	i.alerts = alert.New(d)
+}
+
 func (b *builder) openConsole() error {
 	i, id := b.inst, b.inst.identity
 	for _, name := range b.owners {
@@ -52,6 +67,7 @@ func (b *builder) openConsole() error {
 	if i.mail != nil {
 		sender = i.mail
 	}
+	b.openAlerts()
 	i.console = console.New(b.console, console.Deps{
 		Identity: id, Manage: i.manage, Clients: i.authz.Clients(), Store: i.core.Store, Units: i.config.Units,
 		Pages: i.pages, PlaceOf: b.Places.Of, SourceOf: client.Source, Mails: i.mail != nil, Now: i.now, Log: i.log,
@@ -59,6 +75,7 @@ func (b *builder) openConsole() error {
 			Issuer: i.issuer.String(), Config: i.config, Providers: i.providers, Store: i.core.Store, PlaceOf: b.Places.Of, Now: i.now,
 			Authz: i.authz, PublicKey: i.core.Keys.Public, OlderKeys: i.core.Keyring.HasOlder, Names: i.manage.Names,
 		},
+		Alerts:   i.alerts,
 		Upkeep:   b.upkeep(),
 		Settings: set,
 		Messages: messages.Deps{Deps: set, Mail: mailConfig(b.App, i.pages), SMS: smsConfig(b.App, i.pages), Sender: sender, Recorder: b.events},
@@ -78,6 +95,7 @@ func (b *builder) openConsole() error {
 		Machine:  i.machine,
 		Gateway:  b.behind.Console(b.Instance, i.core.Refused, i.manage, i.config, i.access),
 	})
+	i.alerts.Allow = i.console.MayAlert
 	for _, name := range b.others {
 		made, err := i.manage.MakeOwner(b.ctx, name, b.console.OwnerGroup(), event.Actor{ID: "configuration", Name: "configuration"})
 		if made {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/assertion"
+	"github.com/gatehouse-id/gatehouse/caddymodule/alert"
 	"github.com/gatehouse-id/gatehouse/caddymodule/backup"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console"
 	"github.com/gatehouse-id/gatehouse/caddymodule/core"
@@ -44,6 +45,7 @@ type instance struct {
 	console    *console.Console
 	manage     *manage.Service
 	backups    *backup.Service
+	alerts     *alert.Service
 	apis       []pathHandler
 	gates      *forwardauth.Gates
 	tell       *teller

@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"go.uber.org/zap"
@@ -20,7 +21,7 @@ func (i *instance) reseal(ctx context.Context, after string) (out admin.Resealed
 	out.Older = i.core.Keyring.HasOlder()
 	if after == "" {
 		if out.SigningKeys, err = i.core.Keys.Reseal(ctx); err == nil {
-			err = i.config.Reseal(ctx)
+			err = errors.Join(i.config.Reseal(ctx), i.alerts.Reseal(ctx))
 		}
 		if err != nil {
 			return out, err
@@ -43,7 +44,7 @@ func (i *instance) keepSealed(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if err := i.config.Reseal(ctx); err != nil && ctx.Err() == nil {
+		if err := errors.Join(i.config.Reseal(ctx), i.alerts.Reseal(ctx)); err != nil && ctx.Err() == nil {
 			i.log.Error("settings are not sealed anew; trying again", zap.Error(err))
 		}
 	}

@@ -84,6 +84,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	}
 	h.origin = h.app.issuer.Scheme + "://" + h.app.issuer.Host
 	h.app.served.Store(true)
+	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
+		server.RegisterOnShutdown(h.app.endStreams) // it waits for every answer
+	}
 	return nil
 }
 

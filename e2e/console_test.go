@@ -170,7 +170,7 @@ func TestConsole(t *testing.T) {
 // the others: each act is the same page with a form. The tests of the package console open all of them.
 func elsewhere(route string) bool {
 	return slices.ContainsFunc([]string{
-		"/admin/jobs/", "/admin/refusals/{id}", "/admin/requests/{id}", "/admin/requests/blocked/", "/admin/policies/{id}", "/admin/keys/", "/admin/providers/{id}/", "/admin/applications/{id}/", "/admin/persons/{id}/",
+		"/admin/jobs/", "/admin/events/live", "/admin/events/alerts/{id}", "/admin/refusals/{id}", "/admin/requests/{id}", "/admin/requests/blocked/", "/admin/policies/{id}", "/admin/keys/", "/admin/providers/{id}/", "/admin/applications/{id}/", "/admin/persons/{id}/",
 		"/admin/messages/undo-messages", "/admin/messages/texts/{id}/reset-message", "/admin/messages/previews/{id}/",
 		"/admin/persons/block-many", "/admin/persons/unblock-many", "/admin/persons/join-many", "/admin/persons/leave-many", "/admin/persons/end-many",
 	}, func(begin string) bool { return strings.HasPrefix(route, begin) })

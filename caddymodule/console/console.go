@@ -17,6 +17,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/caddymodule/alert"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/gateway"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/messages"
@@ -71,9 +72,13 @@ type Deps struct {
 	Messages messages.Deps
 	// Upkeep is what the screens about the storage and blocked sign-ins work with.
 	Upkeep upkeep.Deps
+	// Alerts are kept by the screens of alerts.
+	Alerts *alert.Service
 	// Mails says that e-mails are sent.
 	Mails bool
 	Now   func() time.Time
+	// After is time.After. nil: that of package time
+	After func(time.Duration) <-chan time.Time
 	Log   *zap.Logger
 }
 
@@ -87,7 +92,7 @@ type Console struct {
 
 // New returns a console.
 func New(cfg frame.Config, d Deps) *Console {
-	c := &Console{Deps: d, frame: frame.New(cfg, frame.Deps{Identity: d.Identity, Store: d.Store, Pages: d.Pages, Now: d.Now})}
+	c := &Console{Deps: d, frame: frame.New(cfg, frame.Deps{Identity: d.Identity, Store: d.Store, Pages: d.Pages, Now: d.Now, After: d.After})}
 	c.screens = c.all()
 	c.frame.Add(c.screens...)
 	c.frame.Close()
@@ -98,6 +103,10 @@ func New(cfg frame.Config, d Deps) *Console {
 	d.Manage.GivesRole = func(group string) bool { return c.frame.RoleOfGroup("", group) != frame.Nobody }
 	return c
 }
+
+// EndStreams ends the answers that last as long as a page is open. It is called when the configuration or the process
+// is to end, which waits for every answer.
+func (c *Console) EndStreams() { c.frame.EndStreams() }
 
 // Paths returns the prefixes of the paths that ServeHTTP answers.
 func (c *Console) Paths() []string { return []string{frame.Root} }

@@ -130,9 +130,12 @@ func (c *Console) showEvents(v *frame.Visit) (*page.Console, error) {
 	}
 	var list []event.Numbered
 	var names map[string]string
-	var behind event.Cursor
+	var behind, last event.Cursor
 	if wrong == "" {
 		err = c.Store.View(v.Context(), func(tx storage.Tx) (err error) {
+			if last, err = s.Last(tx); err != nil {
+				return err
+			}
 			list, behind, names, err = c.Manage.Events(tx, s)
 			return err
 		})
@@ -148,8 +151,9 @@ func (c *Console) showEvents(v *frame.Visit) (*page.Console, error) {
 	t.First, t.Next = v.Pages(next)
 	out := &page.Console{Title: page.Say("console.events.title"), Filter: c.eventFilter(v, wrong), Parts: []page.ConsolePart{{Table: t}}}
 	out.Actions, out.Refresh = eventActions(v, wrong == "")
+	out.Actions = append(out.Actions, c.alertActions(v, wrong == "")...)
 	if out.Refresh > 0 {
-		out.Lead = page.Say("console.events.live.on", "n", liveSeconds)
+		out.Lead, out.Live = page.Say("console.events.live.on", "n", liveSeconds), frame.Root+livePath+"?"+liveQuery(v, last).Encode()
 	}
 	switch {
 	case len(list) == 0 && next != "":
@@ -163,7 +167,7 @@ func (c *Console) showEvents(v *frame.Visit) (*page.Console, error) {
 // eventActions are the ways from the list to the live page and back, and to the file. refresh: this is the live page.
 func eventActions(v *frame.Visit, good bool) (list []page.Action, refresh int) {
 	q := v.URL.Query()
-	live := q.Get("live") == "1" && q.Get("after") == ""
+	live := q.Get("live") == "1" && q.Get("after") == "" && good
 	for _, name := range []string{frame.SinceParam, "done", "after", "live"} {
 		q.Del(name)
 	}

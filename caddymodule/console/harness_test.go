@@ -17,6 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
+	"github.com/gatehouse-id/gatehouse/caddymodule/alert"
 	"github.com/gatehouse-id/gatehouse/caddymodule/backup"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/gateway"
@@ -80,6 +81,12 @@ type harness struct {
 	keys      *keys.Keys
 	providers *providers
 	jobID     string
+	ticks     chan time.Time // end the pauses of streams
+	pauses    chan struct{}  // has one for each that has begun
+	keyring   *secret.Keyring
+	alerts    *alert.Service
+	alertsOf  map[string]string // ids by usernames
+	out       *wayOut
 }
 
 func newHarness(t *testing.T) *harness {
@@ -90,7 +97,7 @@ func newHarness(t *testing.T) *harness {
 // newHarnessOver is newHarness with a store over that in memory, or in place of it.
 func newHarnessOver(t *testing.T, over func(storage.Store) storage.Store) *harness {
 	t.Helper()
-	h := &harness{t: t, clock: &clock{now: time.Date(2035, 11, 21, 12, 0, 0, 0, time.UTC)}, notices: &notifytest.Notices{}, on: true, providers: &providers{}}
+	h := &harness{t: t, clock: &clock{now: time.Date(2035, 11, 21, 12, 0, 0, 0, time.UTC)}, notices: &notifytest.Notices{}, on: true, providers: &providers{}, ticks: make(chan time.Time), pauses: make(chan struct{}, 1000)}
 	raw, err := badgerstore.OpenMemory(func(o *badgerstore.Options) { o.Now = h.clock.Now })
 	h.must(err)
 	kept := over(raw)
@@ -154,6 +161,10 @@ func newHarnessOver(t *testing.T, over func(storage.Store) storage.Store) *harne
 	h.id.Account.Tie(h.az)
 	deps := Deps{
 		Identity: h.id, Manage: &manage.Service{Identity: h.id, Authz: h.az, Store: h.store, Recorder: events, Keyring: keyring}, Clients: h.az.Clients(), Store: h.store, Units: units, Pages: pages, Mails: true, Now: h.clock.Now, Log: zap.NewNop(),
+		After: func(time.Duration) <-chan time.Time {
+			h.pauses <- struct{}{}
+			return h.ticks
+		},
 		PlaceOf: func(option string) string {
 			if option == "client shop" {
 				return "Caddyfile:12"
@@ -167,10 +178,14 @@ func newHarnessOver(t *testing.T, over func(storage.Store) storage.Store) *harne
 			return []finding.Finding{{Severity: finding.Warning, Place: "Caddyfile:3", Reason: "something is odd", Mend: "mend it"}}, nil
 		},
 	}
+	h.keyring = keyring
+	h.alerts = alert.New(h.alertDeps())
+	deps.Alerts = h.alerts
 	deps.Gateway, deps.Setup, deps.Upkeep, deps.Settings = h.gateway(deps.Manage), h.setup(), h.upkeep(raw), h.settingsDeps(deps.Manage)
 	deps.Messages = h.messagesDeps(deps.Settings)
 	h.strict = New(frame.Config{Level: 2}, deps)
 	h.console = New(frame.Config{Level: 1, SeeAs: frame.Operator}, deps)
+	h.alerts.Allow = h.console.MayAlert
 	return h
 }
 

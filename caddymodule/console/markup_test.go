@@ -69,7 +69,7 @@ func TestStoredTextStaysText(t *testing.T) {
 				}
 				every = append(every, at(path, about), at(path, about)+"?"+q)
 			}
-			for _, path := range slices.Concat(every, h.setupPaths(payload, q), h.upkeepPaths(payload, q, by), h.settingsPaths(payload, q), h.messagesPaths(payload, q), []string{
+			for _, path := range slices.Concat(every, h.setupPaths(payload, q), h.upkeepPaths(payload, q, by), h.alertPaths(payload, q, by), h.settingsPaths(payload, q), h.messagesPaths(payload, q), []string{
 				frame.Root, personPath(victim), personPath(victim) + "/edit", personPath(victim) + "/leave?" + url.Values{"group": {group}}.Encode(), groupPath(g.ID), groupPath(g.ID) + "/edit-group", applicationPath(id), applicationPath(id) + "/disable",
 				frame.Root + "/persons?" + q, frame.Root + "/groups?" + q, frame.Root + "/sessions?" + q, frame.Root + "/sessions/end-listed?" + q, applicationPath("shop") + "/preview?" + q, applicationPath("shop") + "/preview?" + url.Values{"person": {victim}, "scopes": {"openid " + payload}}.Encode(), frame.Root + "/applications?" + q, frame.Root + "/events?" + q, frame.Root + "/events", frame.Root + "/events/1", newestEvent(b), frame.Root + "/groups", frame.Root + "/applications",
 				frame.Root + "/sites?" + q, frame.Root + "/sites/" + h.sites[1].ID, frame.Root + "/refusals?" + q, frame.Root + "/refusals?ref=" + url.QueryEscape(payload), frame.Root + "/refusals", frame.Root + "/refusals/" + refused, personPath(victim) + "/opens", frame.Root + "/policies?" + q, frame.Root + "/policies/xss", frame.Root + "/policies/xss/edit-policy", frame.Root + "/requests?" + q,
@@ -94,7 +94,7 @@ func TestStoredTextStaysText(t *testing.T) {
 			h.must(h.id.Person.RemoveGroup(t.Context(), g.ID, by, nil))
 		}
 		for _, route := range routes {
-			if !opened[route] {
+			if !opened[route] && route != frame.Root+livePath { // it is no page
 				t.Errorf("%s was not opened with a payload", route)
 			}
 		}

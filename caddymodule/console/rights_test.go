@@ -32,8 +32,21 @@ var rights = map[string][4]string{
 	"/sessions/end-listed":       looksAfter,
 	"/applications/{id}/preview": {"+", "+", "+", "+"},
 
-	"/events":            {"+", "+", "+", "+"},
-	"/events.csv":        {"+", "+", "+", "+"},
+	"/events":                   {"+", "+", "+", "+"},
+	"/events.csv":               {"+", "+", "+", "+"},
+	"/events/live":              {"+", "+", "+", "+"},
+	"/events/alerts":            {"+", "+", "+", "+"},
+	"/events/chain":             {"+", "+", "+", "+"},
+	"/events/chain/check-chain": operator,
+
+	"/events/alerts/save-alert":        operator,
+	"/events/alerts/{id}":              {"+++", "+++", "+++", "+++"}, // one's own, that of an operator, and of an owner
+	"/events/alerts/{id}/edit-alert":   alerts,
+	"/events/alerts/{id}/test-alert":   alerts,
+	"/events/alerts/{id}/pause-alert":  alerts,
+	"/events/alerts/{id}/resume-alert": alerts,
+	"/events/alerts/{id}/remove-alert": alerts,
+
 	"/events/{id}":       {"+", "+", "+", "+"},
 	"/applications/{id}": {"+", "+", "+", "+"},
 	"/persons/{id}":      {"+.++", "++++", "++++", "+++."},
@@ -112,6 +125,8 @@ var (
 	persons  = [4]string{"-.--", "----", "++--", "+++."}
 	operator = [4]string{"-", "-", "+", "+"}
 
+	alerts = [4]string{"---", "---", "+--", "+++"}
+
 	looksAfter = [4]string{"-", "+", "+", "+"}
 )
 
@@ -133,6 +148,8 @@ func (h *harness) objects(path, role string) []string {
 		return out
 	case strings.HasPrefix(path, "/groups/{id}"):
 		return []string{h.groupID("staff"), h.groupID("gatehouse-viewer")}
+	case strings.HasPrefix(path, "/events/alerts/{id}"):
+		return []string{h.alert(role + "@example.com"), h.alert("two.operator@example.com"), h.alert("two.owner@example.com")}
 	case strings.HasPrefix(path, "/events/{id}"):
 		return []string{"1"}
 	case strings.HasPrefix(path, "/jobs/{id}"):
@@ -250,6 +267,7 @@ func TestForgedForms(t *testing.T) {
 		browsers := map[string]*browser{}
 		for _, role := range []string{"viewer", "helpdesk", "operator", "owner"} {
 			browsers[role], browsers["two."+role] = h.as(role+"@example.com"), h.as("two."+role+"@example.com")
+			h.objects("/events/alerts/{id}", role)
 		}
 		h.setupObjects("/providers/{id}")
 		h.policy("nights", "anybody")

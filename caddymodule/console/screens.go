@@ -30,6 +30,10 @@ func (c *Console) all() []*frame.Screen {
 	}, gateway.Screens(c.frame, c.Gateway), setup.Screens(c.Setup), []*frame.Screen{
 		c.eventsScreen(),
 		c.eventsFileScreen(),
+		c.liveScreen(),
+		c.chainScreen(),
+		c.alertsScreen(),
+		c.alertScreen(),
 		c.eventScreen(),
 	}, setup.LastScreens(c.Setup), settings.Screens(c.Settings), messages.Screens(c.frame, c.Messages), upkeep.Screens(c.frame, c.Upkeep))
 }

@@ -33,6 +33,8 @@ func init() {
 		"/requests/blocked/unblock-address": operator,
 		"/storage":                          {"+", "+", "+", "+"},
 		"/storage/backup-now":               operator,
+		"/storage/backup-schedule":          operator,
+		"/storage/test-restore":             operator,
 		"/storage/end-everything":           {"-", "-", "-", "+"},
 	})
 }
@@ -62,10 +64,58 @@ func (h *harness) upkeep(raw storage.Backuper) upkeep.Deps {
 func (h *harness) upkeepPaths(payload, q string, by event.Actor) (out []string) {
 	h.t.Helper()
 	h.must(h.backups.Copy(h.t.Context(), io.Discard, payload, by))
-	for _, path := range []string{"/requests/waiting?" + q, "/requests/blocked?" + q, "/requests/blocked/unblock-address?" + q, "/storage?" + q, "/storage/backup-now?" + q} {
+	for _, path := range []string{"/requests/waiting?" + q, "/requests/blocked?" + q, "/requests/blocked/unblock-address?" + q, "/storage?" + q, "/storage/backup-now?" + q, "/storage/backup-schedule?" + q, "/storage/test-restore?" + q} {
 		out = append(out, frame.Root+path)
 	}
 	return out
+}
+
+// TestBackupSchedule: the schedule is set on the page, which says when the next backup is due, what has become of the
+// last one, and of a test of a restore.
+func TestBackupSchedule(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.backups.Restore = func(_ context.Context, _ string, r io.Reader, after func(storage.Tx) error) error {
+		if _, err := io.Copy(io.Discard, r); err != nil {
+			return err
+		}
+		return h.store.View(t.Context(), after)
+	}
+	me := h.personID("operator@example.com")
+	shows := func(b *browser, what string, want ...string) {
+		t.Helper()
+		body := b.get("/admin/storage").form()
+		for _, w := range want {
+			if !strings.Contains(body, w) {
+				t.Errorf("%s: the page lacks %q\n%s", what, w, body)
+			}
+		}
+	}
+	b := h.as("operator@example.com")
+	shows(b, "before", "Off", "No backup has been tested yet")
+	for name, value := range map[string]string{"every": "hourly", "hour": "24", "keep": "0", "weekday": "x"} {
+		fields := []string{"every", "daily", "hour", "2", "keep", "3", "weekday", "0", name, value}
+		if a := b.acts("/admin/storage/backup-schedule", fields...); a.Code != http.StatusUnprocessableEntity {
+			t.Errorf("%s=%s: status %d, want 422", name, value, a.Code)
+		}
+	}
+	h.actHasEvent(b, me, "/admin/storage/backup-schedule", "storage.BackupScheduleChangedEvent", "every", "weekly", "weekday", "4", "hour", "2", "keep", "3")
+	shows(b, "a schedule", "Every week", "Thursday", "02:00 UTC", "22 November 2035")
+	if a := b.acts("/admin/storage/test-restore"); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "no complete backup") {
+		t.Errorf("a test without a backup: status %d\n%s", a.Code, a.form())
+	}
+	h.clock.Advance(14 * time.Hour)
+	h.must(h.backups.Due(t.Context()))
+	h.backups.Wait()
+	b = h.as("operator@example.com")
+	shows(b, "one was made", "29 November 2035", "22 November 2035", "Complete")
+	h.actHasEvent(b, me, "/admin/storage/test-restore", "storage.BackupTestedEvent")
+	h.backups.Wait()
+	shows(b, "a test", "Restored: ")
+	h.backups.Room = func() bool { return false }
+	h.clock.Advance(7 * 24 * time.Hour)
+	h.must(h.backups.Due(t.Context()))
+	shows(h.as("viewer@example.com"), "a failure", "not enough room")
 }
 
 // TestStorageScreen: the page says what there is, a backup that is made there is whole, and it is listed with those of

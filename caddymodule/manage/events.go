@@ -14,7 +14,10 @@ import (
 var (
 	jobStarted = event.Type{Type: "console.BulkChangeStartedEvent", Name: "Bulk Change Started"}
 	jobStopped = event.Type{Type: "console.BulkChangeStoppedEvent", Name: "Bulk Change Stopped"}
-	exported   = event.Type{Type: "console.PersonsExportedEvent", Name: "Persons Exported"}
+	// chainChecked says that somebody has asked for a check of the seals.
+	chainChecked = event.Type{Type: "console.EventChainCheckedEvent", Name: "Event Chain Check Asked For"}
+
+	exported = event.Type{Type: "console.PersonsExportedEvent", Name: "Persons Exported"}
 )
 
 // exportedEvents is how many events one transaction of an export reads.

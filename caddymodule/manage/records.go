@@ -8,9 +8,10 @@ import (
 
 // Every stored record of the package.
 var (
-	jobs     = storage.NewTable[jobRecord]("manage_job")       // id
-	openJobs = storage.NewTable[struct{}]("manage_job_open")   // id of a job that is not at its end
-	leftOut  = storage.NewTable[leftRecord]("manage_job_left") // id, number
+	jobs        = storage.NewTable[jobRecord]("manage_job")                // id
+	openJobs    = storage.NewTable[struct{}]("manage_job_open")            // id of a job that is not at its end
+	chainChecks = storage.NewTable[chainCheckRecord]("manage_chain_check") // the one check of the seals of all events
+	leftOut     = storage.NewTable[leftRecord]("manage_job_left")          // id, number
 
 	importFiles = storage.NewTable[sealedRecord]("manage_import_file")  // id, file, number -> a piece of what was uploaded
 	importWhom  = storage.NewTable[sealedRecord]("manage_import_whom")  // id, part -> its persons
@@ -39,6 +40,30 @@ type jobRecord struct {
 // sealedRecord is a part of an upload. It can have hashes of passwords, and passwords.
 type sealedRecord struct {
 	Sealed []byte `cbor:"1,keyasint"`
+}
+
+// theCheck is the key of the one chainCheckRecord.
+const theCheck = "last"
+
+// chainCheckRecord is the last check of the seals of the events, and whether another one is wanted.
+type chainCheckRecord struct {
+	Waiting  bool            `cbor:"1,keyasint,omitempty"`
+	Asked    time.Time       `cbor:"2,keyasint"`
+	By       string          `cbor:"3,keyasint,omitempty"`
+	Host     string          `cbor:"4,keyasint,omitempty"`
+	Ended    time.Time       `cbor:"5,keyasint"`
+	Chains   []checkedRecord `cbor:"6,keyasint,omitempty"`
+	Problems []string        `cbor:"7,keyasint,omitempty"`
+	Failed   string          `cbor:"8,keyasint,omitempty"`
+}
+
+// checkedRecord is how far one chain was checked.
+type checkedRecord struct {
+	Chain    string    `cbor:"1,keyasint"`
+	Writer   string    `cbor:"2,keyasint,omitempty"`
+	Sealed   uint64    `cbor:"3,keyasint"`
+	SealedAt time.Time `cbor:"4,keyasint"`
+	Events   uint64    `cbor:"5,keyasint"`
 }
 
 // leftRecord is a person whom a job has left out.

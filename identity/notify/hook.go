@@ -31,7 +31,9 @@ type HookConfig struct {
 	Key []byte
 	// Timeout is for one exchange. Default: 5s, at most MaxHookTimeout.
 	Timeout time.Duration
-	Now     func() time.Time
+	// Client makes the requests. nil: one that reaches every network, since the operator has written the address
+	Client *http.Client
+	Now    func() time.Time
 }
 
 // Hook posts messages to an external service. It is safe for concurrent use.
@@ -60,6 +62,9 @@ func NewHook(c HookConfig) (*Hook, error) {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Client != nil {
+		return &Hook{HookConfig: c, client: c.Client}, nil
 	}
 	client := outbound.New(true)
 	client.Timeout = c.Timeout

@@ -122,7 +122,7 @@ func (p *post) one(n notify.Notice) notify.Message {
 func sample(kind notify.Kind) notify.Notice {
 	return notify.Notice{
 		Kind: kind, To: "ann@example.com", PersonID: "1", Name: "Ann",
-		Data:  map[string]string{"username": "ann", "address": "new@example.com", "provider": "Partner account", "code": "123456", "application": "The shop", "subject": "f3a1", "app": "Phone", "administrator": "ben@example.com", "sites": "dav.example.com", "site": "wiki.example.com", "person": "ann"},
+		Data:  map[string]string{"username": "ann", "address": "new@example.com", "provider": "Partner account", "code": "123456", "application": "The shop", "subject": "f3a1", "app": "Phone", "administrator": "ben@example.com", "sites": "dav.example.com", "site": "wiki.example.com", "person": "ann", "alert": "Refusals", "count": "3", "events": "Login Failed"},
 		Until: time.Date(2026, 12, 24, 18, 0, 0, 0, time.UTC),
 	}
 }
@@ -139,7 +139,7 @@ func TestEveryKindHasWords(t *testing.T) {
 			n := sample(kind)
 			n.Locales = []string{lang}
 			switch kind {
-			case notify.Welcome, notify.AttributesUpdated, notify.PhoneNumberUpdated, notify.PasswordUpdated, notify.IdentityCoupled, notify.ResetLink, notify.ResetNoPassword, notify.Activation, notify.SignUpExisting, notify.EmailVerification, notify.AppPasswordMade:
+			case notify.Welcome, notify.AttributesUpdated, notify.PhoneNumberUpdated, notify.PasswordUpdated, notify.IdentityCoupled, notify.ResetLink, notify.ResetNoPassword, notify.Activation, notify.SignUpExisting, notify.EmailVerification, notify.AppPasswordMade, notify.EventAlert:
 				n.Link = "/account"
 			}
 			if strings.HasPrefix(string(kind), "access_") {

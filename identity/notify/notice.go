@@ -47,6 +47,7 @@ const (
 
 	// To operators.
 	AccessRequested Kind = "access_requested"
+	EventAlert      Kind = "event_alert"
 
 	// To the organisation of an application.
 	AccountUnlinked    Kind = "account_unlinked"

@@ -14,7 +14,6 @@ var unused = allowance{
 	"OpenMemory":  "the engine that the tests of other packages run on",
 	"Store.Sweep": "the contract's suite says when to collect",
 	"Sign":        "to do: unexport; its test checks the example of Standard Webhooks",
-	"Hook.Post":   "to do: unexport",
 
 	"FieldText": "to do: unexport or remove",
 

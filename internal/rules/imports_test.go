@@ -16,10 +16,11 @@ var mayImport = map[string][]string{
 	"caddymodule/clientcert":     {"caddymodule/internal", "authz/certificate"},
 	"caddymodule/command":        {"caddymodule/backup", "caddymodule/manage", "caddymodule/explain", "caddymodule/protect", "caddymodule/internal", "caddymodule/client", "authz", "identity", "idp", "storage", "storage/transfer", "internal"},
 	"caddymodule/core":           {"caddymodule/metrics", "authz/dpop", "authz/keys", "authz/site", "authz/token", "identity/lookup", "identity/session", "storage", "storage/badgerstore", "storage/transfer", "internal"},
-	"caddymodule/console":        {"caddymodule/backup", "caddymodule/internal/finding", "caddymodule/manage", "authz", "identity", "idp", "storage", "internal"},
+	"caddymodule/console":        {"caddymodule/alert", "caddymodule/backup", "caddymodule/internal/finding", "caddymodule/manage", "authz", "identity", "idp", "storage", "internal"},
 	"caddymodule/console/setup":  {"caddymodule/console/frame", "authz", "identity", "idp", "storage", "internal"},
 	"caddymodule/console/frame":  {"caddymodule/manage", "authz", "identity", "storage", "internal"},
 	"caddymodule/console/upkeep": {"caddymodule/console/frame", "caddymodule/backup", "identity", "storage", "internal"},
+	"caddymodule/alert":          {"identity/notify", "identity/person", "storage", "internal"},
 	"caddymodule/backup":         {"storage", "storage/transfer", "internal"},
 	"caddymodule/admins":         {"caddymodule/console", "caddymodule/internal"},
 	"caddymodule/manage":         {"authz", "identity", "storage", "internal"},
@@ -78,7 +79,7 @@ var mayImport = map[string][]string{
 	"storage/transfer":           {"storage"},
 	"storage/storagetest":        {"storage"},
 	"internal":                   {"storage", "internal"},
-	"internal/compat":            {"caddymodule/backup", "caddymodule/manage", "authz", "identity", "storage", "storage/transfer", "internal"}, // it reads every table
+	"internal/compat":            {"caddymodule/alert", "caddymodule/backup", "caddymodule/manage", "authz", "identity", "storage", "storage/transfer", "internal"}, // it reads every table
 	"internal/cluster":           {"storage"},
 	"internal/secret":            {},
 	"internal/login":             {"storage"},

@@ -87,6 +87,8 @@ func (u *upkeep) storageScreen() *frame.Screen {
 		Name: "storage", Path: storagePath, Icon: "storage", Role: frame.Viewer, Show: u.showStorage,
 		Acts: []*frame.Act{
 			{Name: "backup-now", Role: frame.Operator, Ask: u.askBackup, Do: u.backUp},
+			{Name: "backup-schedule", Role: frame.Operator, Ask: u.askSchedule, Do: u.setSchedule},
+			{Name: "test-restore", Role: frame.Operator, Do: u.tryRestore},
 			{Name: "end-everything", Role: frame.Owner, Danger: true, Ask: u.askEnd, Do: u.endEverything},
 		},
 	}
@@ -96,6 +98,8 @@ func (u *upkeep) showStorage(v *frame.Visit) (*page.Console, error) {
 	var persons, events int64
 	var counted map[string]number
 	var made []backup.Backup
+	var plan backup.Planned
+	var trial backup.Trial
 	err := u.Store.View(v.Context(), func(tx storage.Tx) (err error) {
 		if persons, _, err = u.Identity.Person.CountPersons(tx, event.DefaultPartition); err != nil {
 			return err
@@ -104,6 +108,12 @@ func (u *upkeep) showStorage(v *frame.Visit) (*page.Console, error) {
 			return err
 		}
 		if counted, err = count(tx); err != nil {
+			return err
+		}
+		if plan, err = u.Backups.Plan(tx); err != nil {
+			return err
+		}
+		if trial, err = u.Backups.LastTrial(tx, v.Now); err != nil {
 			return err
 		}
 		made, err = u.Backups.List(tx, listed, v.Now)
@@ -128,6 +138,7 @@ func (u *upkeep) showStorage(v *frame.Visit) (*page.Console, error) {
 	out := &page.Console{Title: page.Say("console.storage.title"), Actions: v.Buttons(), Parts: []page.ConsolePart{
 		{ID: "engine", Title: page.Say("console.storage.engine"), Facts: engine},
 		{ID: "backups", Title: page.Say("console.storage.backups"), Text: page.Say("console.storage.backups.text", "path", u.Backups.Dir), Table: backupTable(made)},
+		schedulePart(&plan), trialPart(&trial),
 		{ID: "timer", Title: page.Say("console.storage.timer"), Text: page.Say("console.storage.timer.text"), Source: timer},
 		{ID: "restore", Title: page.Say("console.storage.restore"), Text: page.Say("console.storage.restore.text"), Source: u.restoreLine(made)},
 		{ID: "records", Title: page.Say("console.storage.records"), Text: page.Say("console.storage.records.text", "n", most), Table: records},
@@ -138,7 +149,7 @@ func (u *upkeep) showStorage(v *frame.Visit) (*page.Console, error) {
 	if len(made) == 0 {
 		out.Parts[1].Table, out.Parts[1].Empty = nil, v.Empty("console.storage.backups.none", "backup-now")
 	}
-	if slices.ContainsFunc(made, func(b backup.Backup) bool { return b.State == backup.Running }) {
+	if trial.State == backup.Running || slices.ContainsFunc(made, func(b backup.Backup) bool { return b.State == backup.Running }) {
 		out.Refresh, out.Lead = runningEvery, page.Say("console.job.running.text", "n", runningEvery)
 	}
 	return out, nil
@@ -178,13 +189,18 @@ func backupTable(list []backup.Backup) *page.Table {
 		if b.File == "" {
 			file = page.Cell{Text: page.Say("console.backup.elsewhere")}
 		}
-		state := page.Cell{Text: page.Say("console.backup." + string(b.State)), Kind: map[backup.State]string{backup.Done: "good", backup.Failed: "bad", backup.Running: "plain"}[b.State], Note: b.Problem}
-		if b.Records > 0 {
-			state.Hint = page.Say("console.backup.records", "n", strconv.FormatInt(b.Records, 10))
-		}
-		t.Rows = append(t.Rows, page.TableRow{Cells: []page.Cell{file, when(b.Began), {Name: bytes(b.Bytes)}, frame.OrNone(b.By), state}})
+		t.Rows = append(t.Rows, page.TableRow{Cells: []page.Cell{file, when(b.Began), {Name: bytes(b.Bytes)}, frame.OrNone(b.By), stateCell(b, "console.backup.records")}})
 	}
 	return t
+}
+
+// stateCell says how far a backup is, and in the words of a message how many records were read.
+func stateCell(b *backup.Backup, records string) page.Cell {
+	state := page.Cell{Text: page.Say("console.backup." + string(b.State)), Kind: map[backup.State]string{backup.Done: "good", backup.Failed: "bad", backup.Running: "plain"}[b.State], Note: b.Problem}
+	if b.Records > 0 {
+		state.Hint = page.Say(records, "n", strconv.FormatInt(b.Records, 10))
+	}
+	return state
 }
 
 // restoreLine is the command that tries the newest backup in a directory of its own.
@@ -208,17 +224,21 @@ func (u *upkeep) askBackup(*frame.Visit) (frame.Question, error) {
 // refusals are what an operator is told of backups that do not begin.
 var refusals = map[error]string{
 	backup.ErrUnsupported: "console.problem.backup_unsupported", backup.ErrRunning: "console.problem.backup_running",
-	backup.ErrMany: "console.problem.backup_many", backup.ErrRoom: "console.problem.backup_room",
+	backup.ErrMany: "console.problem.backup_many", backup.ErrNone: "console.problem.backup_none", backup.ErrRoom: "console.problem.backup_room",
 }
 
 func (u *upkeep) backUp(v *frame.Visit, _ url.Values) (frame.Result, error) {
-	err := u.Backups.Start(v.Context(), v.Actor())
+	return frame.Result{}, u.refusal(u.Backups.Start(v.Context(), v.Actor()))
+}
+
+// refusal is what an operator is told of an error.
+func (u *upkeep) refusal(err error) error {
 	for known, key := range refusals {
 		if errors.Is(err, known) {
-			return frame.Result{}, &frame.Problem{Key: key, Fill: []any{"n", backup.MostFiles, "path", u.Backups.Dir}}
+			return &frame.Problem{Key: key, Fill: []any{"n", backup.MostFiles, "path", u.Backups.Dir}}
 		}
 	}
-	return frame.Result{}, err
+	return err
 }
 
 // askEnd says how much would end.
