@@ -63,8 +63,10 @@ func trialPart(t *backup.Trial) page.ConsolePart {
 	}
 	b := backup.Backup{Problem: t.Problem, State: t.State, Records: t.Records}
 	part.Facts = []page.ConsoleFact{
-		{Label: "console.column.file", Cells: []page.Cell{{Name: t.File, Note: t.Host}}}, {Label: "console.column.time", Cells: []page.Cell{when(t.Began)}},
-		{Label: "console.column.by", Cells: []page.Cell{frame.OrNone(t.By)}}, {Label: "console.column.state", Cells: []page.Cell{stateCell(&b, "console.trial.records")}},
+		{Label: "console.column.file", Cells: []page.Cell{{Name: t.File, Note: t.Host}}},
+		{Label: "console.column.time", Cells: []page.Cell{when(t.Began)}},
+		{Label: "console.column.by", Cells: []page.Cell{frame.OrNone(t.By)}},
+		{Label: "console.column.state", Cells: []page.Cell{stateCell(&b, "console.trial.records")}},
 	}
 	return part
 }
