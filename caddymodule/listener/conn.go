@@ -34,13 +34,10 @@ type conn struct {
 type phase string
 
 const (
-	quiet     phase = ""
-	handshake phase = "handshake"
-	request   phase = "request"
+	quiet    phase = ""
+	arriving phase = "arriving" // a handshake, or a request that the server has not read whole
+	request  phase = "request"
 )
-
-// record is the type of the record that a handshake of TLS begins with (RFC 8446, section 5.1).
-const record = 0x16
 
 // preface is how a connection of HTTP/2 begins. It stays with its server, which tells the client where to stop.
 const preface = "PRI"
@@ -67,6 +64,9 @@ func (c *conn) Read(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting = false
+	if waiting && n > 0 {
+		c.count(arriving) // before the newest is asked for: a reload sees the request, or the request sees the reload
+	}
 	switch newest := c.place.newest(); {
 	case c.gone.Load(): // Close has found it waiting
 		c.move(p[:n])
@@ -85,12 +85,9 @@ func (c *conn) Read(p []byte) (int, error) {
 	case c.http2():
 		c.boundary = false
 		c.count(quiet)
-	case c.boundary && c.begin[0] == record:
-		c.boundary = false
-		c.count(handshake)
 	case c.boundary:
 		c.boundary = false
-		c.count(request)
+		c.count(arriving)
 	}
 	return n, err
 }
@@ -113,14 +110,14 @@ func (c *conn) count(as phase) {
 	was := c.counted
 	c.counted = as
 	switch as { // first the new one, so that a reload does not pass between the two
-	case handshake:
-		c.place.handshakes.add()
+	case arriving:
+		c.place.arriving.add()
 	case request:
 		c.place.requests.add()
 	}
 	switch was {
-	case handshake:
-		c.place.handshakes.done()
+	case arriving:
+		c.place.arriving.done()
 	case request:
 		c.place.requests.done()
 	}
@@ -167,9 +164,13 @@ func observe(nc net.Conn, state http.ConnState) {
 		switch {
 		case state != http.StateActive:
 			c.count(quiet)
-		case c.counted == handshake:
+		case c.counted == arriving:
 			c.count(request)
 			c.reading.Store(true)
+		}
+	case state == http.StateActive:
+		if c.counted == arriving {
+			c.count(request)
 		}
 	case state == http.StateIdle:
 		c.boundary = true

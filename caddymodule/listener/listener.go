@@ -25,8 +25,8 @@ func init() {
 
 // How long a reload waits before the old server shuts down. New connections and requests go to the new server already.
 const (
-	settleHandshakes = 2 * time.Second        // for the first request of connections that have begun with a handshake of TLS
-	settleRequests   = 250 * time.Millisecond // for the answers to the requests under way
+	settleArriving = 2 * time.Second        // for requests to be read whole that have begun, or whose handshake of TLS has: a server that shuts down drops them
+	settleRequests = 250 * time.Millisecond // for the answers to the requests under way
 )
 
 // Wrapper is the listener wrapper gatehouse, in front of TLS: a reload loses no connection that waits to be accepted,
@@ -84,10 +84,10 @@ func InUse() bool {
 
 // place is one address.
 type place struct {
-	key        string
-	socket     net.Listener // shared by all listeners; nil: each has its own
-	handshakes gauge        // connections over TLS of which the server has read no request yet
-	requests   gauge        // connections with a request of which the server does not know yet that it is one, or is answering
+	key      string
+	socket   net.Listener // shared by all listeners; nil: each has its own
+	arriving gauge        // connections with a request that the server has not read whole
+	requests gauge        // connections with a request that the server is answering
 
 	mu        sync.Mutex // guards listeners
 	listeners []*listener
@@ -110,7 +110,7 @@ func (*Wrapper) WrapListener(ln net.Listener) net.Listener {
 	places.Lock()
 	p, running := places.open[key]
 	if !running {
-		p = &place{key: key, socket: pin(ln), handshakes: newGauge(), requests: newGauge()}
+		p = &place{key: key, socket: pin(ln), arriving: newGauge(), requests: newGauge()}
 		places.open[key] = p
 	}
 	l.place = p
@@ -136,7 +136,7 @@ func (*Wrapper) WrapListener(ln net.Listener) net.Listener {
 // settle waits until the requests are answered that the old server has. Later ones are already the new server's, so
 // this is soon, unless one takes long: net/http finishes it.
 func (p *place) settle() {
-	p.handshakes.wait(settleHandshakes)
+	p.arriving.wait(settleArriving)
 	p.requests.wait(settleRequests)
 }
 

@@ -18,7 +18,7 @@ func TestReloadWaitsNoLongerThanItsRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				p := &place{handshakes: newGauge(), requests: newGauge()}
+				p := &place{arriving: newGauge(), requests: newGauge()}
 				for range 3 { // of an earlier time
 					p.requests.add()
 					p.requests.done()
@@ -37,20 +37,20 @@ func TestReloadWaitsNoLongerThanItsRequests(t *testing.T) {
 	}
 }
 
-// TestReloadWaitsForHandshakes: a slow handshake gets its first request answered, and one that never ends does not hold
-// a reload up for long.
-func TestReloadWaitsForHandshakes(t *testing.T) {
+// TestReloadWaitsForWhatArrives: a request that is read slowly is answered, and one that never ends does not hold a
+// reload up for long.
+func TestReloadWaitsForWhatArrives(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ read, want time.Duration }{
-		"slow":  {settleHandshakes - time.Nanosecond, settleHandshakes - time.Nanosecond + settleRequests},
-		"never": {time.Hour, settleHandshakes},
+		"slow":  {settleArriving - time.Nanosecond, settleArriving - time.Nanosecond + settleRequests},
+		"never": {time.Hour, settleArriving},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				p := &place{handshakes: newGauge(), requests: newGauge()}
+				p := &place{arriving: newGauge(), requests: newGauge()}
 				c := &conn{place: p}
-				c.count(handshake)
+				c.count(arriving)
 				begin := time.Now()
 				time.AfterFunc(tt.read, func() { c.count(request) })
 				p.settle()
