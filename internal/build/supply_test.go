@@ -144,7 +144,7 @@ func TestSupplyChain(t *testing.T) {
 	t.Run("attack 298: crypto libraries written for loops of an older language", testLanguage)
 	t.Run("attack 299: data races", func(t *testing.T) {
 		t.Parallel()
-		if !strings.Contains(text(t, "Makefile"), "\tgo test -race -timeout=15m ./...\n") {
+		if !strings.Contains(text(t, "Makefile"), "\tgo test -race -timeout=25m ./...\n") {
 			t.Error("make check does not run the whole suite under the race detector")
 		}
 		if !strings.Contains(text(t, ".ci/run"), "make test") {
