@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -105,9 +104,9 @@ ProxyPass / http://ECHO/
 			t.Fatal(err)
 		}
 	}
-	var out bytes.Buffer
+	out := new(lockedBuffer)
 	cmd := exec.Command("/usr/sbin/apache2", "-f", filepath.Join(m.dir, "apache.conf"), "-DFOREGROUND")
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = m.dir, environ(m.dir), &out, &out
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = m.dir, environ(m.dir), out, out
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("apache2: %v: make install", err)
 	}
@@ -127,26 +126,7 @@ ProxyPass / http://ECHO/
 			t.Logf("Apache says:\n%s%s", out.String(), tail(log, 4000))
 		}
 	})
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(20 * time.Second); ; <-tick.C {
-		resp, err := http.Get(m.URL + "/mellon/metadata")
-		if err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return
-			}
-		}
-		select {
-		case err := <-gone:
-			gone <- err
-			t.Fatalf("Apache ended: %v\n%s", err, out.String())
-		default:
-		}
-		if time.Now().After(end) {
-			t.Fatalf("Apache does not answer: %v\n%s", err, out.String())
-		}
-	}
+	untilItAnswers(t, "Apache", m.URL+"/mellon/metadata", gone, out)
 }
 
 // TestMellon signs people in at sites of mod_auth_mellon, with the configuration of the guide, and out again on

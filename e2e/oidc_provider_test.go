@@ -50,10 +50,16 @@ func (o *oidcProvider) serve(s *server) {
 			t.Logf("the provider said:\n%s", tail([]byte(out.String()), 3000))
 		}
 	})
+	untilItAnswers(t, "oidc-provider", o.URL+"/.well-known/openid-configuration", gone, out)
+}
+
+// untilItAnswers waits until a program that was started answers 200 at an address.
+func untilItAnswers(t *testing.T, program, address string, gone chan error, out *lockedBuffer) {
+	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(20 * time.Second); ; <-tick.C {
-		resp, err := http.Get(o.URL + "/.well-known/openid-configuration")
+		resp, err := http.Get(address) //nolint:gosec // of the tests
 		if err == nil {
 			resp.Body.Close()
 			if resp.StatusCode == http.StatusOK {
@@ -63,11 +69,11 @@ func (o *oidcProvider) serve(s *server) {
 		select {
 		case err := <-gone:
 			gone <- err
-			t.Fatalf("oidc-provider ended: %v: make install\n%s", err, out.String())
+			t.Fatalf("%s ended: %v: make install\n%s", program, err, out.String())
 		default:
 		}
 		if time.Now().After(end) {
-			t.Fatalf("oidc-provider does not answer: %v\n%s", err, out.String())
+			t.Fatalf("%s does not answer: %v\n%s", program, err, out.String())
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -37,9 +36,9 @@ func startSimpleSAML(t *testing.T) *simpleSAML {
 func (i *simpleSAML) serve(command string, args ...string) {
 	t := i.t
 	t.Helper()
-	var out bytes.Buffer
+	out := new(lockedBuffer)
 	cmd := exec.Command(command, args...)
-	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -60,26 +59,7 @@ func (i *simpleSAML) serve(command string, args ...string) {
 			t.Logf("SimpleSAMLphp says:\n%s", tail(log, 6000))
 		}
 	})
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(20 * time.Second); ; <-tick.C {
-		resp, err := http.Get(i.metadata())
-		if err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return
-			}
-		}
-		select {
-		case err := <-gone:
-			gone <- err
-			t.Fatalf("SimpleSAMLphp ended: %v\n%s", err, out.String())
-		default:
-		}
-		if time.Now().After(end) {
-			t.Fatalf("SimpleSAMLphp does not answer: %v", err)
-		}
-	}
+	untilItAnswers(t, "SimpleSAMLphp", i.metadata(), gone, out)
 }
 
 func (i *simpleSAML) metadata() string { return i.URL + "/saml2/idp/metadata.php" }
