@@ -6,7 +6,6 @@ package alert
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -34,11 +33,10 @@ const (
 	// MaxName is the length of a name in characters.
 	MaxName = 80
 
-	maxURL     = 2000 // bytes
-	maxTypes   = 20
-	idBytes    = 16
-	keyBytes   = 32 // of a secret. Standard Webhooks, "Signature scheme": 24 to 64
-	secretForm = "whsec_"
+	maxURL   = 2000 // bytes
+	maxTypes = 20
+	idBytes  = 16
+	keyBytes = 32 // of a secret. Standard Webhooks, "Signature scheme": 24 to 64
 )
 
 // Kind is where an alert goes.
@@ -231,7 +229,7 @@ func (s *Service) aim(id string, rec *record, d *Draft) (secretText string, err 
 	}
 	rec.Host = u.Host
 	rec.Target, err = s.seal(id, target{d.URL, key})
-	return secretForm + base64.StdEncoding.EncodeToString(key), err
+	return notify.KeyText(key), err
 }
 
 // Add keeps an alert of the actor, from now on. secretText signs what its webhook gets, and is told this once. Errors:
@@ -284,10 +282,7 @@ func (s *Service) checkAddress(tx storage.Tx, rec *record, now time.Time) error 
 	if rec.To != Mail {
 		return nil
 	}
-	n, err := s.recipient(tx, rec.Owner, now)
-	if err == nil && n.To == "" {
-		err = ErrNoMail
-	}
+	_, err := s.recipient(tx, rec.Owner, now)
 	return err
 }
 
@@ -383,9 +378,6 @@ func (s *Service) Test(ctx context.Context, id string, by event.Actor) error {
 			return nil
 		}
 		n, err := s.recipient(tx, rec.Owner, at)
-		if err == nil && n.To == "" {
-			err = ErrNoMail
-		}
 		if err != nil {
 			return err
 		}
@@ -472,7 +464,7 @@ func (s *Service) may(tx storage.Tx, owner string) (bool, error) {
 	return s.Allow(tx, owner, &p)
 }
 
-// recipient is a notice to the owner of an alert, without a kind. It has no address if none is verified.
+// recipient is a notice to the owner of an alert. ErrNoMail: no address of the owner is verified
 func (s *Service) recipient(tx storage.Tx, owner string, now time.Time) (notify.Notice, error) {
 	_, p, err := s.Persons.Find(tx, owner)
 	if err != nil {
@@ -482,7 +474,11 @@ func (s *Service) recipient(tx storage.Tx, owner string, now time.Time) (notify.
 	if err != nil {
 		return notify.Notice{}, err
 	}
-	return person.Recipient{ID: owner, Record: &p, Profile: &prof.Profile, VerifiedOnly: true}.Notice(notify.EventAlert, now), nil
+	n := person.Recipient{ID: owner, Record: &p, Profile: &prof.Profile, VerifiedOnly: true}.Notice(notify.EventAlert, now)
+	if n.To == "" {
+		return n, ErrNoMail
+	}
+	return n, nil
 }
 
 // Reseal seals with the first encryption key what an older one has sealed.

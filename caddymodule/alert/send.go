@@ -273,12 +273,12 @@ func (s *Service) send(ctx context.Context, id string) error {
 // mail queues an e-mail of what waits.
 func (s *Service) mail(tx storage.Tx, id string, rec *record, is stateRecord, now time.Time) error {
 	n, err := s.recipient(tx, rec.Owner, now)
-	if err != nil {
-		return err
-	}
-	if n.To == "" || s.Mail == nil {
+	switch {
+	case s.Mail == nil && err == nil, errors.Is(err, ErrNoMail):
 		is.Problem, is.Due = noAddress, now.Add(pause)
 		return states.Put(tx, id, is, time.Time{})
+	case err != nil:
+		return err
 	}
 	found, err := readEvents(tx, is.First)
 	if err != nil {

@@ -54,6 +54,9 @@ func (c WebhookConfig) Key() ([]byte, error) {
 	return key, nil
 }
 
+// KeyText returns the secret that Key reads as a key.
+func KeyText(key []byte) string { return secretPrefix + base64.StdEncoding.EncodeToString(key) }
+
 // Webhook posts public events to one receiver. It posts an event until the receiver accepts it, so perhaps more than
 // once and not always in order; the id stays the same.
 type Webhook struct {
