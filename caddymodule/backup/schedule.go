@@ -61,10 +61,12 @@ func (s *Schedule) next(now time.Time) time.Time {
 	return at
 }
 
+func (r *planRecord) schedule() Schedule { return Schedule{r.Every, r.Weekday, r.Hour, r.Keep} }
+
 // Plan returns the schedule.
 func (s *Service) Plan(tx storage.Tx) (p Planned, err error) {
 	rec, _, err := plans.Find(tx, only)
-	return Planned{Schedule{rec.Every, rec.Weekday, rec.Hour, rec.Keep}, rec.Next, rec.Last, rec.Problem}, err
+	return Planned{rec.schedule(), rec.Next, rec.Last, rec.Problem}, err
 }
 
 // SetPlan puts a schedule into effect, from now on. Errors: ErrUnsupported, ErrSchedule, those of the actor's Check, a
@@ -121,7 +123,7 @@ func (s *Service) Due(ctx context.Context) error {
 			return err
 		}
 		due = true
-		p := Schedule{rec.Every, rec.Weekday, rec.Hour, rec.Keep}
+		p := rec.schedule()
 		rec.Next, rec.Last = p.next(now), now
 		return plans.Put(tx, only, rec, time.Time{})
 	})
@@ -156,7 +158,7 @@ func (s *Service) prune(ctx context.Context, keep int) error {
 				return err
 			}
 			r := &e.Value
-			if r.By != scheduler || r.Host != s.Host || r.State != Done || filepath.Dir(r.File) != filepath.Clean(s.Dir) {
+			if r.By != scheduler || !s.has(r) {
 				continue
 			}
 			if kept++; kept > keep {
@@ -175,6 +177,11 @@ func (s *Service) prune(ctx context.Context, keep int) error {
 		err = s.Store.Update(ctx, func(tx storage.Tx) error { return made.Delete(tx, e.Key) })
 	}
 	return err
+}
+
+// has tells whether a backup is complete and in the directory of this machine.
+func (s *Service) has(r *record) bool {
+	return r.Host == s.Host && r.State == Done && filepath.Dir(r.File) == filepath.Clean(s.Dir)
 }
 
 // Trial is a test of whether a backup can be restored.
@@ -228,7 +235,7 @@ func (s *Service) Try(ctx context.Context, by event.Actor) error {
 			if err != nil {
 				return err
 			}
-			if b.Value.Host == s.Host && b.Value.State == Done && filepath.Dir(b.Value.File) == filepath.Clean(s.Dir) {
+			if s.has(&b.Value) {
 				rec.File = b.Value.File
 				break
 			}

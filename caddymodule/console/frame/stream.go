@@ -39,10 +39,10 @@ type Message struct{ ID, Name, Data string }
 
 // streams are the open streams of all sessions.
 type streams struct {
-	mu    sync.Mutex     // guards open and over
+	mu    sync.Mutex     // guards open
 	open  map[string]int // by the ids of sessions
-	over  bool
-	ended chan struct{} // closed when over
+	over  sync.Once
+	ended chan struct{} // closed by over
 }
 
 // enter takes one of the streams of a session.
@@ -67,19 +67,17 @@ func (s *streams) leave(session string) {
 
 // isOver tells whether all streams are to end.
 func (s *streams) isOver() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.over
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // EndStreams ends all streams, now and for good. Browsers ask anew, and the next configuration answers them.
 func (f *Frame) EndStreams() {
-	f.streams.mu.Lock()
-	defer f.streams.mu.Unlock()
-	if !f.streams.over {
-		f.streams.over = true
-		close(f.streams.ended)
-	}
+	f.streams.over.Do(func() { close(f.streams.ended) })
 }
 
 // wantsStream tells whether a script asks, and not a person who has opened the address.
