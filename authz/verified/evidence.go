@@ -18,6 +18,8 @@ type evidencePart struct {
 	Document map[string]json.RawMessage `json:"document_details"`
 	Record   map[string]json.RawMessage `json:"record"`
 	named    map[string]json.RawMessage
+
+	documentType, recordType *constraint // of the members type in the two above
 }
 
 func readEvidence(raw json.RawMessage) (out evidenceRequest, err error) {
@@ -34,10 +36,10 @@ func readEvidence(raw json.RawMessage) (out evidenceRequest, err error) {
 			err = json.Unmarshal(one, &p.named)
 		}
 		if err == nil {
-			_, err = typeOf(p.Document)
+			p.documentType, err = typeOf(p.Document)
 		}
 		if err == nil {
-			_, err = typeOf(p.Record)
+			p.recordType, err = typeOf(p.Record)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("verified_claims: evidence: %w", err)
@@ -69,12 +71,11 @@ func (r evidenceRequest) of(e *login.Evidence, now time.Time) map[string]any {
 }
 
 func (p *evidencePart) of(e *login.Evidence, now time.Time) map[string]any {
-	kind, member, details, detail := typeDocument, "document_details", p.Document, e.Document
+	kind, member, details, detail, asked := typeDocument, "document_details", p.Document, e.Document, p.documentType
 	if e.Kind == login.EvidenceSignIn {
-		kind, member, details, detail = typeRecord, "record", p.Record, recordSignIn
+		kind, member, details, detail, asked = typeRecord, "record", p.Record, recordSignIn, p.recordType
 	}
-	asked, err := typeOf(details)
-	if err != nil || !p.Type.fits(kind) || !asked.fits(detail) {
+	if !p.Type.fits(kind) || !asked.fits(detail) {
 		return nil
 	}
 	out := map[string]any{"type": kind}

@@ -1,5 +1,5 @@
-// Package verified reads which verified claims a client asks for, and says what is verified of a person: by whom, how
-// and when. Who may ask, and what verifies a claim, is not here.
+// Package verified reads which verified claims a client asks for, and gives those that a person's evidence supports,
+// with the verifier, the method and the time. Who may ask, and what verifies a claim, is not here.
 // (OpenID Connect for Identity Assurance 1.0; docs/decisions.md#verified-claims)
 package verified
 
@@ -48,7 +48,9 @@ type Request []part
 
 // part is a set of claims, and what their verification must be like.
 type part struct {
-	verification map[string]json.RawMessage
+	verification map[string]*constraint // of members; one with nil is asked for, whatever it is
+	byEvidence   bool                   // evidence is asked for
+	evidence     evidenceRequest
 	claims       map[string]*constraint
 }
 
@@ -86,31 +88,34 @@ func Parse(raw json.RawMessage) (Request, error) {
 		if len(p.Claims) == 0 || len(p.Claims) > maxMember || len(p.Verification) > maxMember {
 			return nil, errors.New("verified_claims: claims is missing or empty, or has too many members")
 		}
-		asked := part{verification: p.Verification, claims: p.Claims}
-		if err := asked.check(); err != nil {
+		asked, err := readVerification(p.Verification)
+		if err != nil {
 			return nil, err
 		}
+		asked.claims = p.Claims
 		out = append(out, asked)
 	}
 	return out, nil
 }
 
-// check reads what is asked of the verification once, so that a malformed request is refused and not misunderstood.
-func (p *part) check() error {
-	for name, raw := range p.verification {
-		if name == "evidence" {
-			if _, err := readEvidence(raw); err != nil {
-				return err
+// readVerification reads what is asked of the verification, so that a malformed request is refused and not
+// misunderstood.
+func readVerification(asked map[string]json.RawMessage) (p part, err error) {
+	p.verification = map[string]*constraint{}
+	for name, raw := range asked {
+		switch name {
+		case "evidence":
+			p.byEvidence = true
+			if p.evidence, err = readEvidence(raw); err != nil {
+				return p, err
 			}
-			continue
-		}
-		if name == "trust_framework" || name == "assurance_level" || name == "time" {
-			if _, err := readConstraint(raw); err != nil {
-				return fmt.Errorf("verified_claims: %s: %w", name, err)
+		case "trust_framework", "assurance_level", "time":
+			if p.verification[name], err = readConstraint(raw); err != nil {
+				return p, fmt.Errorf("verified_claims: %s: %w", name, err)
 			}
 		}
 	}
-	return nil
+	return p, nil
 }
 
 func readConstraint(raw json.RawMessage) (c *constraint, err error) {
@@ -174,20 +179,18 @@ func (p *part) verificationOf(e *login.Evidence, now time.Time) (map[string]any,
 	out := map[string]any{"trust_framework": Framework}
 	is := map[string]string{"trust_framework": Framework, "assurance_level": strconv.Itoa(e.Level), "time": e.Since.UTC().Format(time.RFC3339)}
 	for name, value := range is {
-		raw, named := p.verification[name]
+		c, named := p.verification[name]
 		if !named {
 			continue
 		}
-		c, err := readConstraint(raw)
-		if err != nil || !c.fits(value) || name == "time" && !c.isRecent(e.Since, now) {
+		if !c.fits(value) || name == "time" && !c.isRecent(e.Since, now) {
 			return nil, false
 		}
 		out[name] = value
 	}
-	if raw, named := p.verification["evidence"]; named {
-		asked, err := readEvidence(raw)
-		shown := asked.of(e, now)
-		if err != nil || shown == nil {
+	if p.byEvidence {
+		shown := p.evidence.of(e, now)
+		if shown == nil {
 			return nil, false
 		}
 		out["evidence"] = []any{shown}

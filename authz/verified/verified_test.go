@@ -35,7 +35,7 @@ func TestAnswer(t *testing.T) {
 		"a claim":                       {of(`{"trust_framework":null}`, `{"given_name":null}`), card},
 		"claims of two":                 {of(`{"trust_framework":null}`, `{"given_name":null,"family_name":null}`), "[" + card + "," + bank + "]"},
 		"two requests":                  {"[" + of(`{"trust_framework":null}`, `{"family_name":null}`) + "," + of(`{"trust_framework":null}`, `{"given_name":null}`) + "]", "[" + bank + "," + card + "]"},
-		"a claim of nobody":             {of(`{"trust_framework":null}`, `{"address":null}`), "null"},
+		"a claim without evidence":      {of(`{"trust_framework":null}`, `{"address":null}`), "null"},
 		"what has expired":              {of(`{"trust_framework":null,"assurance_level":{"value":"4"}}`, `{"given_name":null}`), "null"},
 		"another framework":             {of(`{"trust_framework":{"value":"de_aml"}}`, `{"given_name":null}`), "null"},
 		"this framework among others":   {of(`{"trust_framework":{"values":["de_aml","urn:gatehouse:assurance"]}}`, `{"given_name":null}`), card},
