@@ -304,9 +304,11 @@ func (c *Console) showJob(v *frame.Visit) (*page.Console, error) {
 	if j.State == manage.JobRefused {
 		out.Lead = page.Say("console.job.refused.text")
 	}
-	facts := []page.ConsoleFact{
+	counts := []page.ConsoleFact{
 		{Label: "console.job.count", Cells: []page.Cell{{Text: page.Say("console.count", "n", j.Done)}}},
 		{Label: "console.job.left", Cells: []page.Cell{{Text: page.Say("console.count", "n", j.Left)}}},
+	}
+	facts := []page.ConsoleFact{
 		{Label: "console.column.by", Cells: []page.Cell{{Name: j.By.Name, URL: personPath(j.By.ID)}}},
 		{Label: "console.column.since", Cells: []page.Cell{{Text: page.Say("console.time", "time", j.Created)}}},
 	}
@@ -319,7 +321,7 @@ func (c *Console) showJob(v *frame.Visit) (*page.Console, error) {
 	if j.Import != nil {
 		return out, c.showImport(v, out, facts)
 	}
-	out.Parts = []page.ConsolePart{{Facts: facts, Actions: v.Buttons()}}
+	out.Parts = []page.ConsolePart{{Facts: append(counts, facts...), Actions: v.Buttons()}}
 	if len(j.left) == 0 {
 		return out, nil
 	}

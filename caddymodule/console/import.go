@@ -102,22 +102,20 @@ func countFacts(n manage.ImportCount, skipped int) (out []page.ConsoleFact) {
 // showImport adds what the page of an import shows.
 func (c *Console) showImport(v *frame.Visit, out *page.Console, facts []page.ConsoleFact) error {
 	j := shownJob(v)
-	facts = append([]page.ConsoleFact{{Label: "console.import.kind", Cells: []page.Cell{{Text: page.Say("console.import." + j.Import.Kind)}}}}, facts[2:]...)
+	facts = append([]page.ConsoleFact{{Label: "console.import.kind", Cells: []page.Cell{{Text: page.Say("console.import." + j.Import.Kind)}}}}, facts...)
 	counted := j.Import.Came
 	switch j.State {
-	case manage.JobChecking, manage.JobFailed:
+	case manage.JobChecking:
 		counted = j.Import.Checked
-	}
-	switch j.State {
 	case manage.JobWaiting:
 		counted = j.Import.Checked
 		out.Lead = page.Say("console.import.waiting.text", "time", j.Import.Until)
 	case manage.JobFailed:
+		counted = j.Import.Checked
 		out.Lead = page.Say("console.import.failed.text")
 		facts = append(facts, page.ConsoleFact{Label: "console.import.problem", Cells: []page.Cell{{Name: j.Import.Problem}}})
-	}
-	if all := j.Import.Checked; j.State == manage.JobRunning {
-		facts = append(facts, page.ConsoleFact{Label: "console.import.progress", Cells: []page.Cell{{Text: page.Say("console.import.of", "n", total(counted), "all", total(all))}}})
+	case manage.JobRunning:
+		facts = append(facts, page.ConsoleFact{Label: "console.import.progress", Cells: []page.Cell{{Text: page.Say("console.import.of", "n", total(counted), "all", total(j.Import.Checked))}}})
 	}
 	out.Parts = []page.ConsolePart{{Facts: append(facts, countFacts(counted, j.Import.Skipped)...), Actions: v.Buttons()}}
 	if j.Import.Parts == 0 {

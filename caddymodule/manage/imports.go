@@ -1,7 +1,6 @@
 package manage
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -13,27 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/gatehouse-id/gatehouse/identity/migration"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/personfile"
 	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/sheet"
 	"github.com/gatehouse-id/gatehouse/storage"
-)
-
-const (
-	// MaxImport is how many bytes the files of an import have together at most, and maxRead those of a format that is
-	// read as a whole, and takes many times its size in memory.
-	MaxImport = 16 << 20
-	maxRead   = 2 << 20
-
-	importKept  = 24 * time.Hour // what was uploaded, at most
-	importPiece = 256 << 10      // bytes of a piece of a file, and of the persons of a part
-	importRows  = 50             // persons of a part
-	importLooks = 40             // parts that one page of a report looks at
-	cleared     = 100            // records that one transaction deletes
 )
 
 // Import is what is known of an import of persons. What was uploaded is sealed, and deleted when the import ends.
@@ -72,188 +55,6 @@ func (c *ImportCount) add(status string) {
 	}
 }
 
-// ImportRow is what becomes of one person of a file.
-type ImportRow struct {
-	Line     int      `cbor:"1,keyasint"`
-	Username string   `cbor:"2,keyasint,omitempty"`
-	Status   string   `cbor:"3,keyasint"`           // of migration.Result
-	Problem  string   `cbor:"4,keyasint,omitempty"` // of a failed one
-	Notes    []string `cbor:"5,keyasint,omitempty"` // what of the person does not come
-	ID       string   `cbor:"6,keyasint,omitempty"`
-	Unread   bool     `cbor:"7,keyasint,omitempty"` // there is no person to hand over
-	Came     bool     `cbor:"8,keyasint,omitempty"` // it has happened. Before that it would
-}
-
-// remarkable tells whether the person does not come, or not whole.
-func (r *ImportRow) remarkable() bool { return r.Problem != "" || len(r.Notes) > 0 }
-
-// What is wrong with an upload.
-var (
-	ErrImportKind  = errors.New("manage: the kind of the export is not known")
-	ErrImportFiles = errors.New("manage: the kind of the export has other files")
-	ErrImportLarge = errors.New("manage: the file is too large")
-)
-
-// NewImport is an upload. Next returns one file after the other, and io.EOF.
-type NewImport struct {
-	Kind   string
-	Update bool
-	By     Requester
-	Next   func() (io.Reader, error)
-}
-
-// StartImport stores what is uploaded, sealed and piece by piece, and has it read: nobody comes before RunImport.
-func (s *Service) StartImport(ctx context.Context, n NewImport) (id string, err error) {
-	most := personfile.Files(n.Kind)
-	if most == 0 {
-		return "", ErrImportKind
-	}
-	u, err := uuid.NewV7FromReader(s.Recorder.Random)
-	if err != nil {
-		return "", err
-	}
-	id = u.String()
-	if err := s.keepUpload(ctx, id, n, most); err != nil {
-		for more := true; more; {
-			more, _ = s.clearImport(ctx, id) // what fails here is deleted after a day
-		}
-		return "", err
-	}
-	return id, nil
-}
-
-// keepUpload stores an upload and the job that reads it.
-func (s *Service) keepUpload(ctx context.Context, id string, n NewImport, most int) error {
-	now := s.Recorder.Now().UTC()
-	im := &Import{Kind: n.Kind, Update: n.Update, Until: now.Add(importKept)}
-	for {
-		in, err := n.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		if err := s.keepFile(ctx, id, im, in, most); err != nil {
-			return err
-		}
-	}
-	switch {
-	case len(im.Pieces) == 0:
-		return ErrImportFiles
-	case n.Kind == personfile.Authelia || n.Kind == personfile.Dex:
-		if im.Size > maxRead {
-			return ErrImportLarge
-		}
-	}
-	rec := jobRecord{Kind: JobImport, By: n.By, State: JobChecking, Created: now, Changed: now, Import: im}
-	return s.Store.Update(ctx, func(tx storage.Tx) error {
-		if err := s.Allow(tx, n.By, JobImport, ""); err != nil {
-			return err
-		}
-		if err := jobs.Create(tx, id, rec, now.Add(jobKept)); err != nil {
-			return err
-		}
-		return openJobs.Put(tx, id, struct{}{}, time.Time{})
-	})
-}
-
-// keepFile stores a file. Browsers send an empty one for a field without a file: it does not count.
-func (s *Service) keepFile(ctx context.Context, id string, im *Import, in io.Reader, most int) error {
-	piece := make([]byte, importPiece)
-	for pieces := 0; ; pieces++ {
-		n, err := io.ReadFull(in, piece)
-		last := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
-		if err != nil && !last {
-			return err
-		}
-		if n == 0 {
-			return nil
-		}
-		if pieces == 0 {
-			if len(im.Pieces) == most {
-				return ErrImportFiles
-			}
-			im.Pieces = append(im.Pieces, 0)
-		}
-		if im.Size += int64(n); im.Size > MaxImport {
-			return ErrImportLarge
-		}
-		file := len(im.Pieces) - 1
-		if err := s.keepSealed(ctx, importFiles, pieceKey(id, file, pieces), piece[:n], im.Until); err != nil {
-			return err
-		}
-		if im.Pieces[file]++; last {
-			return nil
-		}
-	}
-}
-
-func pieceKey(id string, file, piece int) string {
-	return storage.Key(id, strconv.Itoa(file), fmt.Sprintf("%06d", piece))
-}
-
-func partKey(id string, part int) string { return storage.Key(id, fmt.Sprintf("%06d", part)) }
-
-func importPurpose(key string) string { return "manage_import:" + key }
-
-func (s *Service) keepSealed(ctx context.Context, table storage.Table[sealedRecord], key string, plain []byte, until time.Time) error {
-	sealed, err := s.Keyring.Seal(importPurpose(key), plain)
-	if err != nil {
-		return err
-	}
-	return s.Store.Update(ctx, func(tx storage.Tx) error { return table.Put(tx, key, sealedRecord{sealed}, until) })
-}
-
-// opened returns what was sealed. ErrGone: it is deleted, or its key is.
-func (s *Service) opened(ctx context.Context, table storage.Table[sealedRecord], key string) ([]byte, error) {
-	var rec sealedRecord
-	err := s.Store.View(ctx, func(tx storage.Tx) (err error) {
-		rec, err = table.Get(tx, key)
-		return err
-	})
-	if err == nil {
-		var plain []byte
-		if plain, err = s.Keyring.Open(importPurpose(key), rec.Sealed); err == nil {
-			return plain, nil
-		}
-		return nil, ErrGone
-	}
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil, ErrGone
-	}
-	return nil, err
-}
-
-// pieces reads a file that was uploaded.
-type pieces struct {
-	s    *Service
-	ctx  context.Context //nolint:containedctx // a reader has no other way
-	id   string
-	file int
-	next int
-	all  int
-	left []byte
-	err  error // a failure of storage, which is not one of the file
-}
-
-// Read implements io.Reader.
-func (p *pieces) Read(b []byte) (int, error) {
-	for len(p.left) == 0 {
-		if p.next == p.all {
-			return 0, io.EOF
-		}
-		p.left, p.err = p.s.opened(p.ctx, importFiles, pieceKey(p.id, p.file, p.next))
-		if p.err != nil {
-			return 0, p.err
-		}
-		p.next++
-	}
-	n := copy(b, p.left)
-	p.left = p.left[n:]
-	return n, nil
-}
-
 // workOnImport does the next part of an import.
 func (s *Service) workOnImport(ctx context.Context, id string, rec jobRecord) (more bool, err error) {
 	switch rec.State {
@@ -287,39 +88,20 @@ func (s *Service) over(ctx context.Context, id string, state JobState, err error
 	}))
 }
 
-// clearImport deletes what was uploaded, and what of it waits.
-func (s *Service) clearImport(ctx context.Context, id string) (more bool, err error) {
-	err = s.Store.Update(ctx, func(tx storage.Tx) error {
-		more = false
-		for _, table := range []storage.Table[sealedRecord]{importFiles, importWhom} {
-			var keys []string
-			for e, err := range table.Scan(tx, storage.Range{Prefix: storage.Prefix(id), Limit: cleared}) {
-				if err != nil {
-					return err
-				}
-				keys = append(keys, e.Key)
-			}
-			for _, key := range keys {
-				if err := table.Delete(tx, key); err != nil {
-					return err
-				}
-			}
-			more = more || len(keys) == cleared
-		}
-		if more {
-			return nil
-		}
-		return openJobs.Delete(tx, id)
-	})
-	return more, err
-}
-
 // batch is a part of an import while it is read.
 type batch struct {
 	rows []ImportRow
 	raw  []json.RawMessage
 	at   []int // of rows: where the persons of raw stand
 	size int
+}
+
+// add puts a row into the batch, with its person if there is one to hand over.
+func (b *batch) add(row ImportRow, raw []byte) {
+	if raw != nil {
+		b.raw, b.at, b.size = append(b.raw, raw), append(b.at, len(b.rows)), b.size+len(raw)
+	}
+	b.rows = append(b.rows, row)
 }
 
 // checkImport reads the files and notes what would become of each person. A node that takes over begins anew.
@@ -364,28 +146,23 @@ func (s *Service) checkImport(ctx context.Context, id string, rec *jobRecord) er
 				return nil
 			})
 		case errors.As(err, &wrong):
-			b.rows = append(b.rows, ImportRow{Line: wrong.Line, Status: migration.Failed, Problem: wrong.Problem, Unread: true})
+			b.add(ImportRow{Line: wrong.Line, Status: migration.Failed, Problem: wrong.Problem, Unread: true}, nil)
 		case err != nil: // where the next person begins is unknown
 			if err := s.checkPart(ctx, id, rec, &b); err != nil {
 				return err
 			}
 			return s.failImport(ctx, id, rec, read, err)
 		default:
-			raw, err := s.take(&b, line, &p)
+			row, raw, err := s.rowOf(line, &p)
 			if err != nil {
 				return err
 			}
-			if len(raw) > 0 && b.size+len(raw) > importPiece && len(b.raw) > 0 {
-				row := b.rows[len(b.rows)-1]
-				b.rows = b.rows[:len(b.rows)-1]
+			if len(b.raw) > 0 && b.size+len(raw) > importPiece {
 				if err := s.checkPart(ctx, id, rec, &b); err != nil {
 					return err
 				}
-				b.rows = append(b.rows, row)
 			}
-			if len(raw) > 0 {
-				b.raw, b.at, b.size = append(b.raw, raw), append(b.at, len(b.rows)-1), b.size+len(raw)
-			}
+			b.add(row, raw)
 		}
 		if len(b.rows) >= importRows {
 			if err := s.checkPart(ctx, id, rec, &b); err != nil {
@@ -405,8 +182,8 @@ func unharmed(read func() error) (err error) {
 	return read()
 }
 
-// take puts the row of a person into a batch, and returns the person, or nothing for one who has too much.
-func (s *Service) take(b *batch, line int, p *personfile.Person) ([]byte, error) {
+// rowOf returns the row of a person and the person as JSON, which is nil for one who has too much.
+func (s *Service) rowOf(line int, p *personfile.Person) (row ImportRow, raw []byte, err error) {
 	groups := p.Groups[:0:0]
 	for _, g := range p.Groups {
 		if s.GivesRole(g) {
@@ -416,19 +193,17 @@ func (s *Service) take(b *batch, line int, p *personfile.Person) ([]byte, error)
 		groups = append(groups, g)
 	}
 	p.Groups = groups
-	row := ImportRow{Line: line, Username: short(p.Username), Notes: p.Notes[:min(len(p.Notes), importRows)]}
+	row = ImportRow{Line: line, Username: short(p.Username), Notes: p.Notes[:min(len(p.Notes), importRows)]}
 	for i, n := range row.Notes {
 		row.Notes[i] = short(n)
 	}
-	raw, err := json.Marshal(p)
-	if err != nil {
-		return nil, err
+	if raw, err = json.Marshal(p); err != nil {
+		return row, nil, err
 	}
 	if len(raw) > importPiece || json.Unmarshal(raw, new(migration.Person)) != nil {
 		row.Status, row.Problem, row.Unread, raw = migration.Failed, "the person has more than can be stored", true, nil
 	}
-	b.rows = append(b.rows, row)
-	return raw, nil
+	return row, raw, nil
 }
 
 // short bounds what a report repeats of a file.
@@ -540,7 +315,7 @@ func (s *Service) failImport(ctx context.Context, id string, rec *jobRecord, rea
 	})
 }
 
-// RunImport has the persons come of whom somebody has seen what would become. Error: ErrGone
+// RunImport starts the import of a file whose report somebody has looked at. Error: ErrGone
 func (s *Service) RunImport(ctx context.Context, id string, requester Requester, by event.Actor) error {
 	e, err := s.Recorder.New(jobStarted, by.Origin)
 	if err != nil {
@@ -579,7 +354,7 @@ func (s *Service) runPart(ctx context.Context, id string, rec *jobRecord) (more 
 	}
 	var raw []json.RawMessage
 	if err == nil {
-		err = json.NewDecoder(bytes.NewReader(plain)).Decode(&raw)
+		err = json.Unmarshal(plain, &raw)
 	}
 	if err != nil {
 		return false, err
@@ -613,53 +388,4 @@ func (s *Service) runPart(ctx context.Context, id string, rec *jobRecord) (more 
 		return importParts.Put(tx, key, rows, now.Created.Add(jobKept))
 	})
 	return err == nil, err
-}
-
-// ImportRows returns rows of the report behind a place, and what continues it. With partly they are those of whom
-// something does not come.
-func (s *Service) ImportRows(tx storage.Tx, id string, j *Import, after string, partly bool) (rows []ImportRow, next string, err error) {
-	from, _ := strconv.Atoi(after)
-	part := max(0, from)
-	for looks := 0; part < j.Parts && len(rows) < importRows && looks < importLooks; looks, part = looks+1, part+1 {
-		list, found, err := importParts.Find(tx, partKey(id, part))
-		if err != nil {
-			return nil, "", err
-		}
-		if !found {
-			continue
-		}
-		for _, r := range list {
-			if !partly || r.remarkable() {
-				rows = append(rows, r)
-			}
-		}
-	}
-	if part < j.Parts {
-		next = strconv.Itoa(part)
-	}
-	return rows, next, nil
-}
-
-// ExportImport writes the whole report as a CSV file.
-func (s *Service) ExportImport(ctx context.Context, id string, j *Import, w io.Writer) error {
-	out := sheet.New(w, "line", "username", "outcome", "person_id", "problem", "does_not_come")
-	for after := "0"; after != ""; {
-		var rows []ImportRow
-		var next string
-		err := s.Store.View(ctx, func(tx storage.Tx) (err error) {
-			rows, next, err = s.ImportRows(tx, id, j, after, false)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		after = next
-		for _, r := range rows {
-			out.Row(strconv.Itoa(r.Line), r.Username, r.Status, r.ID, r.Problem, strings.Join(r.Notes, "; "))
-		}
-		if err := out.Flush(); err != nil {
-			return err
-		}
-	}
-	return nil
 }
