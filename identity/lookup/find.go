@@ -135,7 +135,7 @@ func Find(tx storage.Tx, persons *person.Service, q Query) (out Answer, err erro
 	return out, nil
 }
 
-// Count returns the ids of persons whom a query selects, up to a number, and whether there may be more. Where one index
+// Count returns the ids of at most so many persons that a query selects, and whether there may be more. Where one index
 // says it all, the persons themselves are not read, so that it can be a moment behind. It looks at a bounded number.
 func Count(tx storage.Tx, persons *person.Service, q Query, most int) (ids []string, more bool, err error) {
 	s := &search{Query: q, tx: tx, persons: persons}
@@ -223,8 +223,8 @@ type hit struct {
 	rec *person.Record
 }
 
-// read returns the candidates who exist, nil for the others, in two round trips. With first it leaves out those of whom
-// the indexes say that they are not asked for, which is a moment late for those who have become so.
+// read returns the candidates who exist, nil for the others, in two round trips. first leaves out the
+// persons that the indexes exclude, which can be a moment behind for somebody who has just changed.
 func (s *search) read(list []candidate, first bool) ([]*hit, error) {
 	if len(list) == 0 {
 		return nil, nil
