@@ -53,6 +53,9 @@ func (c *conn) Read(p []byte) (int, error) {
 		c.mu.Unlock()
 		return 0, net.ErrClosed
 	}
+	if c.boundary {
+		c.count(quiet)
+	}
 	c.waiting = c.boundary && (len(c.begin) == 0 || len(p) == readerRoom)
 	waiting, n := c.waiting, copy(p, c.head)
 	c.head = c.head[n:]
@@ -64,7 +67,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting = false
-	if waiting && n > 0 {
+	if c.boundary && n > 0 {
 		c.count(arriving) // before the newest is asked for: a reload sees the request, or the request sees the reload
 	}
 	switch newest := c.place.newest(); {
@@ -81,13 +84,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	if missing := len(preface) - len(c.begin); missing > 0 {
 		c.begin = append(c.begin, p[:min(n, missing)]...)
 	}
-	switch {
-	case c.http2():
-		c.boundary = false
+	if c.boundary = false; c.http2() {
 		c.count(quiet)
-	case c.boundary:
-		c.boundary = false
-		c.count(arriving)
 	}
 	return n, err
 }
@@ -173,8 +171,7 @@ func observe(nc net.Conn, state http.ConnState) {
 			c.count(request)
 		}
 	case state == http.StateIdle:
-		c.boundary = true
-		c.count(quiet)
+		c.boundary = true // it counts until the server reads again: before that it could not move
 	case state == http.StateHijacked:
 		c.count(quiet)
 	}
