@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
+	"github.com/gatehouse-id/gatehouse/identity/trusted"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -54,6 +56,7 @@ var authenticateSteps = []func(*Service, *authentication) (*login.Result, error)
 	(*Service).readIdentity,   // a provider that reads the request decides who is signed in
 	(*Service).acceptSession,  // the sign-in is good enough
 	(*Service).checkOpen,      // everything below is a new sign-in or a step-up
+	(*Service).trustBrowser,   // the sign-in is good enough but for its level, which the browser makes up for
 	(*Service).passOnRefusal,  // a provider has just refused: its sign-in is not tried again
 	(*Service).stepUp,         // the sign-in is good enough but for its level
 	(*Service).checkReachable, // a new sign-in can reach the level
@@ -65,6 +68,9 @@ var authenticateSteps = []func(*Service, *authentication) (*login.Result, error)
 // AuthenticateRequest is Authenticate for a request of one of our pages. A page that refuses is returned as a
 // *front.Answer.
 func (s *Service) AuthenticateRequest(q *front.Request, d login.Demand) (*login.Result, error) {
+	if !d.Client.SAML && !q.Settings.SignsInBy(d.Client.ID, config.ProtocolOpenID) {
+		return nil, refuseProtocol()
+	}
 	if result, seeing, err := s.Front.AnswerSeeing(q, d); seeing {
 		return result, err
 	}
@@ -82,6 +88,12 @@ func (s *Service) AuthenticateRequest(q *front.Request, d login.Demand) (*login.
 		}
 	}
 	return nil, errors.New("identity: no step has answered the demand")
+}
+
+// refuseProtocol is the answer to an application that an organisation has made a service provider of type SAML, when it
+// asks by OpenID Connect.
+func refuseProtocol() error {
+	return &login.Refusal{Code: "access_denied", Reason: "the organisation of the application signs people in there by SAML alone"}
 }
 
 // checkAssurance refuses the sign-in of a person whose identity is not assured well enough.
@@ -151,10 +163,32 @@ func (s *Service) acceptSession(a *authentication) (*login.Result, error) {
 	if a.q.SignIn == nil || !s.Front.Satisfies(a.q.SignIn, a.demand) {
 		return nil, nil
 	}
+	if s.Trusted.Offers(a.q, a.demand) {
+		return nil, s.sendTo(a, trusted.OfferURL)
+	}
+	return s.accepted(a), nil
+}
+
+// accepted is the result of a sign-in that is good enough.
+func (s *Service) accepted(a *authentication) *login.Result {
 	if !a.demand.Unused {
 		s.Session.Use(a.q.Request, a.q.SignIn)
 	}
-	return s.Federation.ResultFor(a.q.SignIn, a.demand), nil
+	return s.Federation.ResultFor(a.q.SignIn, a.demand)
+}
+
+// trustBrowser takes a trusted browser for the second factor: in this result, the session keeps its level.
+func (s *Service) trustBrowser(a *authentication) (*login.Result, error) {
+	if !s.needsLevel(a) {
+		return nil, nil
+	}
+	counts, err := s.Trusted.Counts(a.q, a.demand)
+	if err != nil || !counts {
+		return nil, err
+	}
+	result := *s.accepted(a)
+	result.Level = trusted.Level
+	return &result, nil
 }
 
 func (s *Service) checkOpen(a *authentication) (*login.Result, error) {

@@ -43,6 +43,9 @@ func (s *Service) checkPassword(ctx context.Context, clientID, username, passwor
 	if err != nil {
 		return nil, err
 	}
+	if !u.SignsInBy(clientID, config.ProtocolOpenID) {
+		return nil, refuseProtocol()
+	}
 	if u.RequiredLevel(clientID) > session.PasswordLevel { // a step-up needs a page
 		return nil, &login.Refusal{Code: "access_denied", Reason: "the application needs a higher authentication level than a password"}
 	}

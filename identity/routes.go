@@ -42,6 +42,7 @@ func (s *Service) addRoutes(mux front.Router) {
 	s.ActionToken.Routes(mux)
 	s.QRLogin.Routes(mux)
 	s.StepUp.Routes(mux)
+	s.Trusted.Routes(mux)
 	s.ServiceProviders.Routes(mux)
 	s.Federation.Routes(mux)
 	s.Front.Routes(mux)

@@ -14,6 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/locker"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
+	"github.com/gatehouse-id/gatehouse/identity/trusted"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
@@ -24,6 +25,8 @@ func (s *Service) tie() {
 	s.Person.OnRemove(handover.Forget)
 	s.Person.OnRemove(stepup.ForgetStepUp)
 	s.Person.OnRemove(s.ServiceProviders.Forget)
+	s.Person.OnRemove(trusted.EndAll)
+	s.Session.OnFactor(trusted.EndAll)
 	s.Person.Watch(s.ServiceProviders.Beside(s.Person.Watcher()))
 	s.Person.OnChange(s.StepUp.LowerReached)
 	s.Person.OnPassword(s.Session.KeepSession)

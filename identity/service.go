@@ -31,6 +31,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/serviceprovider"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
+	"github.com/gatehouse-id/gatehouse/identity/trusted"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -108,6 +109,7 @@ type Service struct {
 	ActionToken *actiontoken.Service
 
 	ServiceProviders *serviceprovider.Service
+	Trusted          *trusted.Service
 	QRLogin          *qrlogin.Service
 	Assurance        *assurance.Service
 
@@ -249,6 +251,10 @@ func (s *Service) furnish(ctx context.Context, cfg Config, d Deps) (err error) {
 	}); err != nil {
 		return err
 	}
+	s.Trusted = trusted.New(trusted.Deps{
+		Person: s.Person, Session: s.Session, Front: s.Front, Store: d.Store, Events: d.Events, Units: d.Units, Pages: d.Pages, Origin: d.Origin, Jar: s.jar,
+		Now: d.Now, Random: d.Random,
+	})
 	s.ActionToken = actiontoken.New(actiontoken.Deps{
 		Person: s.Person, Session: s.Session, Front: s.Front, Federation: s.Federation, Store: d.Store, Events: d.Events,
 		Units: d.Units, Pages: d.Pages, Origin: d.Origin, Jar: s.jar, Issuer: cfg.Issuer, Now: d.Now, Random: d.Random,

@@ -12,7 +12,7 @@ const atOnce = 2 * time.Second
 
 // byTheWay are types of events that follow from another one, and say nothing new to the person next to it.
 var byTheWay = []string{
-	"login.StepUpSucceededEvent", "person.RecoveryCodesMadeEvent", "person.PersonUpdatedEvent", "person.PersonActivatedEvent",
+	"login.StepUpSucceededEvent", "login.TrustedBrowserUsedEvent", "person.RecoveryCodesMadeEvent", "person.PersonUpdatedEvent", "person.PersonActivatedEvent",
 	"session.SessionEndedEvent", "session.SessionsEndedEvent", "token.IDTokenIssuedEvent", "token.RefreshTokenRevokedEvent", "token.EverythingRevokedEvent",
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/passkey"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/trusted"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -54,6 +55,7 @@ type ownData struct {
 	SignIn       ownSignIn           `json:"sign_in"`
 	Accounts     []ownAccount        `json:"accounts_elsewhere"`
 	Sessions     []ownSession        `json:"sessions"`
+	Trusted      []ownTrusted        `json:"trusted_browsers,omitempty"`
 	Applications []login.Application `json:"applications"`
 	AppPasswords []login.AppPassword `json:"app_passwords,omitempty"`
 	Events       []event.Info        `json:"events"`
@@ -90,6 +92,14 @@ type ownSession struct {
 	Details map[string][]string `json:"details,omitempty"`
 }
 
+type ownTrusted struct {
+	Since     time.Time `json:"since"`
+	Until     time.Time `json:"until"`
+	Used      time.Time `json:"used"`
+	Address   string    `json:"address,omitempty"`
+	UserAgent string    `json:"user_agent,omitempty"`
+}
+
 // readOwnData reads everything in one snapshot.
 func (s *Service) readOwnData(tx storage.Tx, of *session.Current, u *config.Units, now time.Time) (*ownData, error) {
 	id := of.Session.PersonID
@@ -121,6 +131,13 @@ func (s *Service) readOwnData(tx storage.Tx, of *session.Current, u *config.Unit
 			Since: o.Record.OpenedAt(), LastSeen: o.Record.Seen, Address: o.Record.Address, UserAgent: o.Record.Agent, Provider: o.Record.Provider,
 			Level: o.Record.Level, This: o.ID == of.ID, Details: o.Record.Details,
 		})
+	}
+	trusts, err := trusted.OfPerson(tx, id, of.Session.Epoch, now)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range trusts {
+		out.Trusted = append(out.Trusted, ownTrusted{b.Record.Since, b.Record.ExpiresAt, b.Record.Used, b.Record.Address, b.Record.Agent})
 	}
 	if out.Applications, err = s.apps.Applications(tx, id, now); err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/trusted"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -25,9 +26,13 @@ func (s *Service) showDevices(q *front.Request) error {
 		return err
 	}
 	var list []session.Session
+	var trusts []trusted.Browser
 	now := s.now()
 	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
-		list, err = s.session.OpenSessions(tx, a.SignIn.Session.PersonID, a.SignIn.Session.Epoch, now)
+		if list, err = s.session.OpenSessions(tx, a.SignIn.Session.PersonID, a.SignIn.Session.Epoch, now); err != nil {
+			return err
+		}
+		trusts, err = trusted.OfPerson(tx, a.SignIn.Session.PersonID, a.SignIn.Session.Epoch, now)
 		return err
 	})
 	if err != nil {
@@ -47,12 +52,51 @@ func (s *Service) showDevices(q *front.Request) error {
 		}
 	}
 	d := page.Dashboard{Key: "devices", Parts: append([]page.Part{sessions}, anotherDevicePart(a)...)}
+	if len(trusts) > 0 {
+		d.Parts = append(d.Parts, trustedPart(a, trusts))
+	}
 	if len(list) > 1 {
 		d.Parts = append(d.Parts, page.Part{ID: "others", Title: page.Say("device.others"), Text: page.Say("device.others.text"), Form: &page.PartForm{
 			Action: front.DevicesPath, CSRF: a.CSRF, Submit: "device.end_others", Quiet: true, Hidden: []page.Hidden{{Name: "session", Value: allOthers}},
 		}})
 	}
 	return s.render(a, http.StatusOK, d)
+}
+
+// trustedPart lists the browsers that count for the second factor.
+func trustedPart(a *front.Visit, list []trusted.Browser) page.Part {
+	part := page.Part{ID: "trusted", Title: page.Say("device.trusted"), Text: page.Say("device.trusted.text")}
+	for _, b := range list {
+		rec := b.Record
+		seen := page.Say("device.seen", "time", rec.Used)
+		if rec.Address != "" {
+			seen = page.Say("device.seen_at", "time", rec.Used, "address", rec.Address)
+		}
+		part.Rows = append(part.Rows, page.Row{
+			Icon: "device", Title: front.AgentText(rec.Agent), Details: []page.Text{page.Say("device.trusted.until", "time", rec.ExpiresAt), seen},
+			Actions: []page.Action{{Label: "device.trusted.end", URL: front.DevicesPath, CSRF: a.CSRF, Fields: []page.Hidden{{Name: "trusted", Value: b.ID}}}},
+		})
+	}
+	return part
+}
+
+// endTrust ends the trust in one browser of the person.
+func (s *Service) endTrust(a *front.Visit, id string) error {
+	ev, err := s.person.NewEvents(s.originOf(a), trusted.Ended)
+	if err != nil {
+		return err
+	}
+	now := s.now()
+	return s.store.Update(a.Context(), func(tx storage.Tx) error {
+		if err := s.recheck(tx, a, now); err != nil {
+			return err
+		}
+		ended, err := trusted.End(tx, a.SignIn.Session.PersonID, id)
+		if err != nil || !ended {
+			return err
+		}
+		return s.events.Append(tx, a.SignIn.OwnEvent(ev[0], "by the person"))
+	})
 }
 
 func (s *Service) deviceRow(open session.Session) page.Row {
@@ -69,15 +113,20 @@ func (s *Service) deviceRow(open session.Session) page.Row {
 	return row
 }
 
-// handleDevices serves POST /account/devices: it ends one session of the person, or all but this one.
+// handleDevices serves POST /account/devices: it ends one session of the person, all but this one, or the trust in a
+// browser.
 func (s *Service) handleDevices(q *front.Request) error {
 	a, err := s.front.VisitPost(q, front.DevicesPath)
 	if err != nil {
 		return err
 	}
-	if which := q.PostForm.Get("session"); which != allOthers {
+	done := "ended"
+	switch which, trust := q.PostForm.Get("session"), q.PostForm.Get("trusted"); {
+	case trust != "":
+		done, err = "untrusted", s.endTrust(a, trust)
+	case which != allOthers:
 		err = s.endOne(a, which)
-	} else {
+	default:
 		err = s.endOthers(a)
 	}
 	switch {
@@ -86,7 +135,7 @@ func (s *Service) handleDevices(q *front.Request) error {
 	case err != nil:
 		return err
 	}
-	return q.Redirect(doneURL(front.DevicesPath, "ended"))
+	return q.Redirect(doneURL(front.DevicesPath, done))
 }
 
 // endOne ends the session with this id, if it is another one of the person.
@@ -131,6 +180,9 @@ func (s *Service) endOthers(a *front.Visit) error {
 			return err
 		}
 		if own, err = s.session.Renew(tx, a.SignIn.ID, token); err != nil {
+			return err
+		}
+		if err := trusted.EndAll(tx, a.SignIn.Session.PersonID); err != nil {
 			return err
 		}
 		if err := revokeOwnLink(tx, a.SignIn.Session.PersonID, now); err != nil || ended == 0 {

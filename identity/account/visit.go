@@ -103,7 +103,7 @@ func (s *Service) render(a *front.Visit, status int, d page.Dashboard) error {
 }
 
 // doneWords are the values that the parameter done of a page can have.
-var doneWords = []string{"saved", "added", "removed", "primary", "password", "ended", "withdrawn", "connected", "disconnected", "revoked"}
+var doneWords = []string{"saved", "added", "removed", "primary", "password", "ended", "withdrawn", "connected", "disconnected", "revoked", "untrusted"}
 
 // doneMessage returns the message about what was done before the page was requested, or "".
 func doneMessage(a *front.Visit) string {

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"maps"
 	"regexp"
 	"slices"
@@ -9,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/gatehouse-id/gatehouse/identity/config/kind"
 )
 
 func checkPasswordPolicy(u *Units, c *checker) {
@@ -118,6 +119,12 @@ func checkOrganisations(u *Units, c *checker) {
 			if sp.ID != key {
 				c.add(at+".service_providers."+shown(key)+".id", "must be the name of the member")
 			}
+			if _, problem := sp.protocol(); problem != "" {
+				c.addEarlier(at+".service_providers."+shown(key)+".type", sp.Type, problem)
+			}
+			if text := sp.UseTrustedDevice; text != "" && !isTrue(text) && !strings.EqualFold(text, "false") {
+				c.addEarlier(at+".service_providers."+shown(key)+".use_trusted_device", text, "must be true, false or empty")
+			}
 		}
 	}
 }
@@ -141,27 +148,11 @@ func hasTwice(list []string) bool {
 
 // compile compiles the expressions. An invalid one is never stored.
 func (v *CustomEmailValidation) compile() {
-	v.before, _ = compileWhole(v.BeforeAtRegex)
-	v.after, _ = compileWhole(v.AfterAtRegex)
+	v.before, _ = kind.CompileWhole(v.BeforeAtRegex)
+	v.after, _ = kind.CompileWhole(v.AfterAtRegex)
 	if v.after != nil {
 		v.after = regexp.MustCompile(`(?i)` + v.after.String()) // domains have no case (RFC 5321 2.4)
 	}
-}
-
-// compileWhole compiles an expression that must match all of a text. Go's expressions run in linear time. Empty: nil.
-func compileWhole(expr string) (*regexp.Regexp, error) {
-	if expr == "" {
-		return nil, nil
-	}
-	// The expression is compiled alone too: one that closes our group would otherwise escape the anchors.
-	if _, err := regexp.Compile(expr); err != nil {
-		return nil, errors.New("is not a regular expression that can be taken")
-	}
-	re, err := regexp.Compile(`\A(?:` + expr + `)\z`)
-	if err != nil {
-		return nil, errors.New("is not a regular expression that can be taken")
-	}
-	return re, nil
 }
 
 // Check tells whether an e-mail address meets the demands: the expressions match the whole parts before and after the

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/identity/config/effect"
+	"github.com/gatehouse-id/gatehouse/identity/config/kind"
 	"github.com/gatehouse-id/gatehouse/internal/alias"
 )
 
@@ -93,7 +94,7 @@ func TestLimits(t *testing.T) {
 				t.Errorf("%s: a number without a range", m.path)
 			}
 		case reflect.String:
-			if _, ok := kinds[word]; !ok && word != "enum" {
+			if _, ok := kind.All[word]; !ok && word != "enum" {
 				t.Errorf("%s: a string of no kind (%q)", m.path, m.tag)
 			}
 		default:

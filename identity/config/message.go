@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/identity/config/kind"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
@@ -70,7 +71,7 @@ const DefaultMessages = "default"
 // settingMessages returns what creates or replaces messages of a locale, and the part of the units that an error is
 // about.
 func settingMessages(locale string, in Translations) (apply func(u *Units) error, part string, err error) {
-	if locale != DefaultMessages && isLocale(locale) != nil {
+	if locale != DefaultMessages && kind.All["locale"].Check(locale) != nil {
 		return nil, "", rest.Invalid(rest.Problem{Problem: "the locale must be one such as nl, nl_NL or nl_NL_informal, or default"})
 	}
 	part = "custom_messages.default"

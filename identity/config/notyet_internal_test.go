@@ -14,6 +14,8 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/config/address"
 	"github.com/gatehouse-id/gatehouse/identity/config/effect"
+	"github.com/gatehouse-id/gatehouse/identity/config/kind"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -238,6 +240,55 @@ func TestInvalidTextStoredBefore(t *testing.T) {
 	}
 }
 
+// TestOrganisationTextsStoredBefore: a type of a service provider, and a use_trusted_device, that earlier versions took
+// without an effect, still open, hinder no other change, and come with an export of such a version. New ones are
+// refused.
+func TestOrganisationTextsStoredBefore(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	const old = `[{"id":"acme","service_providers":{"one":{"id":"one","type":"portal","use_trusted_device":"perhaps"}}}]`
+	err := s.store.Update(t.Context(), func(tx storage.Tx) error {
+		if err := units.Put(tx, "organisations", unitRecord{JSON: []byte(old), Revision: 1}, time.Time{}); err != nil {
+			return err
+		}
+		_, err := writeVersion(tx, versionRecord{Nonce: []byte("n")})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := s.Current(t.Context())
+	if err != nil || u.TrustsBrowsers("one") || !u.SignsInBy("one", ProtocolSAML) || !u.SignsInBy("one", ProtocolOpenID) {
+		t.Errorf("what was stored has an effect: %v", err)
+	}
+	for name, tt := range map[string]struct {
+		change func(u *Units, sp *ServiceProvider)
+		ok     bool
+	}{
+		"another unit":   {func(u *Units, _ *ServiceProvider) { u.Features.SignUpEnabled = true }, true},
+		"another member": {func(_ *Units, sp *ServiceProvider) { sp.Name = "One" }, true},
+		"a word":         {func(_ *Units, sp *ServiceProvider) { sp.Type = "OpenID_connect" }, true},
+		"another text":   {func(_ *Units, sp *ServiceProvider) { sp.Type = "door" }, false},
+		"no metadata":    {func(_ *Units, sp *ServiceProvider) { sp.Type = "SAML" }, false},
+		"another switch": {func(_ *Units, sp *ServiceProvider) { sp.UseTrustedDevice = "maybe" }, false},
+		"neither":        {func(_ *Units, sp *ServiceProvider) { sp.Type, sp.UseTrustedDevice = "", "True" }, true},
+	} {
+		_, err := s.Edit(t.Context(), event.Actor{ID: "ops"}, func(u *Units) error {
+			sp := u.Organisations[0].ServiceProviders["one"]
+			sp.Type, sp.UseTrustedDevice = "portal", "perhaps"
+			tt.change(u, &sp)
+			u.Organisations[0].ServiceProviders["one"] = sp
+			return nil
+		})
+		if (err == nil) != tt.ok {
+			t.Errorf("%s: %v, want it to be taken: %t", name, err, tt.ok)
+		}
+		if _, err := s.Import(t.Context(), []byte(`{"organisations":`+old+`}`), event.Actor{ID: "ops"}); err != nil {
+			t.Errorf("the export of an earlier version: %v", err)
+		}
+	}
+}
+
 // TestSchemes: no member that becomes a link, a redirect or a form's action takes an address that a browser would run.
 func TestSchemes(t *testing.T) {
 	t.Parallel()
@@ -247,11 +298,11 @@ func TestSchemes(t *testing.T) {
 		"https://user@www.example.com/", "https://app@a@evil.example/", "https://www.example.com.evil.example\\@x", "http://www.example.com/", "ftp://www.example.com/",
 		"intent://x#Intent;end", "https://www.example.com:99999/",
 	}
-	for _, kind := range []string{"url", "target", "origin", "path", "whitelisted", "app"} {
-		t.Run("peer 48: javascript and its kin as a "+kind, func(t *testing.T) {
+	for _, name := range []string{"url", "target", "origin", "path", "whitelisted", "app"} {
+		t.Run("peer 48: javascript and its kin as a "+name, func(t *testing.T) {
 			t.Parallel()
 			for _, s := range hostile {
-				if kinds[kind].check(s) == nil {
+				if kind.All[name].Check(s) == nil {
 					t.Errorf("%q is taken", s)
 				}
 			}

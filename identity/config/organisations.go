@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"slices"
+	"strings"
 
 	"go.uber.org/zap"
 
@@ -75,6 +76,59 @@ func (u *Units) RequiredAssurance(client string) (level int) {
 		level = max(level, u.Organisations[i].ServiceProviders[client].RequiredIdentityAssuranceLevel)
 	}
 	return level
+}
+
+// The protocols by which an application signs people in.
+const (
+	ProtocolSAML   = "SAML"
+	ProtocolOpenID = "OIDC"
+)
+
+// protocols are the values of type, in capitals.
+var protocols = map[string]string{"SAML": ProtocolSAML, "OIDC": ProtocolOpenID, "OPENID_CONNECT": ProtocolOpenID}
+
+// protocol returns the protocol that the type of a service provider names, and what is wrong with it. A wrong type,
+// which an earlier version has accepted, names none.
+func (sp *ServiceProvider) protocol() (protocol, problem string) {
+	protocol, known := protocols[strings.ToUpper(sp.Type)]
+	switch {
+	case sp.Type == "":
+	case !known:
+		return "", "must be SAML, OIDC, OPENID_CONNECT or empty"
+	case protocol == ProtocolSAML && sp.SAMLMetadata == "":
+		return "", "is SAML, which needs saml_metadata"
+	case protocol == ProtocolOpenID && sp.SAMLMetadata != "":
+		return "", "is OpenID Connect, where there is no saml_metadata"
+	}
+	return protocol, ""
+}
+
+// SignsInBy tells whether an application signs people in by a protocol, by the id of its client. Each organisation that
+// lists the client can exclude the other protocol by a type. (docs/decisions.md#organisation-protocols)
+func (u *Units) SignsInBy(client, protocol string) bool {
+	for i := range u.Organisations {
+		sp := u.Organisations[i].ServiceProviders[client]
+		if named, _ := sp.protocol(); named != "" && named != protocol {
+			return false
+		}
+	}
+	return true
+}
+
+// isTrue reads a switch that the document has as a text. It is empty, or true or false in any case.
+func isTrue(text string) bool { return strings.EqualFold(text, "true") }
+
+// TrustsBrowsers tells whether a trusted browser counts for the second factor at an application, by the id of its
+// client. Of several organisations that list the client each has to say so.
+func (u *Units) TrustsBrowsers(client string) (trusts bool) {
+	for i := range u.Organisations {
+		sp, listed := u.Organisations[i].ServiceProviders[client]
+		if listed && !isTrue(sp.UseTrustedDevice) {
+			return false
+		}
+		trusts = trusts || listed
+	}
+	return trusts
 }
 
 // logo returns the square logo, otherwise the landscape one, otherwise nil.

@@ -18,7 +18,7 @@ func (s *Service) updateAll(ctx context.Context, raw []byte, by event.Actor, mat
 	if err != nil {
 		return nil, err
 	}
-	e.match, e.keepIDs = match, keepIDs
+	e.match, e.keepIDs, e.earlier = match, keepIDs, keepIDs
 	return s.update(ctx, e)
 }
 
@@ -31,7 +31,7 @@ func (s *Service) editAll(ctx context.Context, raw []byte, by event.Actor) (edit
 	if err := json.Unmarshal(raw, &sent); err != nil {
 		return edit{}, err
 	}
-	e := edit{by: by, keepIDs: true, sent: sent, apply: func(u *Units) error {
+	e := edit{by: by, keepIDs: true, earlier: true, sent: sent, apply: func(u *Units) error {
 		b := bundle{Units: *u}
 		err := rest.DecodeBytes(raw, &b)
 		*u = b.Units
@@ -125,7 +125,7 @@ func (c Config) Check(raw []byte) (*Units, error) {
 		return nil, err
 	}
 	s := &Service{cfg: c, random: new(counter)}
-	_, err := s.settle(c.standard(), &b.Units, true)
+	_, err := s.settle(c.standard(), &b.Units, true, true)
 	return &b.Units, err
 }
 

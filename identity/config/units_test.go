@@ -43,7 +43,7 @@ const full = `{
 		{"id":"eu","type":"EIDAS","eidas_attributes":{"authentication_service":"CUSTOM","required_level_of_assurance":"LOW_PLUS"}}
 	]},
 	"organisations":[{"id":"acme","name":"Acme","landing_page_url":"https://acme.example.com/","account_link_url":"https://acme.example.com/me","support_email":"help@acme.example.com","preferred_language":"nl","is_private":true,"notify_when_user_does_unlink_account":true,
-		"service_providers":{"one":{"name":"One","type":"SAML","required_authentication_level":2,"identity_attributes":{"mail":{"attribute_name":"mail","required":true,"saml_attribute_names":{"x":"urn:mail"}}}}},
+		"service_providers":{"one":{"name":"One","type":"OIDC","required_authentication_level":2,"identity_attributes":{"mail":{"attribute_name":"mail","required":true,"saml_attribute_names":{"x":"urn:mail"}}}}},
 		"user_profile_attributes":{"saml_subject_name_attributes":{"type":"persistent"}}}],
 	"redirects":{"default_origin_url":"https://www.example.com","url_after_login":"/welcome","url_after_logout":"https://www.example.com/bye","url_whitelist":[{"url":"https://www.example.com/a"}]},
 	"step_up":{"actions":{"dashboard_step_up_authentication_level":2}},
@@ -491,6 +491,8 @@ func TestOrganisations(t *testing.T) {
 		`[{"preferred_language":"../x"}]`, `[{"preferred_language":"nl NL"}]`, `[{"preferred_language":"klingon"}]`,
 		`[{"landing_page_url":"javascript:alert(1)"}]`, `[{"account_link_url":"http://acme.example/"}]`, `[{"landing_page_url":"https://a@acme.example/"}]`, `[{"service_providers":{"a":{"id":"b"}}}]`, `[{"service_providers":{"":{}}}]`,
 		`[{"logo_landscape_base64":"` + bomb + `"}]`,
+		`[{"service_providers":{"a":{"type":"portal"}}}]`, `[{"service_providers":{"a":{"type":"SAML"}}}]`,
+		`[{"service_providers":{"a":{"type":"OIDC","saml_metadata":"https://a.example.com/metadata"}}}]`, `[{"service_providers":{"a":{"use_trusted_device":"yes"}}}]`,
 	} {
 		w.must(400, "POST", "/api/v2/config", `{"organisations":`+body+`}`)
 	}

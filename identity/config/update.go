@@ -36,6 +36,8 @@ type edit struct {
 	sent map[string]json.RawMessage
 	// keepIDs accepts ids that Gatehouse otherwise chooses, as an export has them.
 	keepIDs bool
+	// earlier accepts what only an earlier version would, as its export has it.
+	earlier bool
 	// chosen are the switches that are set afterwards. nil: those that were, and what the edit sets
 	chosen chosen
 	// report receives the changes. It may be nil.
@@ -69,7 +71,7 @@ func (s *Service) update(ctx context.Context, e edit) (*state, error) {
 		if err := e.apply(next); err != nil {
 			return nil, err
 		}
-		sent, err := s.settle(st.units, next, e.keepIDs)
+		sent, err := s.settle(st.units, next, e.keepIDs, e.earlier)
 		if err != nil {
 			return nil, err
 		}
@@ -82,7 +84,7 @@ func (s *Service) update(ctx context.Context, e edit) (*state, error) {
 }
 
 // settle completes the units after an edit and checks them: all of them, whatever was edited.
-func (s *Service) settle(from, to *Units, keepIDs bool) (sentMethods, error) {
+func (s *Service) settle(from, to *Units, keepIDs, earlier bool) (sentMethods, error) {
 	sent, err := s.settleLoginMethods(from, to)
 	if err != nil {
 		return nil, err
@@ -93,7 +95,7 @@ func (s *Service) settle(from, to *Units, keepIDs bool) (sentMethods, error) {
 	settleTwins(from, to)
 	to.complete()
 	for _, check := range []func() error{
-		func() error { return to.validate(from) },
+		func() error { return to.validate(from, earlier) },
 		func() error { return s.verifyMethods(from, to) },
 		func() error { return s.verifyServiceProviders(from, to) },
 		func() error { return s.checkPolicies(from, to) },

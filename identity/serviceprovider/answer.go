@@ -31,7 +31,7 @@ func (o *open) demand(cookie bool) (login.Demand, bool) {
 	}
 	d.Client.Targets = origin(o.rec.Service)
 	if o.rec.Force || !cookie {
-		d.NotBefore = o.rec.CreatedAt
+		d.NotBefore, d.Anew = o.rec.CreatedAt, !o.rec.Force
 	}
 	return d, ok
 }

@@ -136,7 +136,7 @@ type member struct {
 }
 
 // client is the service provider as pages show it.
-func (m *member) client() login.Client { return login.Client{ID: m.ID, Name: m.Name} }
+func (m *member) client() login.Client { return login.Client{ID: m.ID, Name: m.Name, SAML: true} }
 
 func (s *Service) member(p Provider, trusted bool) (*member, error) {
 	client := s.deps.Checked
@@ -156,7 +156,8 @@ func (s *Service) members(u *config.Units) []*member {
 		return s.all
 	}
 	before := s.all
-	s.seen, s.all = u, slices.Clone(s.fixed)
+	s.seen = u
+	s.all = slices.DeleteFunc(slices.Clone(s.fixed), func(m *member) bool { return !u.SignsInBy(m.ID, config.ProtocolSAML) })
 	for _, p := range providersOf(u) {
 		if slices.ContainsFunc(s.all, func(m *member) bool { return m.ID == p.ID }) {
 			continue
@@ -235,7 +236,7 @@ func providersOf(u *config.Units) (out []Provider) {
 		o := &u.Organisations[i]
 		for _, id := range slices.Sorted(maps.Keys(o.ServiceProviders)) {
 			sp := o.ServiceProviders[id]
-			if sp.SAMLMetadata == "" {
+			if sp.SAMLMetadata == "" || !u.SignsInBy(id, config.ProtocolSAML) {
 				continue
 			}
 			own := &o.UserProfileAttributes

@@ -131,9 +131,27 @@ func raisedNames(method string) []string {
 	return []string{method}
 }
 
+// OnFactor adds a hook of a change of what a person's second factors are. It is called in that transaction.
+func (s *Service) OnFactor(h func(tx storage.Tx, person string) error) {
+	s.factorHooks = append(s.factorHooks, h)
+}
+
+// FactorChanged says that a person has got, changed or lost a second factor.
+func (s *Service) FactorChanged(tx storage.Tx, person string) error {
+	for _, h := range s.factorHooks {
+		if err := h(tx, person); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // LowerSessions lowers all sessions that a method has raised which the person no longer has. passkey is the id of one
 // passkey, "" for all.
 func (s *Service) LowerSessions(tx storage.Tx, person, method, passkey string) error {
+	if err := s.FactorChanged(tx, person); err != nil {
+		return err
+	}
 	var lowered []Session
 	ids, err := listed(tx, person)
 	if err != nil {

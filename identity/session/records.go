@@ -64,6 +64,11 @@ type Record struct {
 	Again bool `cbor:"24,keyasint,omitempty"`
 	// Seeing says whose account an administrator looks at. nil: their own
 	Seeing *SeeingRecord `cbor:"25,keyasint,omitempty"`
+	// RaisedFor is the hash of the Return for which a second factor was used, until the person was asked whether they
+	// trust the browser.
+	RaisedFor string `cbor:"26,keyasint,omitempty"`
+	// Trusted is the id of the trust in the browser that counts for the second factor in this session. Empty: none
+	Trusted string `cbor:"27,keyasint,omitempty"`
 }
 
 // SeeingRecord says whose account the person of a session looks at, and until when. The session stays that of its own

@@ -55,6 +55,7 @@ type Service struct {
 	cfg         Config
 	trusts      func(r *http.Request, provider string) bool // nil: every sender
 	forgetHooks []func(tx storage.Tx, session string) error
+	factorHooks []func(tx storage.Tx, person string) error
 }
 
 // New returns a service. It fails if sessions would last less than a minute.

@@ -115,6 +115,11 @@ func emailSection(_ storage.Tx, _ *session.Current, st *Standing) (*page.Securit
 // LowerReached lowers a person's sessions after a change of the profile: a code that went to an address or number that
 // the person has lost no longer counts.
 func (s *Service) LowerReached(tx storage.Tx, personID string, old, now *person.Profile) error {
+	if !sameVerified(old, now) {
+		if err := s.session.FactorChanged(tx, personID); err != nil {
+			return err
+		}
+	}
 	lost := func(c person.Contact, verified bool) bool {
 		_, _, still := c.Find(now)
 		return verified && !still
@@ -132,4 +137,23 @@ func (s *Service) LowerReached(tx storage.Tx, personID string, old, now *person.
 		return s.session.LowerSessions(tx, personID, session.MethodSMS, "")
 	}
 	return nil
+}
+
+// sameVerified tells whether two profiles have the same addresses and numbers that codes can be sent to.
+func sameVerified(a, b *person.Profile) bool {
+	of := func(p *person.Profile) (out []string) {
+		for _, e := range p.EmailAddresses {
+			if e.Verified {
+				out = append(out, e.Value)
+			}
+		}
+		for _, n := range p.PhoneNumbers {
+			if n.Verified {
+				out = append(out, n.Value)
+			}
+		}
+		slices.Sort(out)
+		return out
+	}
+	return slices.Equal(of(a), of(b))
 }

@@ -33,6 +33,9 @@ func (s *Service) Suspect(ctx context.Context, personID string, key passkey.Pass
 		if err := passkey.Put(tx, personID, set); err != nil {
 			return err
 		}
+		if err := s.session.FactorChanged(tx, personID); err != nil {
+			return err
+		}
 		if err := s.notifyPasskey(tx, personID, &rec, passkeySuspected, now); err != nil {
 			return err
 		}

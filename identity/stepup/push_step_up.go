@@ -69,7 +69,7 @@ func (s *Service) pushStepUpPage(q *front.Request, x *stepUp, status int, in pag
 // takeApproval raises the session of a prompt that the phone has approved.
 func (s *Service) takeApproval(q *front.Request, x *stepUp, p *promptRecord) error {
 	key, at, personID := promptKey(x.id, q.SignIn.ID), s.now(), q.SignIn.Session.PersonID
-	err := s.raise(q, gain{method: &pushMethod, attempt: p.attempt(), client: x.flow.Demand.Client.ID, spend: func(tx storage.Tx, own *Record) (bool, error) {
+	err := s.raise(q, gain{method: &pushMethod, attempt: p.attempt(), client: x.flow.Demand.Client.ID, back: x.flow.Demand.Return, spend: func(tx storage.Tx, own *Record) (bool, error) {
 		now, err := readPrompt(tx, key)
 		if err != nil || now == nil || now.ID != p.ID || now.State != promptApproved {
 			return false, err

@@ -48,7 +48,7 @@ func (s *Service) tryAnswer(q *front.Request, a *answer) (wait time.Duration, er
 	spend, err := a.method.check(ctx, s, a)
 	if err == nil {
 		err = s.raise(q, gain{
-			method: a.method, passkey: a.passkey, attempt: &at, client: a.stepUp.flow.Demand.Client.ID, spend: spend,
+			method: a.method, passkey: a.passkey, attempt: &at, client: a.stepUp.flow.Demand.Client.ID, back: a.stepUp.flow.Demand.Return, spend: spend,
 		})
 	}
 	switch {
@@ -92,6 +92,7 @@ type gain struct {
 	passkey string         // id of the passkey that was used. Empty: none was
 	attempt *proof.Attempt // to undo. nil: none was counted
 	client  string
+	back    string // Return of the demand that the method was used for
 	// setUp says that the person has just set up the method. That proves nothing about who they are, so it is no sign-in
 	// and auth_time stays.
 	setUp bool
@@ -129,8 +130,12 @@ func (s *Service) raise(q *front.Request, g gain) error {
 		rec = open.Session
 		rec.Opened, rec.Seen = rec.OpenedAt(), now // the session ends when it would have ended
 		var used time.Time
-		if !g.setUp {
-			used, rec.AuthTime, rec.Unproven = now, now, false
+		if g.setUp {
+			if err := s.session.FactorChanged(tx, rec.PersonID); err != nil {
+				return err
+			}
+		} else {
+			used, rec.AuthTime, rec.Unproven, rec.RaisedFor = now, now, false, secret.Hash(g.back)
 		}
 		rec.Raise(g.method.Name, g.passkey, g.method.Level(u), used)
 		if g.attempt != nil {

@@ -120,6 +120,9 @@ func (s *Service) handleRecovery(q *front.Request) error {
 		if !st.Recovers() {
 			return person.ErrMismatch
 		}
+		if err := s.session.FactorChanged(tx, q.SignIn.Session.PersonID); err != nil {
+			return err
+		}
 		own := st.Own
 		own.Recovery = hashes
 		if err := putRecord(tx, q.SignIn.Session.PersonID, own); err != nil {

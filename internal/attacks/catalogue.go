@@ -476,4 +476,16 @@ var catalogue = []section{
 		{831, "a preview of a page or an e-mail: scripts, forms, links, hidden fields, cookies, frames elsewhere", "nothing in it acts or leads anywhere, and its policy lets nothing"},
 		{832, "a test e-mail with another address in the form, to an address that is not verified, more than ten in an hour", "to the own verified address alone, with an event; 422 otherwise"},
 	}},
+	{"Trusted browsers", []attackCase{
+		{851, "the cookie of a trusted browser in another person's browser, or with another person's session", "the second factor is asked for"},
+		{852, "the secret of a trusted browser from before its last use", "the trust ends, with an event, and the second factor is asked for"},
+		{853, "a made-up secret of a trusted browser, with a known id and without", "the second factor is asked for; with a known id the trust ends"},
+		{854, "a trusted browser at an application that does not accept it, or that another organisation lists without", "the second factor is asked for"},
+		{855, "a trusted browser where level 3 is needed, a fresh sign-in is, or on the pages of the account", "the second factor is asked for"},
+		{856, "a trusted browser after another password, another factor, a block, the end of all sessions, 30 days", "the second factor is asked for"},
+		{857, "the browser is trusted without a second factor: by another flow, another session, a second time, without the token", "403, or nothing is trusted"},
+	}},
+	{"Organisations", []attackCase{
+		{868, "an application signs people in by the protocol that the type of its service provider excludes", "refused"},
+	}},
 }

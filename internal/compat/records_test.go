@@ -75,7 +75,7 @@ var (
 		"authz_signal_delivery", "authz_signal_item", "authz_signal_leftover", "authz_signal_stream", "authz_signal_subject",
 		"identity_access_request", "identity_configured", "identity_external_stable", "identity_group_step", "identity_handover", "identity_partition_group_name",
 		"identity_block_end", "identity_sessions", "session_place", "session_place_step", "refusal_next", "refusal_slot", "storage_copy",
-		"identity_phone_code", "identity_phone_code_key",
+		"identity_phone_code", "identity_phone_code_key", "identity_trusted_browser",
 		"alert", "alert_state", "backup_made", "backup_schedule", "backup_tested", "config_before", "config_last", "manage_import_file", "manage_import_report", "manage_import_whom", "manage_chain_check", "manage_job", "manage_job_left", "manage_job_open",
 		"identity_access_notice", "identity_wait",
 		"identity_lookup", "identity_lookup_due", "identity_lookup_of", "identity_lookup_step", "identity_value", "tally", "tally_active", "tally_due", "tally_last",

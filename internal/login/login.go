@@ -20,6 +20,8 @@ type Demand struct {
 	MaxAge time.Duration
 	// NotBefore is the earliest sign-in that counts: the start of a request with prompt=login. Zero: any.
 	NotBefore time.Time
+	// Anew says that NotBefore asks for the first factor alone: a trusted browser can be the second one.
+	Anew bool
 	// SelectAccount asks the person to confirm or change the account before continuing (prompt=select_account). A
 	// sign-in or confirmation at or after NotBefore satisfies it.
 	SelectAccount bool
@@ -64,6 +66,8 @@ type Client struct {
 	// Targets are the origins or schemes of the last redirect. The pages' form-action must name them, because browsers
 	// apply it to the redirects that follow a POST.
 	Targets []string
+	// SAML says that it asks by SAML, as a service provider. Otherwise it asks by OpenID Connect, or is one of our pages.
+	SAML bool
 }
 
 // Result is a sign-in that satisfies a Demand.

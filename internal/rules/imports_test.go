@@ -68,6 +68,7 @@ var mayImport = map[string][]string{
 	"identity":                   {"idp", "storage", "internal"},
 	"identity/config":            {"identity/config/effect", "identity/keypair", "storage", "internal"},
 	"identity/config/effect":     {},
+	"identity/config/kind":       {"identity/config/address", "internal"},
 	"identity/keypair":           {"identity/config", "storage", "internal"}, // config for its tests alone: the compiler refuses the circle
 	"identity/api":               {"identity", "idp/idptest", "storage", "internal"},
 	"identity/scim":              {"identity", "storage", "internal"},

@@ -24,9 +24,10 @@ var rooms = map[string][]string{
 	"identity/actiontoken": append(belowFront, "identity/front", "identity/federation", "identity/stepup", "idp"),
 	"identity/qrlogin":     append(belowFront, "identity/front", "identity/federation", "identity/stepup"),
 	"identity/account": append(belowFront, "identity/passkey", "identity/front", "identity/federation", "identity/stepup", "identity/enrol",
-		"identity/actiontoken", "idp"),
+		"identity/actiontoken", "identity/trusted", "idp"),
 	"identity/handover":        append(belowFront, "identity/federation", "idp"),
 	"identity/serviceprovider": append(belowFront, "identity/front", "idp"),
+	"identity/trusted":         append(belowFront, "identity/front"),
 	"identity/access":          {"storage", "internal"},
 
 	"identity/access/notice": {"identity/access", "identity/person", "identity/config", "identity/notify", "storage", "internal"},

@@ -1,0 +1,11 @@
+package trusted
+
+import "github.com/gatehouse-id/gatehouse/internal/event"
+
+// Events of trusted browsers. A change that ends all of them, such as a new password, is an event of its own.
+var (
+	browserTrusted = event.Type{Type: "login.BrowserTrustedEvent", Name: "Browser Trusted"}
+	browserUsed    = event.Type{Type: "login.TrustedBrowserUsedEvent", Name: "Trusted Browser Used"}
+	// Ended is the event of a browser that is no longer trusted.
+	Ended = event.Type{Type: "login.BrowserTrustEndedEvent", Name: "Browser No Longer Trusted"}
+)
