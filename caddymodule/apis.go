@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -68,4 +69,16 @@ func (i *instance) serveAPI(w http.ResponseWriter, r *http.Request) bool {
 		}
 	}
 	return false
+}
+
+// organisationOf returns the id of the organisation that an API client belongs to, or "".
+func (i *instance) organisationOf(ctx context.Context, apiClient string) (string, error) {
+	units, err := i.config.Current(ctx)
+	if err != nil {
+		return "", err
+	}
+	if o := units.OrganisationByAPIClient(apiClient); o != nil {
+		return o.ID, nil
+	}
+	return "", nil
 }

@@ -513,7 +513,7 @@ func (a *App) hold(ctx context.Context) (*instance, error) {
 // Origin says where a request came from. Caddy decides which proxies to believe (trusted_proxies).
 func (a *App) Origin(r *http.Request) event.Origin {
 	ip, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
-	return event.Origin{ClientIP: ip, UserAgent: r.UserAgent()}
+	return event.Origin{ClientIP: ip, UserAgent: r.UserAgent(), Organisation: event.OrganisationOf(r.Context())}
 }
 
 var (

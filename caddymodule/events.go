@@ -250,6 +250,6 @@ func eventData(e event.Event) map[string]any {
 	return map[string]any{
 		"event_identifier": info.EventIdentifier, "person_id": info.PersonID, "occurred": info.Occurred, "event_type": info.EventType, "event_name": info.EventName,
 		"client_ip": info.ClientIP, "user_agent": info.UserAgent, "partition_id": info.PartitionID, "event_agent_user": info.EventAgentUser, "reason": info.Reason,
-		"actor": e.Actor, "client_id": e.ClientID,
+		"actor": e.Actor, "client_id": e.ClientID, "organisation_id": info.OrganisationID,
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -94,6 +95,44 @@ func TestEventsAPI(t *testing.T) {
 	resp, body := s.get("/api/events?userId=" + id + "&limit=1&offset=0")
 	if resp.StatusCode != http.StatusUnauthorized || !strings.HasPrefix(resp.Header.Get("WWW-Authenticate"), "Basic ") {
 		t.Errorf("events without credentials = %d %s, want 401", resp.StatusCode, body)
+	}
+}
+
+// TestEventsOfOrganisations: what the API client of an organisation causes, by any API, names the organisation.
+func TestEventsOfOrganisations(t *testing.T) {
+	s := newServer(t)
+	s.extra = apiClient("acme-api", "configuration persons") + apiClient("other-api", "persons")
+	s.mustLoad()
+	file := filepath.Join(s.dir, "organisations.json")
+	writeFile(t, file, `{"features":{"configuration_api_enabled":true,"person_api_enabled":true},"organisations":[{"id":"acme","username_for_basic_auth":"acme-api"}]}`, 0o600)
+	s.run("", "config", "import", file)
+	call := func(client, path, kind, body string, want int) {
+		t.Helper()
+		r := s.request(http.MethodPost, s.issuer()+path, strings.NewReader(body))
+		r.Header.Set("Content-Type", kind)
+		r.SetBasicAuth(client, opsSecret)
+		if resp, body := s.do(r); resp.StatusCode != want {
+			t.Fatalf("%s = %d %s, want %d", path, resp.StatusCode, body, want)
+		}
+	}
+	call("acme-api", "/api/v2/config", "application/json", `{"organisations":[{"id":"acme","name":"Acme","username_for_basic_auth":"acme-api"}]}`, http.StatusNoContent)
+	for client, person := range map[string]string{"acme-api": "ann@example.com", "other-api": "bob@example.com"} {
+		call(client, "/scim/v2/Users", "application/scim+json", `{"schemas":["urn:ietf:params:scim:schemas:core:2.0:User"],"userName":"`+person+`"}`, http.StatusCreated)
+	}
+	for client, want := range map[string]struct {
+		organisation any
+		events       int
+	}{"acme-api": {"acme", 2}, "other-api": {nil, 1}} {
+		_, answer := s.eventsOf("actor=" + client + "&limit=10&offset=0")
+		list := answer["resultSet"].([]any)
+		if len(list) != want.events {
+			t.Errorf("%s has caused %v, want %d events", client, list, want.events)
+		}
+		for _, e := range list {
+			if got := e.(map[string]any)["organisation_id"]; got != want.organisation {
+				t.Errorf("an event of %s names the organisation %v, want %v", client, got, want.organisation)
+			}
+		}
 	}
 }
 

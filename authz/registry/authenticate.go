@@ -18,6 +18,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/metadoc"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -333,6 +334,9 @@ func (r *Registry) AuthenticateAPI(req *http.Request, api string) (*client.APICl
 		return nil, &oauth.Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the API client may not use this API"}
 	default:
 		r.noteCall(req, reg.client.ID)
+		if err := r.belong(req, reg.client.ID, api); err != nil {
+			return nil, err
+		}
 		return reg.client, nil
 	}
 	return nil, r.refuseClient(req, p.id, oauth.InvalidClient(err))
@@ -343,6 +347,19 @@ func (r *Registry) noteCall(req *http.Request, id string) {
 	if r.deps.Called != nil {
 		r.deps.Called(id, r.deps.Origin(req).ClientIP)
 	}
+}
+
+// belong says for the request that the API client belongs to an organisation, so that its events name it. Introspection
+// is so frequent that it is not asked for: it has no event.
+func (r *Registry) belong(req *http.Request, id, api string) error {
+	if r.deps.OrganisationOf == nil || api == "introspection" {
+		return nil
+	}
+	organisation, err := r.deps.OrganisationOf(req.Context(), id)
+	if err == nil && organisation != "" {
+		event.Belongs(req, organisation)
+	}
+	return err
 }
 
 // APIClients returns the API clients without their secrets, in the order of their ids.

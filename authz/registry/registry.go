@@ -85,6 +85,8 @@ type Deps struct {
 	Certificate func(*http.Request) (*certificate.Presented, error)
 	// Called notes that an API client has called from an address. nil: nothing is noted.
 	Called func(apiClient, address string)
+	// OrganisationOf returns the id of the organisation that an API client belongs to, or "". nil: none belongs to any.
+	OrganisationOf func(ctx context.Context, apiClient string) (string, error)
 	// HTTP makes requests to addresses that the operator has not written. Default: to public ones alone, and those of
 	// OutboundAllow.
 	HTTP   *http.Client

@@ -49,7 +49,7 @@ func NewAPI(s *Service, g *rest.Gate, reload func(context.Context) error) *API {
 			i = len(a.paths)
 			a.paths = append(a.paths, apiPath{segments: segments, off: rt.off, api: rt.api, methods: map[string]rest.Handler{}})
 		}
-		a.paths[i].methods[rt.Method] = rt.Serve
+		a.paths[i].methods[rt.Method] = a.keepOut(rt)
 	}
 	return a
 }

@@ -43,7 +43,7 @@ func (a *API) postWhitelist(l whitelist, status int) rest.Handler {
 		if err := checkWhitelistedURL(in.URL); err != nil {
 			return err
 		}
-		st, err := a.s.update(r.Context(), edit{by: a.s.by(r, client), match: ifMatch(r, l.view()), apply: func(u *Units) error {
+		st, err := a.s.update(r.Context(), edit{by: a.s.by(r, client), client: client, match: ifMatch(r, l.view()), apply: func(u *Units) error {
 			list := l(u)
 			if slices.ContainsFunc(*list, func(w WhitelistedURL) bool { return w.URL == in.URL }) {
 				return rest.Invalid(rest.Problem{Path: "url", Problem: "is there already"})
@@ -117,11 +117,12 @@ func providersView(r *http.Request) view {
 }
 
 // getServiceProviders serves GET /api/v2/config/organisations/{organisation-id}/service-providers.
-func (a *API) getServiceProviders(w http.ResponseWriter, r *http.Request, _ string) error {
+func (a *API) getServiceProviders(w http.ResponseWriter, r *http.Request, client string) error {
 	st, err := a.s.current(r.Context())
 	if err != nil {
 		return err
 	}
+	st = st.seenBy(client)
 	if _, err := organisation(r, st.units); err != nil {
 		return err
 	}
@@ -145,7 +146,7 @@ func (a *API) postServiceProviders(w http.ResponseWriter, r *http.Request, clien
 		}
 		in[i].ID = id
 	}
-	st, err := a.s.update(r.Context(), edit{by: a.s.by(r, client), match: ifMatch(r, providersView(r)), apply: func(u *Units) error {
+	st, err := a.s.update(r.Context(), edit{by: a.s.by(r, client), client: client, match: ifMatch(r, providersView(r)), apply: func(u *Units) error {
 		o, err := organisation(r, u)
 		if err != nil {
 			return err
@@ -186,11 +187,12 @@ func providerView(r *http.Request) view {
 
 // getServiceProvider serves GET /api/v2/config/organisations/{organisation-id}/service-providers/{serviceProviderId}.
 // The document lists 204 with a body, which HTTP does not have: it is 200. (docs/decisions.md#configuration-paths)
-func (a *API) getServiceProvider(w http.ResponseWriter, r *http.Request, _ string) error {
+func (a *API) getServiceProvider(w http.ResponseWriter, r *http.Request, client string) error {
 	st, err := a.s.current(r.Context())
 	if err != nil {
 		return err
 	}
+	st = st.seenBy(client)
 	if v, _ := providerView(r)(st); v == nil {
 		return rest.NotFound()
 	}

@@ -18,12 +18,12 @@ func unitNamed(name string) unit {
 // getUnit serves the GET of a unit.
 func (a *API) getUnit(name string) rest.Handler {
 	un := unitNamed(name)
-	return func(w http.ResponseWriter, r *http.Request, _ string) error {
+	return func(w http.ResponseWriter, r *http.Request, client string) error {
 		st, err := a.s.current(r.Context())
 		if err != nil {
 			return err
 		}
-		return answer(w, r, st, unitView(un))
+		return answer(w, r, st.seenBy(client), unitView(un))
 	}
 }
 
@@ -48,12 +48,12 @@ func (a *API) change(w http.ResponseWriter, r *http.Request, client string, v vi
 }
 
 func (a *API) changeBy(w http.ResponseWriter, r *http.Request, v view, e edit) error {
-	e.match = ifMatch(r, v)
+	e.match, e.client = ifMatch(r, v), e.by.ID
 	st, err := a.s.update(r.Context(), e)
 	if err != nil {
 		return err
 	}
-	w.Header().Set("ETag", v.etag(st))
+	w.Header().Set("ETag", v.etag(st.seenBy(e.client)))
 	rest.Empty(w, http.StatusNoContent)
 	return nil
 }
@@ -72,7 +72,7 @@ type cimConfiguration struct {
 }
 
 // getUnits serves GET /api/v2/config (identity service document, CIMConfiguration).
-func (a *API) getUnits(w http.ResponseWriter, r *http.Request, _ string) error {
+func (a *API) getUnits(w http.ResponseWriter, r *http.Request, client string) error {
 	var st *state
 	var pairs []keypair.KeyPair
 	err := a.s.store.View(r.Context(), func(tx storage.Tx) (err error) {
@@ -84,8 +84,12 @@ func (a *API) getUnits(w http.ResponseWriter, r *http.Request, _ string) error {
 	if err != nil {
 		return err
 	}
-	u := st.units
-	rest.Tagged(w, r, a.s.wholeView().etag(st), cimConfiguration{
+	u, tag := st.units, a.s.viewOf(client).etag(st)
+	if u.OrganisationByAPIClient(client) != nil {
+		rest.Tagged(w, r, tag, map[string]any{"organisations": st.seenBy(client).units.Organisations})
+		return nil
+	}
+	rest.Tagged(w, r, tag, cimConfiguration{
 		&u.Attributes, &u.CustomMessages, &u.Features, pairs, &u.LoginMethods, u.Organisations, &u.Redirects, &u.StepUp, &u.UIExtension,
 	})
 	return nil
@@ -96,6 +100,16 @@ func (a *API) getUnits(w http.ResponseWriter, r *http.Request, _ string) error {
 func (s *Service) wholeView() view {
 	return func(st *state) (any, uint64) {
 		return []any{s.cfg.Fixed, s.cfg.Mail, s.cfg.Switches}, st.version.Version - st.version.Quiet
+	}
+}
+
+// viewOf is what an API client sees of the whole configuration.
+func (s *Service) viewOf(client string) view {
+	return func(st *state) (any, uint64) {
+		if st.units.OrganisationByAPIClient(client) != nil {
+			return st.seenBy(client).units.Organisations, 0
+		}
+		return s.wholeView()(st)
 	}
 }
 
@@ -112,11 +126,16 @@ func (a *API) postUnits(w http.ResponseWriter, r *http.Request, client string) e
 	if err != nil {
 		return err
 	}
-	st, err := a.s.updateAll(r.Context(), body, a.s.by(r, client), ifMatch(r, a.s.wholeView()), false)
+	e, err := a.s.editAll(r.Context(), body, a.s.by(r, client))
 	if err != nil {
 		return err
 	}
-	w.Header().Set("ETag", a.s.wholeView().etag(st))
+	e.client, e.match, e.keepIDs, e.earlier = client, ifMatch(r, a.s.viewOf(client)), false, false
+	st, err := a.s.update(r.Context(), e)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("ETag", a.s.viewOf(client).etag(st))
 	rest.Empty(w, http.StatusNoContent)
 	return nil
 }

@@ -122,7 +122,7 @@ func checkOrganisations(u *Units, c *checker) {
 			if _, problem := sp.protocol(); problem != "" {
 				c.addEarlier(at+".service_providers."+shown(key)+".type", sp.Type, problem)
 			}
-			if text := sp.UseTrustedDevice; text != "" && !isTrue(text) && !strings.EqualFold(text, "false") {
+			if text := sp.UseTrustedDevice; text != "" && !strings.EqualFold(text, "true") && !strings.EqualFold(text, "false") {
 				c.addEarlier(at+".service_providers."+shown(key)+".use_trusted_device", text, "must be true, false or empty")
 			}
 		}

@@ -91,6 +91,6 @@ func (s *Service) EditUnit(ctx context.Context, name, tag string, raw []byte, wh
 
 // ImportAt is Import for units that had this entity tag, of all of them together, when they were read.
 func (s *Service) ImportAt(ctx context.Context, raw []byte, tag string, by event.Actor) error {
-	_, err := s.updateAll(ctx, raw, by, func(st *state) bool { return s.wholeView().version(st) == tag }, true)
+	_, err := s.updateAll(ctx, raw, by, func(st *state) bool { return s.wholeView().version(st) == tag })
 	return err
 }

@@ -115,15 +115,12 @@ func (u *Units) SignsInBy(client, protocol string) bool {
 	return true
 }
 
-// isTrue reads a switch that the document has as a text. It is empty, or true or false in any case.
-func isTrue(text string) bool { return strings.EqualFold(text, "true") }
-
 // TrustsBrowsers tells whether a trusted browser counts for the second factor at an application, by the id of its
 // client. Of several organisations that list the client each has to say so.
 func (u *Units) TrustsBrowsers(client string) (trusts bool) {
 	for i := range u.Organisations {
 		sp, listed := u.Organisations[i].ServiceProviders[client]
-		if listed && !isTrue(sp.UseTrustedDevice) {
+		if listed && !strings.EqualFold(sp.UseTrustedDevice, "true") {
 			return false
 		}
 		trusts = trusts || listed

@@ -12,13 +12,13 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// updateAll applies a JSON object of units and key pairs: all of it or nothing.
-func (s *Service) updateAll(ctx context.Context, raw []byte, by event.Actor, match func(*state) bool, keepIDs bool) (*state, error) {
+// updateAll applies a JSON object of units and key pairs, as an export has them: all of it or nothing.
+func (s *Service) updateAll(ctx context.Context, raw []byte, by event.Actor, match func(*state) bool) (*state, error) {
 	e, err := s.editAll(ctx, raw, by)
 	if err != nil {
 		return nil, err
 	}
-	e.match, e.keepIDs, e.earlier = match, keepIDs, keepIDs
+	e.match = match
 	return s.update(ctx, e)
 }
 
@@ -54,7 +54,7 @@ func (s *Service) bootstrap(ctx context.Context) error {
 		return err
 	}
 	unconfigured := func(st *state) bool { return st.version.Version == 0 }
-	_, err = s.updateAll(ctx, s.cfg.Bootstrap, event.Actor{ID: "configuration", Origin: event.Self}, unconfigured, true)
+	_, err = s.updateAll(ctx, s.cfg.Bootstrap, event.Actor{ID: "configuration", Origin: event.Self}, unconfigured)
 	if e := new(rest.Error); errors.As(err, &e) {
 		if e.Status == http.StatusPreconditionFailed { // another node was faster
 			return nil

@@ -25,6 +25,9 @@ const (
 // edit is a change of the units.
 type edit struct {
 	by event.Actor
+	// client is the API client that makes the edit. If it belongs to an organisation, the edit is of that alone. Empty:
+	// no API client
+	client string
 	// match tells whether the state is the one that the caller has read. nil matches any state.
 	match func(*state) bool
 	// apply changes u, which is a copy.
@@ -64,12 +67,18 @@ func (s *Service) update(ctx context.Context, e edit) (*state, error) {
 		if err != nil {
 			return nil, err
 		}
-		if e.match != nil && !e.match(st) {
+		seen := st.seenBy(e.client)
+		if e.match != nil && !e.match(seen) {
 			return nil, preconditionFailed()
 		}
-		next := st.units.clone()
+		next := seen.units.clone()
 		if err := e.apply(next); err != nil {
 			return nil, err
+		}
+		if seen != st {
+			if err := next.confine(st.units, e); err != nil {
+				return nil, err
+			}
 		}
 		sent, err := s.settle(st.units, next, e.keepIDs, e.earlier)
 		if err != nil {
@@ -100,6 +109,7 @@ func (s *Service) settle(from, to *Units, keepIDs, earlier bool) (sentMethods, e
 		func() error { return s.verifyServiceProviders(from, to) },
 		func() error { return s.checkPolicies(from, to) },
 		func() error { return refuseIneffective(from, to) },
+		func() error { return refuseShared(from, to) },
 	} {
 		if err := check(); err != nil {
 			return sent, sent.of(err)

@@ -486,6 +486,11 @@ var catalogue = []section{
 		{857, "the browser is trusted without a second factor: by another flow, another session, a second time, without the token", "403, or nothing is trusted"},
 	}},
 	{"Organisations", []attackCase{
+		{861, "the API client of an organisation reads another one through each path, version 1 and 2, all units, entity tags", "404 or 403, and lists without it"},
+		{862, "it changes, adds or removes another organisation, or another unit, alone or along with its own", "404 or 403, nothing changes"},
+		{863, "it gives up its organisation's `username_for_basic_auth`, its id, or takes that of another one", "403, nothing changes"},
+		{864, "it lists an application of another organisation as its own", "409, nothing changes"},
+		{865, "two organisations name one API client, at once and one after the other", "409, and one of them has it"},
 		{868, "an application signs people in by the protocol that the type of its service provider excludes", "refused"},
 	}},
 }

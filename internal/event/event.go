@@ -7,6 +7,7 @@ package event
 
 import (
 	"cmp"
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -55,6 +56,8 @@ type Event struct {
 	Reason    string    `cbor:"r,omitempty"`
 	Ref       string    `cbor:"f,omitempty"`  // of the refusal that it tells of
 	Provider  string    `cbor:"pv,omitempty"` // id of the identity provider of a sign-in
+	// Organisation is the id of the organisation whose API client has caused the event. Empty: none
+	Organisation string `cbor:"og,omitempty"`
 
 	brief  bool                   // of its Type
 	counts string                 // of its Type
@@ -65,7 +68,24 @@ type Event struct {
 func (e *Event) Counts() string { return e.counts }
 
 // Origin says from where a request came. The caller has already decided which proxies to believe.
-type Origin struct{ ClientIP, UserAgent string }
+type Origin struct {
+	ClientIP, UserAgent string
+	// Organisation is the id of the organisation that the API client of the request belongs to. Empty: none
+	Organisation string
+}
+
+type organisationKey struct{}
+
+// Belongs says for what follows of a request that its API client belongs to an organisation. PeerOrigin knows it then.
+func Belongs(r *http.Request, organisation string) {
+	*r = *r.WithContext(context.WithValue(r.Context(), organisationKey{}, organisation))
+}
+
+// OrganisationOf returns the organisation that the API client of a request belongs to, or "".
+func OrganisationOf(ctx context.Context) string {
+	id, _ := ctx.Value(organisationKey{}).(string)
+	return id
+}
 
 // Self is the origin of what the server does by itself, at its start and in its workers. It is the default.
 var Self = Origin{ClientIP: "127.0.0.1", UserAgent: "gatehouse"}
@@ -96,7 +116,7 @@ func PeerOrigin(r *http.Request) Origin {
 	if err != nil {
 		host = r.RemoteAddr
 	}
-	return Origin{ClientIP: host, UserAgent: r.UserAgent()}
+	return Origin{ClientIP: host, UserAgent: r.UserAgent(), Organisation: OrganisationOf(r.Context())}
 }
 
 // DefaultPartition is the partition of all persons while partitions are off.
@@ -135,7 +155,7 @@ func (r *Recorder) New(kind Type, from Origin) (Event, error) {
 	}
 	return Event{
 		ID: id.String(), Type: kind.Type, Name: kind.Name, Occurred: r.Now(), Partition: DefaultPartition, brief: kind.Brief, counts: kind.Counts,
-		ClientIP: from.ClientIP, UserAgent: Clean(from.UserAgent),
+		ClientIP: from.ClientIP, UserAgent: Clean(from.UserAgent), Organisation: from.Organisation,
 	}, nil
 }
 

@@ -14,13 +14,14 @@ type Info struct {
 	PartitionID     string `json:"partition_id"`
 	EventAgentUser  string `json:"event_agent_user"` // the actor's name, or its id if the name is unknown
 	Reason          string `json:"reason,omitempty"`
-	Ref             string `json:"ref,omitempty"` // of the refusal that it tells of (docs/decisions.md#refusals)
+	OrganisationID  string `json:"organisation_id,omitempty"` // whose API client has caused it
+	Ref             string `json:"ref,omitempty"`             // of the refusal that it tells of (docs/decisions.md#refusals)
 }
 
 // Info returns the event in the form in which others receive it.
 func (e Event) Info() Info {
 	return Info{
 		EventIdentifier: e.ID, PersonID: e.PersonID, Occurred: e.Occurred.UnixMilli(), EventType: e.Type, EventName: e.Name, ClientIP: e.ClientIP,
-		UserAgent: e.UserAgent, PartitionID: cmp.Or(e.Partition, DefaultPartition), EventAgentUser: cmp.Or(e.AgentUser, e.Actor), Reason: e.Reason, Ref: e.Ref,
+		UserAgent: e.UserAgent, PartitionID: cmp.Or(e.Partition, DefaultPartition), EventAgentUser: cmp.Or(e.AgentUser, e.Actor), Reason: e.Reason, OrganisationID: e.Organisation, Ref: e.Ref,
 	}
 }
