@@ -103,6 +103,55 @@ func TestDirectory(t *testing.T) {
 	})
 }
 
+// TestDirectoriesThatFailInWords: people see one page when a directory does not work, whatever the reason, and the log
+// has the reason.
+func TestDirectoriesThatFailInWords(t *testing.T) {
+	s := newServer(t)
+	s.site = remoteSite
+	file := filepath.Join(t.TempDir(), "log")
+	s.options = "log {\n\t\toutput file " + file + "\n\t}"
+	t.Setenv("LDAP_PASSWORD", ldaptest.ReaderPW)
+	answers := func(code int64) ldaptest.Config {
+		cfg := annInDirectory()
+		cfg.TLS, cfg.Search = false, func(string, string) int64 { return code }
+		return cfg
+	}
+	cases := map[string]struct {
+		directory ldaptest.Config
+		status    int
+		log       string
+	}{
+		"referral":  {answers(10), http.StatusBadGateway, "the directory refers to another server, which is not followed: name that server in url"},
+		"limit":     {answers(4), http.StatusBadGateway, "the directory ends the search at its size limit: make base or match narrower, or raise the limit"},
+		"half-open": {ldaptest.Config{Silent: true}, http.StatusGatewayTimeout, "does not answer in time"},
+	}
+	for id, c := range cases {
+		s.extra += `
+		idp ` + id + ` ldap {
+			url ` + ldaptest.Start(t, c.directory).URL + `
+			bind ` + ldaptest.Reader + ` {env.LDAP_PASSWORD}
+			base ` + ldaptest.People + `
+			name "Directory ` + id + `"
+			timeout 500ms
+		}`
+	}
+	s.mustLoad()
+	for id, c := range cases {
+		b := newBrowser(t)
+		page, _ := b.open("http://" + s.api + "/")
+		page, body := b.open(s.issuer() + "/sign-in/provider?" + url.Values{"flow": {page.Request.URL.Query().Get("flow")}, "idp": {id}}.Encode())
+		page, body = b.submit(page, body, url.Values{"username": {"ann"}, "password": {"ann password"}})
+		if page.StatusCode != c.status || !strings.Contains(body, "Directory "+id+" isn’t responding") || strings.Contains(body, c.log) ||
+			!strings.Contains(body, "Try again") || !strings.Contains(body, `href="/sign-in?`) {
+			t.Errorf("%s: %d %s", id, page.StatusCode, body)
+		}
+		log, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(log), c.log) || strings.Contains(string(log), "ann password") {
+			t.Errorf("%s: the log does not say %q, or says what is secret: %v %s", id, c.log, err, log)
+		}
+	}
+}
+
 // TestDirectoryByAPI signs people in by a login method of the type LDAP, and refuses one that cannot work.
 func TestDirectoryByAPI(t *testing.T) {
 	cfg := annInDirectory()
