@@ -242,6 +242,9 @@ func TestHeaderRefusals(t *testing.T) {
 	} {
 		h.behind(headers...).wantPage(name, "This account can’t be used here")
 	}
+	if _, w, _ := h.behind("X-Remote-User", "a b").ask(); !strings.Contains(w.Body.String(), `<a class="button" href="/next">Start again</a>`) {
+		t.Errorf("the page has no way back to a proxy that has sent rubbish once: %s", w.Body)
+	}
 	h.behind().wantPage("no identity", "This sign-in method isn’t available here")
 	low := h.behind("X-Remote-User", "ann")
 	low.demand.Level = 2

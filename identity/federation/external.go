@@ -16,6 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -117,7 +118,11 @@ func (s *Service) RefuseExternal(q *front.Request, d login.Demand, p *Member, er
 	if d.Passive {
 		return &login.Refusal{Code: "login_required", Reason: "the identity provider has signed nobody in"}
 	}
-	return forbidden(key)
+	answer := &front.Answer{Status: http.StatusForbidden, Key: key}
+	if key == "error.identity" { // the proxy can send another name the next time
+		answer.Again = page.LocalPath(d.Return)
+	}
+	return answer
 }
 
 // externalSignIn is what a sign-in by a request needs before its transaction.
