@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -217,6 +218,25 @@ func TestExchangeAttacks(t *testing.T) {
 		if strings.Contains(h.Log(), all.Access) || strings.Contains(h.Log(), all.ID[:60]) {
 			t.Error("a token is in the log")
 		}
+	}, exchangers())
+	attack(t, "peer 33: without a subject token neither the client nor who acts takes its place", func(t *testing.T, h *authztest.Harness) {
+		shop := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read").Access
+		own := h.Token("api", url.Values{"grant_type": {"client_credentials"}, "scope": {"orders.read"}}).Text("access_token")
+		acting := []string{"actor_token", own, "actor_token_type", tokenType + "access_token"}
+		for name, subject := range map[string]url.Values{
+			"missing": {}, "a type alone": {"subject_token_type": {tokenType + "access_token"}}, "empty": {"subject_token": {""}, "subject_token_type": {tokenType + "access_token"}},
+			"spaces": {"subject_token": {"  "}, "subject_token_type": {tokenType + "access_token"}}, "an empty type": {"subject_token": {shop}, "subject_token_type": {""}},
+			"twice, one of them empty": {"subject_token": {"", shop}, "subject_token_type": {tokenType + "access_token"}}, "two types": {"subject_token": {shop}, "subject_token_type": {tokenType + "access_token", tokenType + "jwt"}},
+			"an unknown type": {"subject_token": {shop}, "subject_token_type": {"urn:example:token"}}, "the word null": {"subject_token": {"null"}, "subject_token_type": {tokenType + "access_token"}},
+			"the id of the client": {"subject_token": {"api"}, "subject_token_type": {tokenType + "access_token"}}, "another spelling": {"Subject_Token": {shop}, "subject_token_type": {tokenType + "access_token"}},
+		} {
+			for _, more := range [][]string{nil, acting} {
+				f := exchangeForm("", append([]string{"subject_token", "", "subject_token_type", ""}, more...)...)
+				maps.Copy(f, subject)
+				refused(t, h, name, "api", "invalid_request", f)
+			}
+		}
+		wantEvent(t, h, authztest.Demo, "token.TokenExchangedEvent", 0)
 	}, exchangers())
 	t.Run("attack 457: an exchanged token outlives what it came from", func(t *testing.T) {
 		t.Parallel()

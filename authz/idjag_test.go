@@ -3,6 +3,7 @@ package authz_test
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -135,6 +136,42 @@ func TestIdentityAssertionAttacks(t *testing.T) {
 		wantStatus(t, "as it is meant", h.Token("wiki", assertionFor(good())), http.StatusOK)
 		h.Invariants(t)
 	})
+	attack(t, "peer 34: an assertion that no key of its issuer has signed", func(t *testing.T, h *authztest.Harness) {
+		evil := newSigner(t, "evil", jose.ES256)
+		for _, kind := range []struct {
+			from   *buildServer
+			claims map[string]any
+			typ    string
+			post   func(raw string) *authztest.Response
+		}{
+			{b, b.about(h), idJAGType, func(raw string) *authztest.Response { return h.Token("wiki", assertionFor(raw)) }},
+			{other, other.job(h), "JWT", func(raw string) *authztest.Response { return h.Post("/oauth/token", jobForm(raw)) }},
+		} {
+			public, err := json.Marshal(kind.from.set().Keys[0])
+			payload, err2 := json.Marshal(kind.claims)
+			embedding, err3 := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: evil.key}, (&jose.SignerOptions{EmbedJWK: true}).WithType(jose.ContentType(kind.typ)))
+			if err := errors.Join(err, err2, err3); err != nil {
+				t.Fatal(err)
+			}
+			embedded, err := embedding.Sign(payload)
+			if err != nil {
+				t.Fatal(err)
+			}
+			own, err := embedded.CompactSerialize()
+			if err != nil {
+				t.Fatal(err)
+			}
+			none := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none","typ":"`+kind.typ+`"}`)) + "." + base64.RawURLEncoding.EncodeToString(payload) + "."
+			for name, raw := range map[string]string{
+				"HS256 with the issuer's public key": signWith(t, jose.HS256, public, kind.from.kid, kind.claims, kind.typ), "no signature": none,
+				"a key of its own in the header": own, "a kid that is not known": signWith(t, jose.ES256, evil.key, "unknown", kind.claims, kind.typ),
+				"another's key under a known kid": signWith(t, jose.ES256, evil.key, kind.from.kid, kind.claims, kind.typ), "no kid": signWith(t, jose.ES256, evil.key, "", kind.claims, kind.typ),
+			} {
+				wantError(t, kind.typ+", "+name, kind.post(raw), http.StatusBadRequest, "invalid_grant")
+			}
+			wantStatus(t, kind.typ+", as it should be", kind.post(kind.from.sign(t, kind.claims, kind.typ)), http.StatusOK)
+		}
+	}, deployment(other), withIdentities(b))
 	attack(t, "attack 522: an assertion twice", func(t *testing.T, h *authztest.Harness) {
 		raw := b.sign(t, b.about(h), idJAGType)
 		all := together(8, func(int) *authztest.Response { return h.Token("wiki", assertionFor(raw)) })

@@ -155,6 +155,21 @@ func signalErrors(t *testing.T) {
 			}
 		})
 	}
+	t.Run("peer 62: the stream of another client, by one that has the right to have its own", func(t *testing.T) {
+		theirs := r.ask(soc, "POST", "/ssf/stream", object{"delivery": object{"method": pollMethod}}).Text("stream_id")
+		for _, c := range calls[1:] {
+			target := c.path
+			if c.body != nil { // a right to what the address names says nothing about what the body names
+				target += "?stream_id=" + theirs
+			}
+			if res := r.ask(soc, c.method, target, c.body); res.Status != http.StatusNotFound {
+				t.Errorf("%s: %d %s", c.module, res.Status, res.Body)
+			}
+		}
+		if res := r.ask(soc, "DELETE", "/ssf/stream?stream_id="+theirs, nil); res.Status != http.StatusNoContent {
+			t.Errorf("its own: %d %s", res.Status, res.Body)
+		}
+	})
 	t.Run("attack 471: the stream of another client", func(t *testing.T) {
 		for _, c := range calls[1:] {
 			if res := r.ask(soc, c.method, c.path, c.body); res.Status != http.StatusNotFound {

@@ -141,9 +141,4 @@ func TestCheck(t *testing.T) {
 	if wrong := check(unknown); len(wrong) != 1 || !strings.Contains(wrong[0], "claims peer 1000") {
 		t.Errorf("with a test of an unknown number: check = %q", wrong)
 	}
-	unbuilt := maps.Clone(all)
-	unbuilt[claim{kindPeer, 33}] = one
-	if wrong := check(unbuilt); len(wrong) != 1 || !strings.Contains(wrong[0], "still the reason") {
-		t.Errorf("peer with a test and a reason: check = %q", wrong)
-	}
 }

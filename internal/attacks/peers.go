@@ -71,14 +71,7 @@ var peers = []peerCase{
 	{72, "CVE-2026-39825", "Go ReverseProxy", "queries above the parameter limit forwarded although parsers upstream differ", "20,000 parameters with reserved ones last → 400"},
 }
 
-const (
-	noExchange = "There is no token exchange and no grant of signed assertions yet."
-)
-
 // peerReasons says which part is missing before a case can be tested. A reason for a case that has a test is an error.
 var peerReasons = map[int]string{
-	33: noExchange,
-	34: noExchange,
-	62: "There are no streams of shared signals yet.",
 	69: "Gatehouse is no client of another server on behalf of its own clients.",
 }
