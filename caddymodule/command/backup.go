@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/spf13/cobra"
@@ -75,7 +74,8 @@ directory is not used before the restore has finished; if it is interrupted, run
 				return err
 			}
 			defer f.Close() //nolint:errcheck // only read
-			in := &progressReader{countingReader: countingReader{from: f}, out: cmd.ErrOrStderr(), told: time.Now()}
+			in := &progressReader{countingReader: countingReader{from: f}, progress: newProgress(cmd.ErrOrStderr())}
+			defer in.progress.end()
 			if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
 				in.size = info.Size()
 			}
@@ -122,16 +122,14 @@ func restoreRecords(ctx context.Context, cmd *cobra.Command, s storageModule, fi
 type progressReader struct {
 	countingReader
 
-	size int64 // bytes. 0: unknown
-	out  io.Writer
-	told time.Time
+	size     int64 // bytes. 0: unknown
+	progress *progress
 }
 
 func (p *progressReader) Read(b []byte) (int, error) {
 	n, err := p.countingReader.Read(b)
-	if now := time.Now(); now.Sub(p.told) >= progressTime && p.size > 0 {
-		p.told = now
-		fmt.Fprintf(p.out, "%3d %%\n", 100*p.read/p.size) //nolint:errcheck // the terminal is gone
+	if p.size > 0 {
+		p.progress.tell(float64(p.read)/float64(p.size), func() string { return "" })
 	}
 	return n, err
 }

@@ -16,11 +16,10 @@ import (
 )
 
 const (
-	maxPart      = 256 << 10 // bytes of one part of an import
-	maxWeight    = 200       // persons of one part
-	plainWeight  = 10        // of a person whose password must be hashed first
-	maxErrors    = 1000      // that --json tells
-	progressTime = 2 * time.Second
+	maxPart     = 256 << 10 // bytes of one part of an import
+	maxWeight   = 200       // persons of one part
+	plainWeight = 10        // of a person whose password must be hashed first
+	maxErrors   = 1000      // that --json tells
 )
 
 // importCount is the result of an import.
@@ -87,7 +86,7 @@ these names, groups as a list, and profile as the credentials API answers it.`,
 			if err != nil {
 				return err
 			}
-			im.cmd, im.in, im.told, im.began = cmd, r, time.Now(), time.Now()
+			im.cmd, im.in, im.began = cmd, r, time.Now()
 			return im.run()
 		},
 	}
@@ -106,6 +105,7 @@ type importer struct {
 	partition string
 	from      int
 	place     func() float64 // the part of the file that was read, 0 to 1. nil: its size is unknown
+	progress  *progress
 
 	request struct {
 		Persons []json.RawMessage `json:"persons"`
@@ -119,12 +119,14 @@ type importer struct {
 	quiet  bool // the caller prints the result
 	newIDs bool // do not keep those of the other system
 
-	result      importCount
-	notes       map[string]int // indexes of result.Notes
-	began, told time.Time
+	result importCount
+	notes  map[string]int // indexes of result.Notes
+	began  time.Time
 }
 
 func (im *importer) run() error {
+	im.progress = newProgress(im.cmd.ErrOrStderr())
+	defer im.progress.end()
 	for {
 		p, line, err := im.in.Next()
 		wrong := new(personfile.LineError)
@@ -196,14 +198,13 @@ func (im *importer) send() error {
 		}
 	}
 	im.request.Persons, im.lines, im.size, im.weight = im.request.Persons[:0], im.lines[:0], 0, 0
-	if now := time.Now(); now.Sub(im.told) >= progressTime {
-		im.told = now
-		part := ""
-		if im.place != nil {
-			part = fmt.Sprintf("%3.0f %%  ", 100*im.place())
-		}
-		fmt.Fprintf(im.cmd.ErrOrStderr(), "%s%s, %.0f a second\n", part, im.summary(), float64(im.total())/now.Sub(im.began).Seconds()) //nolint:errcheck // the terminal is gone
+	part := -1.0
+	if im.place != nil {
+		part = im.place()
 	}
+	im.progress.tell(part, func() string {
+		return fmt.Sprintf("%s, %.0f a second", im.summary(), float64(im.total())/time.Since(im.began).Seconds())
+	})
 	return nil
 }
 
@@ -211,7 +212,7 @@ func (im *importer) send() error {
 func (im *importer) note(line int, p *personfile.Person) {
 	for _, text := range p.Notes {
 		if im.request.Check {
-			fmt.Fprintf(im.cmd.ErrOrStderr(), "line %d: %q: %s\n", line, p.Username, text) //nolint:errcheck // the terminal is gone
+			im.progress.line(fmt.Sprintf("line %d: %q: %s", line, p.Username, text))
 		}
 		i, known := im.notes[text]
 		if !known {
@@ -232,7 +233,7 @@ func (im *importer) note(line int, p *personfile.Person) {
 // fails reports a person who was not imported.
 func (im *importer) fails(line int, problem string) {
 	im.result.Failed++
-	fmt.Fprintf(im.cmd.ErrOrStderr(), "line %d: %s\n", line, problem) //nolint:errcheck // the terminal is gone
+	im.progress.line(fmt.Sprintf("line %d: %s", line, problem))
 	if len(im.result.Errors) < maxErrors {
 		im.result.Errors = append(im.result.Errors, importError{line, problem})
 	}
@@ -259,6 +260,7 @@ func (im *importer) finish() error {
 	if s, ok := im.in.(personfile.Skipper); ok {
 		im.result.Skipped = s.Skipped()
 	}
+	im.progress.end()
 	if im.quiet {
 		return nil
 	}

@@ -103,7 +103,7 @@ func (k *kindImport) run(cmd *cobra.Command, kind string, m moving, files []stri
 	var result kindResult
 	var failed error
 	if people != "" && m.persons {
-		im := importer{cmd: cmd, partition: k.partition, from: k.from, newIDs: k.newIDs, quiet: true, told: time.Now(), began: time.Now()}
+		im := importer{cmd: cmd, partition: k.partition, from: k.from, newIDs: k.newIDs, quiet: true, began: time.Now()}
 		im.request.Update, im.request.Check = k.update, k.dry
 		opened, done, err := im.open(kind, people, files)
 		if err != nil {

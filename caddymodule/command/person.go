@@ -236,9 +236,9 @@ func readPassword(cmd *cobra.Command) (string, error) {
 	return first, nil
 }
 
-// isTerminal tells whether somebody can answer a question.
-func isTerminal(in io.Reader) bool {
-	f, ok := in.(*os.File)
+// isTerminal tells whether somebody sits at the other end: they can answer a question, and see what is drawn anew.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 

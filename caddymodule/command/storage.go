@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
@@ -117,18 +116,14 @@ func copyStorage(ctx caddy.Context, cmd *cobra.Command, fromText, toText string)
 // copyRecords copies and tells from time to time how far it is. What a newer version has written is refused before the
 // target can be used.
 func copyRecords(ctx context.Context, cmd *cobra.Command, c *transfer.Copy) (*transfer.Report, error) {
-	told := time.Now()
+	p := newProgress(cmd.ErrOrStderr())
+	defer p.end()
 	c.Tell = func(step string, done, of int) {
-		now := time.Now()
-		switch {
-		case now.Sub(told) < progressTime:
-			return
-		case of > 0:
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %3d %%\n", step, 100*min(done, of)/of) //nolint:errcheck // the terminal is gone
-		default:
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", step, count(done, "record")) //nolint:errcheck // the terminal is gone
+		part := -1.0
+		if of > 0 {
+			part = float64(done) / float64(of)
 		}
-		told = now
+		p.tell(part, func() string { return fmt.Sprintf("%s: %s", step, count(done, "record")) })
 	}
 	also := c.After
 	c.After = func(tx storage.Tx) error {
