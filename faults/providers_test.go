@@ -3,10 +3,10 @@ package faults
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,65 +16,116 @@ import (
 )
 
 const (
-	visitors  = 16                                    // visitors who try the provider all the time
+	visitors  = 16                                    // visitors who try the providers all the time
 	passwords = 4                                     // persons who sign in by password meanwhile
 	patience  = 5*time.Second + 1500*time.Millisecond // 5 s, and a margin for a busy machine
 )
 
-// providersDown is F18: an external identity provider that is down, slow, flapping or answers garbage shows its own
-// users a page with a way back, and does not affect others.
+// providersDown is F18: external identity providers of every kind that are down, slow, flapping or answer garbage show
+// their own users a page with a way back, sign nobody in, do not affect others, and leave nothing behind.
 func providersDown(t *testing.T, rep *report) {
-	p := partner(t, false)
 	expired := partner(t, true)
-	c := lab.Config{Persons: passwords, Global: servers(""), Gatehouse: fmt.Sprintf(`		idp partner saml {
-			metadata %s/saml/metadata
-		}
-		idp corp oidc {
-			issuer %s
-			client_id gatehouse
-			client_secret %s
-		}
-		idp expired saml {
-			metadata https://localhost:%d/saml/metadata
-		}
-		client sso {
-			secret %s
-			redirect_uris %s
-			grants authorization_code
-			scopes openid
-			idps identity partner corp expired
-		}`, p.Origin(), p.Origin(), strings.Repeat("p", 40), expired.Port, strings.Repeat("s", 40), lab.Callback)}
+	e := newEngines(t)
+	c := lab.Config{Persons: passwords, Global: servers("max_header_size 128KiB"), Dir: t.TempDir()} // tickets are long
+	c.Gatehouse = e.caddyfile(t, c.Dir) + fmt.Sprintf("\t\tidp expired saml {\n\t\t\tmetadata https://localhost:%d/saml/metadata\n\t\t}", expired.Port)
 	s := start(t, c, passwords)
+	s.awaitAll(t, e, "before anything fails")
+	s.renew(t, "first")
+	idle := s.usage(t)
 	d := 20 * time.Second
-	if testing.Short() {
-		d = time.Second
-	}
 	modes := []string{lab.Down, lab.Slow, lab.HalfOpen, lab.Drip, lab.Garbage, lab.Endless, lab.Flapping}
 	if testing.Short() {
+		d = time.Second
 		modes = []string{lab.Slow, lab.Garbage, lab.Flapping}
 	}
-	both := []string{"partner", "corp"}
-	idle := s.Server.Metric(t.Context(), "go_goroutines")
-	var base *signInCounts
 	for _, mode := range modes {
-		base = s.signIns(t, d/2, both) // just before, because the machine's speed varies
-		taken := p.Taken.Load()
-		p.Be(mode)
-		s.renew(t, mode) // nothing about the provider is cached any more
-		got := s.signIns(t, d, both)
-		s.judge(t, mode, got, base, idle)
-		taken = p.Taken.Load() - taken
-		p.Be(lab.Good)
-		back, ok := eventually(t.Context(), 40*time.Second, func() bool { return s.begins(t, "partner") && s.begins(t, "corp") })
-		if !ok {
-			t.Errorf("%s: the provider works again, but sign-ins do not", mode)
+		var base *signInCounts
+		if !testing.Short() {
+			base = s.signIns(t, d/2, e.all) // just before, because the machine's speed varies
 		}
-		rep.add("%s: password sign-ins 99%% %d ms (%d before), %d tries, longest %d ms, %d connections, goroutines +%.0f, back after %d ms", mode,
-			got.p99().Milliseconds(), base.p99().Milliseconds(), got.tries.Load(), got.longest.Load(), taken, max(got.goroutines-idle, 0), back.Milliseconds())
+		e.front.Be(mode)
+		s.renew(t, mode) // nothing about the providers is cached any more
+		s.know(t, e)
+		e.back.Be(mode)
+		e.dir.Be(mode)
+		taken := e.taken()
+		got := s.signIns(t, d, e.all)
+		s.judge(t, mode, got, base, idle)
+		taken = e.taken() - taken
+		e.front.Be(lab.Good)
+		e.back.Be(lab.Good)
+		e.dir.Be(lab.Good)
+		rep.add("%s: password sign-ins 99%% %d ms, %d tries, longest %d ms, %d connections, goroutines +%d", mode,
+			got.p99().Milliseconds(), got.tries.Load(), got.longest.Load(), taken, max(got.goroutines-idle.goroutines, 0))
+		if base != nil {
+			rep.add("%d ms before, back after %d ms", base.p99().Milliseconds(), s.awaitAll(t, e, mode).Milliseconds())
+		}
 	}
-	got := s.signIns(t, d/2, []string{"expired"})
-	s.judge(t, "expired certificate", got, base, idle)
-	s.tokens(t, p, rep)
+	s.judge(t, "expired certificate", s.signIns(t, d/2, []engine{e.redirects("expired")}), nil, idle)
+	rep.add("back after %d ms", s.awaitAll(t, e, "the last failure").Milliseconds())
+	s.renew(t, "last")
+	s.leftOver(t, idle, rep)
+}
+
+// usage is what the server uses.
+type usage struct{ goroutines, sockets int }
+
+func (s setup) usage(t *testing.T) usage {
+	t.Helper()
+	sockets, err := lab.Sockets(s.Server.PID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return usage{int(s.Server.Metric(t.Context(), "go_goroutines")), sockets}
+}
+
+// leftOver waits until the server uses no more than before, but for what it keeps for its own clients.
+func (s setup) leftOver(t *testing.T, idle usage, rep *report) {
+	t.Helper()
+	const spare = 8
+	var now usage
+	took, ok := eventually(t.Context(), 40*time.Second, func() bool {
+		now = s.usage(t)
+		return now.goroutines <= idle.goroutines+spare && now.sockets <= idle.sockets+spare
+	})
+	if !ok {
+		t.Errorf("%d goroutines and %d sockets are left, %d and %d before", now.goroutines, now.sockets, idle.goroutines, idle.sockets)
+	}
+	rep.add("goroutines %d (%d before), sockets %d (%d) after %d ms", now.goroutines, idle.goroutines, now.sockets, idle.sockets, took.Milliseconds())
+}
+
+// know has the server fetch what it keeps of the providers at back.
+func (s setup) know(t *testing.T, e *engines) {
+	t.Helper()
+	for _, id := range []string{"artifact", "late"} {
+		g := s.guest(net.IPv4(127, 0, 0, 1))
+		if a, at := g.begin(id); !g.away(at) {
+			t.Errorf("%s works, and is not reached: %d %v", id, a.Status, a.Err)
+		}
+		g.Forget()
+	}
+	// The old server has metadata of its own.
+	g := s.guest(net.IPv4(127, 0, 0, 1))
+	defer g.Forget()
+	a, at := g.begin("")
+	g.fill(a, at, "visitor-"+g.name, "password")
+}
+
+// awaitAll waits until all providers work.
+func (s setup) awaitAll(t *testing.T, e *engines, after string) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for i, one := range e.all {
+		_, ok := eventually(t.Context(), 40*time.Second, func() bool {
+			g := s.guest(net.IPv4(127, 0, 1, byte(i+1)))
+			defer g.Forget()
+			return one.works(g)
+		})
+		if !ok {
+			t.Errorf("%s: the provider %s works, but sign-ins do not", after, one.id)
+		}
+	}
+	return time.Since(began)
 }
 
 func partner(t *testing.T, expired bool) *lab.Partner {
@@ -102,8 +153,8 @@ type signInCounts struct {
 	failed     []string // sign-ins by password
 	wrong      []string // unexpected answers to tries at a provider
 	tries      atomic.Int64
-	longest    atomic.Int64 // ms of a try
-	goroutines float64      // maximum
+	longest    atomic.Int64 // ms of a page
+	goroutines int          // maximum
 }
 
 func (r *signInCounts) p99() time.Duration {
@@ -113,8 +164,12 @@ func (r *signInCounts) p99() time.Duration {
 	return slices.Sorted(slices.Values(r.times))[len(r.times)*99/100]
 }
 
+// rounds counts the rounds of visitors, each of which comes from addresses of its own: wrong passwords are counted by
+// address.
+var rounds atomic.Int32
+
 // signIns lets persons sign in by password for d, while visitors try the providers.
-func (s setup) signIns(t *testing.T, d time.Duration, providers []string) *signInCounts {
+func (s setup) signIns(t *testing.T, d time.Duration, providers []engine) *signInCounts {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
@@ -139,14 +194,16 @@ func (s setup) signIns(t *testing.T, d time.Duration, providers []string) *signI
 			}
 		})
 	}
-	for i := range visitors * min(len(providers), 1) {
+	round := byte(rounds.Add(1)) //nolint:gosec // some dozen
+	for i := range visitors {
 		wg.Go(func() {
+			from := net.IPv4(127, round, 0, byte(i+1)) //nolint:gosec // below 17
 			for n := i; ctx.Err() == nil; n++ {
-				a := s.try(t, providers[n%len(providers)])
+				took, problem := s.try(providers[n%len(providers)], from)
 				r.tries.Add(1)
 				r.mu.Lock()
-				r.longest.Store(max(r.longest.Load(), a.Took.Milliseconds()))
-				if problem := judgeTry(a); problem != "" {
+				r.longest.Store(max(r.longest.Load(), took.Milliseconds()))
+				if problem != "" {
 					r.wrong = append(r.wrong, problem)
 				}
 				r.mu.Unlock()
@@ -155,64 +212,41 @@ func (s setup) signIns(t *testing.T, d time.Duration, providers []string) *signI
 		})
 	}
 	for lab.Pause(ctx, 250*time.Millisecond) {
-		r.goroutines = max(r.goroutines, s.Server.Metric(t.Context(), "go_goroutines"))
+		r.goroutines = max(r.goroutines, s.usage(t).goroutines)
 	}
 	wg.Wait()
 	return r
 }
 
-// try goes to a provider as a new browser does, up to our last redirect.
-func (s setup) try(t *testing.T, provider string) lab.Answer {
-	b := s.Server.NewBrowser()
-	defer b.Forget()
-	_, challenge := lab.Challenge()
-	target := s.Server.AuthorizeURL("sso", challenge, "scope", "openid", "idp", provider)
-	began := time.Now()
-	var a lab.Answer
-	for range 5 {
-		a = b.Page(t.Context(), target)
-		next := a.Header.Get("Location")
-		if a.Status < 300 || a.Status >= 400 || next == "" {
-			break
-		}
-		if strings.HasPrefix(next, "/") {
-			next = s.Server.Issuer() + next
-		}
-		target = next
-		if !strings.HasPrefix(target, s.Server.Issuer()) {
-			break
-		}
-	}
-	a.Took = time.Since(began)
-	return a
+// guests numbers them, so that their names and codes are their own.
+var guests atomic.Int64
+
+// guest is a new browser at an address.
+func (s setup) guest(from net.IP) *guest {
+	return &guest{Browser: s.Server.NewBrowserFrom(from), name: strconv.FormatInt(guests.Add(1), 10)}
 }
 
-// judgeTry returns what is wrong with the end of a try: it must lead to the provider, or to a page with a way back, in
-// time.
-func judgeTry(a lab.Answer) string {
-	page := string(a.Body)
+// try has a new browser try an engine, and returns what is wrong.
+func (s setup) try(e engine, from net.IP) (took time.Duration, problem string) {
+	g := s.guest(from)
+	defer g.Forget()
+	a, at := e.try(g)
+	problem = judgeEnd(g, a, at)
 	switch {
-	case a.Err != nil:
-		return a.Err.Error()
-	case a.Took > patience:
-		return fmt.Sprintf("answered after %v", a.Took)
-	case a.Status == http.StatusSeeOther || a.Status == http.StatusFound:
-		return ""
-	case a.Status < 500 || a.Status == http.StatusInternalServerError:
-		return fmt.Sprintf("status %d: %.300s", a.Status, page)
-	case !strings.Contains(page, "<a ") || !strings.Contains(page, "/sign-in"):
-		return fmt.Sprintf("a page without a way back: %.2000s", page)
+	case problem != "":
+	case e.always && !g.away(at):
+		problem = fmt.Sprintf("it works, and is not reached: status %d at %s: %.300s", a.Status, at, a.Body)
+	case g.took > patience:
+		problem = fmt.Sprintf("a page took %v", g.took)
+	default:
+		return g.took, ""
 	}
-	return ""
+	return g.took, e.id + ": " + problem
 }
 
-// begins tells whether a sign-in reaches the provider.
-func (s setup) begins(t *testing.T, provider string) bool {
-	a := s.try(t, provider)
-	return (a.Status == http.StatusSeeOther || a.Status == http.StatusFound) && !strings.HasPrefix(a.Header.Get("Location"), s.Server.Issuer())
-}
-
-func (s setup) judge(t *testing.T, mode string, got, base *signInCounts, idle float64) {
+// judge wants that sign-ins by password and tries went well. base are sign-ins while nothing fails; nil: their times
+// are not compared.
+func (s setup) judge(t *testing.T, mode string, got, base *signInCounts, idle usage) {
 	t.Helper()
 	if len(got.failed) > 0 {
 		t.Errorf("%s: %d of %d sign-ins by password failed; the first: %s", mode, len(got.failed), len(got.times), got.failed[0])
@@ -220,33 +254,12 @@ func (s setup) judge(t *testing.T, mode string, got, base *signInCounts, idle fl
 	if len(got.wrong) > 0 {
 		t.Errorf("%s: %d of %d tries at the provider ended badly; the first: %s", mode, len(got.wrong), got.tries.Load(), got.wrong[0])
 	}
-	// a short round has too few sign-ins for a statement about their times
-	if limit := max(2*base.p99(), base.p99()+100*time.Millisecond); got.p99() > limit && !testing.Short() {
-		t.Errorf("%s: 99%% of the sign-ins by password within %v, want %v", mode, got.p99(), limit)
-	}
-	if most := idle + 12*visitors + 100; got.goroutines > most {
-		t.Errorf("%s: %.0f goroutines, want %.0f at most", mode, got.goroutines, most)
-	}
-}
-
-// tokens makes discovery work and the token endpoint fail: the callback is answered in time.
-func (s setup) tokens(t *testing.T, p *lab.Partner, rep *report) {
-	t.Helper()
-	for _, mode := range []string{lab.Slow, lab.Garbage, lab.Down} {
-		p.Token(mode)
-		b := s.Server.NewBrowser()
-		_, challenge := lab.Challenge()
-		a, at := b.Visit(t.Context(), s.Server.AuthorizeURL("sso", challenge, "scope", "openid", "idp", "corp"))
-		u, err := url.Parse(at)
-		if err != nil || !strings.HasPrefix(at, p.Origin()+"/authorize?") {
-			t.Fatalf("the browser is at %s, want the provider: %d %v", at, a.Status, a.Err)
+	if base != nil {
+		if limit := max(2*base.p99(), base.p99()+100*time.Millisecond); got.p99() > limit {
+			t.Errorf("%s: 99%% of the sign-ins by password within %v, want %v", mode, got.p99(), limit)
 		}
-		q := url.Values{"code": {"x"}, "state": {u.Query().Get("state")}, "iss": {p.Origin()}}
-		a, at = b.Visit(t.Context(), s.Server.Issuer()+"/oidc/corp/callback?"+q.Encode())
-		if problem := judgeTry(a); problem != "" {
-			t.Errorf("token endpoint %s: at %s: %s", mode, at, problem)
-		}
-		rep.add("token endpoint %s: %d after %d ms", mode, a.Status, a.Took.Milliseconds())
-		b.Forget()
+	}
+	if most := idle.goroutines + 12*visitors + 100; got.goroutines > most {
+		t.Errorf("%s: %d goroutines, want %d at most", mode, got.goroutines, most)
 	}
 }

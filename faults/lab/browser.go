@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"html"
+	"maps"
+	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -20,7 +22,8 @@ import (
 type Browser struct {
 	Server *Server
 	HTTP   *http.Client
-	Person string // the person who signs in. Default: Username
+	Person string      // the person who signs in. Default: Username
+	Header http.Header // of all its requests, in addition
 }
 
 // NewBrowser returns a browser without cookies that keeps its connections.
@@ -29,6 +32,15 @@ func (s *Server) NewBrowser() *Browser {
 	c := NewHTTP(s.Address)
 	c.Jar = jar
 	return &Browser{Server: s, HTTP: c}
+}
+
+// NewBrowserFrom is NewBrowser at another address of this machine.
+func (s *Server) NewBrowserFrom(address net.IP) *Browser {
+	b := s.NewBrowser()
+	jar := b.HTTP.Jar
+	b.HTTP = newHTTP(s.Address, &net.TCPAddr{IP: address})
+	b.HTTP.Jar = jar
+	return b
 }
 
 // At returns the same browser, with the same cookies, as it talks to another server.
@@ -65,6 +77,7 @@ func (b *Browser) navigate(ctx context.Context, method, target, from string, for
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		req.Header.Set("Origin", req.URL.Scheme+"://"+req.URL.Host)
 	}
+	maps.Copy(req.Header, b.Header)
 	a := b.Server.do(b.HTTP, req)
 	next := ""
 	if a.Status >= 300 && a.Status < 400 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -44,4 +45,16 @@ func RssAnon(pid int) (int64, error) {
 		}
 	}
 	return 0, fmt.Errorf("/proc/%d/status has no RssAnon", pid)
+}
+
+// Sockets counts the sockets that a process has open.
+func Sockets(pid int) (n int, err error) {
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	open, err := os.ReadDir(dir)
+	for _, fd := range open {
+		if to, gone := os.Readlink(filepath.Join(dir, fd.Name())); gone == nil && strings.HasPrefix(to, "socket:") {
+			n++
+		}
+	}
+	return n, err
 }

@@ -52,12 +52,15 @@ func New(c Config) (*Server, error) {
 
 // NewHTTP returns a client of the server whose sites, of localhost, are at an address. It keeps connections, follows
 // no redirect and gives up after 10 s.
-func NewHTTP(address string) *http.Client {
+func NewHTTP(address string) *http.Client { return newHTTP(address, nil) }
+
+// newHTTP is NewHTTP with the address that connections come from.
+func newHTTP(address string, from net.Addr) *http.Client {
 	dial := func(ctx context.Context, network, to string) (net.Conn, error) {
 		if port, ok := strings.CutPrefix(to, "localhost:"); ok {
 			to = net.JoinHostPort(address, port)
 		}
-		return new(net.Dialer).DialContext(ctx, network, to)
+		return (&net.Dialer{LocalAddr: from}).DialContext(ctx, network, to)
 	}
 	return &http.Client{
 		Timeout:       10 * time.Second,
