@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -232,6 +233,38 @@ func TestRefreshNewKey(t *testing.T) {
 	}
 	if n := p.count(); n != 2 {
 		t.Errorf("wrong answers made us ask the provider: %d times", n)
+	}
+}
+
+// TestRefreshRollover: a provider that changes its key publishes the next one beside the old one, signs with it, and
+// takes the old one away: from then on that counts no longer, and one that was never there does not at any time.
+func TestRefreshRollover(t *testing.T) {
+	t.Parallel()
+	p := &publisher{}
+	w := newPublished(t, Config{}, p)
+	for i, step := range []struct {
+		published []*idp.Key
+		by        *idp.Key
+		want      bool
+	}{
+		{[]*idp.Key{idpKey()}, idpKey(), true},
+		{[]*idp.Key{idpKey()}, otherKey(), false},
+		{[]*idp.Key{idpKey(), otherKey()}, idpKey(), true},
+		{[]*idp.Key{idpKey(), otherKey()}, otherKey(), true},
+		{[]*idp.Key{otherKey()}, otherKey(), true},
+		{[]*idp.Key{otherKey()}, idpKey(), false},
+	} {
+		p.set(func(p *publisher) { p.body = metadataOf(entity, step.published...) })
+		w.clock.add(defaultRefresh)
+		request, _, state := w.begin(idp.Request{MaxAge: -1})
+		answer := w.answerTo(request.SelectAttrValue("ID", ""))
+		if err := sign(answer, step.by); err != nil {
+			t.Fatal(err)
+		}
+		got := w.form("acs", url.Values{paramResponse: {encoded(t, answer)}, paramRelay: {flowID}})
+		if _, err := w.Finish(t.Context(), state, got); (err == nil) != step.want || err != nil && !isInvalid(err) {
+			t.Errorf("step %d, %d keys: %v, want the answer to be taken: %t", i+1, len(step.published), err, step.want)
+		}
 	}
 }
 
