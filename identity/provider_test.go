@@ -636,7 +636,7 @@ func TestCancelledAtProvider(t *testing.T) {
 	}
 	b, a := start()
 	body := a.Body.String()
-	for _, want := range []string{"You stopped signing in with Partner account", "/sign-in/provider?", "choose=1", `href="/cancel"`} {
+	for _, want := range []string{"The sign-in with Partner account was stopped there", "/sign-in/provider?", "choose=1", `href="/cancel"`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("gone back: %d without %q\n%s", a.Code, want, body)
 		}

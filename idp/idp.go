@@ -269,7 +269,7 @@ type Rejection struct {
 	Password bool
 	// Passive says that the provider needed to show a page, which Request.Passive forbade.
 	Passive bool
-	// Cancelled says that the person has ended the sign-in at the provider.
+	// Cancelled says that the sign-in was stopped at the provider: by the person, as far as that is known.
 	Cancelled bool
 }
 

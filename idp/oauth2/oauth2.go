@@ -194,9 +194,9 @@ func (p *Provider) readResponse(r *http.Request, f *flow) (code string, err erro
 	case failure == "":
 		return code, nil
 	}
-	// Facebook and X write codes of their own when the person has refused.
-	if !slices.Contains([]string{"access_denied", "user_cancelled_login", "user_cancelled_authorize", "server_error", "temporarily_unavailable", "invalid_scope", "unauthorized_client"}, failure) {
+	stopped := remote.Stopped(failure)
+	if !stopped && !slices.Contains([]string{"server_error", "temporarily_unavailable", "invalid_scope", "unauthorized_client"}, failure) {
 		failure = "an error"
 	}
-	return "", &idp.Rejection{Reason: "the provider answers " + failure}
+	return "", &idp.Rejection{Reason: "the provider answers " + failure, Cancelled: stopped}
 }

@@ -158,14 +158,16 @@ func (f flow) judgeAge(id *idToken) error {
 // rejectionOf returns the meaning of an error response. (RFC 6749 4.1.2.1, OpenID Connect Core 3.1.2.6)
 func rejectionOf(code string) error {
 	known := []string{
-		"access_denied", "interaction_required", "login_required", "account_selection_required", "consent_required", "invalid_request",
+		"interaction_required", "login_required", "account_selection_required", "consent_required", "invalid_request",
 		"unauthorized_client", "unsupported_response_type", "invalid_scope", "unmet_authentication_requirements",
 	}
 	switch {
 	case code == "server_error" || code == "temporarily_unavailable":
 		return fmt.Errorf("the provider answers %s", code)
+	case remote.Stopped(code):
+		return &idp.Rejection{Reason: "the provider answers " + code, Cancelled: true}
 	case !slices.Contains(known, code): // it came through the browser: unknown text is not repeated, not even in a log
 		return &idp.Rejection{Reason: "the provider answers an error"}
 	}
-	return &idp.Rejection{Reason: "the provider answers " + code, Passive: slices.Contains(known[1:5], code)}
+	return &idp.Rejection{Reason: "the provider answers " + code, Passive: slices.Contains(known[:4], code)}
 }

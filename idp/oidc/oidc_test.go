@@ -272,16 +272,17 @@ func TestErrorResponses(t *testing.T) {
 	t.Parallel()
 	l := open(t)
 	for _, tc := range []struct {
-		code, want string
-		passive    bool
+		code, want       string
+		passive, stopped bool
 	}{
-		{"access_denied", "rejection", false},
-		{"login_required", "rejection", true},
-		{"interaction_required", "rejection", true},
-		{"consent_required", "rejection", true},
-		{"server_error", "unknown", false},
-		{"temporarily_unavailable", "unknown", false},
-		{"<script>alert(1)</script>", "rejection", false},
+		{"access_denied", "rejection", false, true},
+		{"user_cancelled_authorize", "rejection", false, true},
+		{"login_required", "rejection", true, false},
+		{"interaction_required", "rejection", true, false},
+		{"consent_required", "rejection", true, false},
+		{"server_error", "unknown", false, false},
+		{"temporarily_unavailable", "unknown", false, false},
+		{"<script>alert(1)</script>", "rejection", false, false},
 	} {
 		l.op.Change(func(s *oidctest.Script) {
 			s.Response = map[string]string{"code": "", "error": tc.code, "error_description": "<script>words</script>"}
@@ -290,8 +291,8 @@ func TestErrorResponses(t *testing.T) {
 		if kind(err) != tc.want || strings.Contains(err.Error(), "script") {
 			t.Errorf("error=%s: %v, want %s without what was sent", tc.code, err, tc.want)
 		}
-		if r := new(idp.Rejection); errors.As(err, &r) && r.Passive != tc.passive {
-			t.Errorf("error=%s: Passive = %t, want %t", tc.code, r.Passive, tc.passive)
+		if r := new(idp.Rejection); errors.As(err, &r) && (r.Passive != tc.passive || r.Cancelled != tc.stopped) {
+			t.Errorf("error=%s: Passive = %t, Cancelled = %t, want %t, %t", tc.code, r.Passive, r.Cancelled, tc.passive, tc.stopped)
 		}
 	}
 	if n := l.op.Count("/token"); n != 0 {

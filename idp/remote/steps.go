@@ -8,6 +8,12 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 )
 
+// Stopped tells whether an error of an authorization response says that the person has gone back, or that the provider
+// lets them no further: RFC 6749 4.1.2.1 has one word for both. Apple and LinkedIn have words of their own.
+func Stopped(failure string) bool {
+	return slices.Contains([]string{"access_denied", "user_cancelled_authorize", "user_cancelled_login"}, failure)
+}
+
 // StepClient is the step in which we authenticate.
 const StepClient = "client authentication"
 
