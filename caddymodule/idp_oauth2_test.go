@@ -1,66 +1,28 @@
 package caddymodule_test
 
 import (
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
-)
 
-// github stands in for GitHub: it lets the person at the browser in at once, and checks what we send.
-func github(t *testing.T) string {
-	t.Helper()
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		answer := func(text string) { io.WriteString(w, text) } //nolint:errcheck // the client is gone
-		switch r.URL.Path {
-		case "/login/oauth/authorize":
-			q := r.URL.Query()
-			back := q.Get("redirect_uri") + "?" + url.Values{"code": {"code-of-" + q.Get("code_challenge")}, "state": {q.Get("state")}}.Encode()
-			http.Redirect(w, r, back, http.StatusFound)
-		case "/login/oauth/access_token":
-			if r.PostFormValue("client_secret") != "secret of code" || r.PostFormValue("code") == "" || r.PostFormValue("code_verifier") == "" {
-				answer(`{"error":"incorrect_client_credentials"}`)
-				return
-			}
-			if !strings.HasPrefix(r.PostFormValue("code"), "code-of-") {
-				answer(`{"error":"bad_verification_code"}`)
-				return
-			}
-			answer(`{"access_token":"gho_16C7e42F292c6912E7710c838347Ae178B4a","scope":"read:user,user:email","token_type":"bearer"}`)
-		case "/api/user":
-			if r.Header.Get("Authorization") != "Bearer gho_16C7e42F292c6912E7710c838347Ae178B4a" {
-				w.WriteHeader(http.StatusUnauthorized)
-				answer(`{"message":"Requires authentication"}`)
-				return
-			}
-			answer(`{"login":"octocat","id":583231,"name":"The Octocat","email":null}`)
-		case "/api/user/emails":
-			answer(`[{"email":"octocat@corp.example","primary":true,"verified":true,"visibility":"private"}]`)
-		default:
-			w.WriteHeader(http.StatusNotFound)
-		}
-	}))
-	t.Cleanup(web.Close)
-	return web.URL
-}
+	"github.com/gatehouse-id/gatehouse/idp/oauth2/oauth2test"
+)
 
 // TestGitHub walks a person through a site by way of GitHub, and says what GitHub cannot do.
 func TestGitHub(t *testing.T) {
-	at := github(t)
-	t.Setenv("CODE_SECRET", "secret of code")
+	at := oauth2test.New(t, "github").URL
+	t.Setenv("CODE_SECRET", oauth2test.ClientSecret)
 	s := newServer(t)
 	s.site = remoteSite
 	s.extra = `
 		idp code github {
-			client_id Iv1.8a61f9b3a7aba766
+			client_id ` + oauth2test.ClientID + `
 			client_secret {env.CODE_SECRET}
-			authorization_url ` + at + `/login/oauth/authorize
-			token_url ` + at + `/login/oauth/access_token
-			profile_url ` + at + `/api/user
-			emails_url ` + at + `/api/user/emails
+			authorization_url ` + at + `/authorize
+			token_url ` + at + `/token
+			profile_url ` + at + `/profile
+			emails_url ` + at + `/emails
 			map login username
 			map email email
 			name GitHub
@@ -74,7 +36,7 @@ func TestGitHub(t *testing.T) {
 	}
 	flow := page.Request.URL.Query().Get("flow")
 	page, body = b.open(s.issuer() + "/sign-in/provider?" + url.Values{"flow": {flow}, "idp": {"code"}}.Encode())
-	if page.Request.URL.String() != site || body != "[octocat] [octocat@corp.example]" {
+	if page.Request.URL.String() != site || body != "[octocat] [octocat@github.com]" {
 		t.Errorf("ended at %s: %d %s", page.Request.URL, page.StatusCode, body)
 	}
 	if out := s.run("", "check"); !strings.Contains(out, "code: ok") {

@@ -2,10 +2,7 @@ package oauth2
 
 import (
 	"context"
-	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -17,120 +14,31 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/oauth2"
-
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/idptest"
+	"github.com/gatehouse-id/gatehouse/idp/oauth2/oauth2test"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-const (
-	flowName     = "a-flow-that-nobody-guesses-0123456789"
-	clientSecret = "the secret of the client"
-)
+const flowName = "a-flow-that-nobody-guesses-0123456789"
 
-// standIn behaves like the provider of a preset, with what is odd about it, and refuses what that refuses.
+// standIn is a provider that behaves like that of a preset.
 type standIn struct {
-	*httptest.Server
+	*oauth2test.Provider
 
 	t      *testing.T
 	preset string
-
-	mu         sync.Mutex // guards all below
-	challenges map[string]string
-	profile    string
-	emails     string
-	token      func(w http.ResponseWriter) bool // answers in place of the stand-in
-	hang       bool
 }
 
+// newStandIn starts a provider of a person with that profile, who has no list of addresses. Without one it is the
+// person of its own.
 func newStandIn(t *testing.T, preset, profile string) *standIn {
 	t.Helper()
-	s := &standIn{t: t, preset: preset, profile: profile, challenges: map[string]string{}}
-	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
-	t.Cleanup(s.Close)
+	s := &standIn{oauth2test.New(t, preset), t, preset}
+	if profile != "" {
+		s.Change(func(sc *oauth2test.Script) { sc.Profile, sc.Emails = profile, "" })
+	}
 	return s
-}
-
-func (s *standIn) serve(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.hang {
-		s.mu.Unlock()
-		io.Copy(io.Discard, r.Body) //nolint:errcheck // the server sees that the client is gone once it has read the body
-		<-r.Context().Done()
-		s.mu.Lock()
-		return
-	}
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	switch r.URL.Path {
-	case "/token":
-		s.serveToken(w, r)
-	case "/profile", "/emails":
-		if r.Header.Get("Authorization") != "Bearer the-access-token" {
-			w.WriteHeader(http.StatusUnauthorized)
-			io.WriteString(w, `{"message":"Requires authentication"}`) //nolint:errcheck // the client is gone
-			return
-		}
-		if s.preset == GitHub && r.Header.Get("User-Agent") == "" {
-			w.WriteHeader(http.StatusForbidden)
-			return
-		}
-		mac := hmac.New(sha256.New, []byte(clientSecret))
-		mac.Write([]byte("the-access-token")) //nolint:errcheck // never fails
-		if proof := r.URL.Query().Get("appsecret_proof"); s.preset == Facebook && proof != hex.EncodeToString(mac.Sum(nil)) {
-			w.WriteHeader(http.StatusBadRequest)
-			io.WriteString(w, `{"error":{"message":"Invalid appsecret_proof","code":100}}`) //nolint:errcheck // the client is gone
-			return
-		}
-		if r.URL.Path == "/emails" {
-			if s.emails == "" {
-				w.WriteHeader(http.StatusNotFound)
-				return
-			}
-			io.WriteString(w, s.emails) //nolint:errcheck // the client is gone
-			return
-		}
-		io.WriteString(w, s.profile) //nolint:errcheck // the client is gone
-	default:
-		w.WriteHeader(http.StatusNotFound)
-	}
-}
-
-func (s *standIn) serveToken(w http.ResponseWriter, r *http.Request) {
-	if s.token != nil && s.token(w) {
-		return
-	}
-	fail := func(code string) {
-		if s.preset == GitHub {
-			fmt.Fprintf(w, `{"error":%q,"error_description":"x"}`, code) //nolint:errcheck // the client is gone
-			return
-		}
-		w.WriteHeader(http.StatusBadRequest)
-		fmt.Fprintf(w, `{"error":%q}`, code) //nolint:errcheck // the client is gone
-	}
-	id, pass := r.PostFormValue("client_id"), r.PostFormValue("client_secret")
-	if s.preset == Twitter {
-		if id != "" {
-			fail("invalid_request")
-			return
-		}
-		id, pass, _ = r.BasicAuth()
-		pass, _ = url.QueryUnescape(pass)
-	}
-	code := r.PostFormValue("code")
-	challenge, known := s.challenges[code]
-	delete(s.challenges, code)
-	switch {
-	case id != "gatehouse" || pass != clientSecret:
-		fail("invalid_client")
-	case !known || challenge != oauth2.S256ChallengeFromVerifier(r.PostFormValue("code_verifier")) || r.PostFormValue("redirect_uri") != "https://auth.example.com/oidc/code/callback":
-		fail(map[bool]string{true: "bad_verification_code", false: "invalid_grant"}[s.preset == GitHub])
-	case s.preset == LinkedIn: // it names no token_type
-		io.WriteString(w, `{"access_token":"the-access-token","expires_in":3600,"id_token":"e30.e30.e30"}`) //nolint:errcheck // the client is gone
-	default:
-		io.WriteString(w, `{"access_token":"the-access-token","token_type":"bearer","scope":"x"}`) //nolint:errcheck // the client is gone
-	}
 }
 
 // visit is the answer of the provider after a person has allowed what the address asks.
@@ -139,22 +47,18 @@ func (s *standIn) visit(n *idp.Next) *http.Request {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	q := u.Query()
-	if q.Get("response_type") != "code" || q.Get("client_id") != "gatehouse" || q.Get("code_challenge_method") != "S256" {
-		s.t.Fatalf("the authorization request is %s", n.URL)
+	back, err := s.Allow(u.Query())
+	if err != nil {
+		s.t.Fatalf("the authorization request is %s: %v", n.URL, err)
 	}
-	code := rand.Text()
-	s.mu.Lock()
-	s.challenges[code] = q.Get("code_challenge")
-	s.mu.Unlock()
-	return httptest.NewRequest(http.MethodGet, "https://auth.example.com/oidc/code/callback?"+url.Values{"code": {code}, "state": {q.Get("state")}}.Encode(), nil)
+	return httptest.NewRequest(http.MethodGet, back, nil)
 }
 
 // provider is ours, for the stand-in.
 func (s *standIn) provider(change ...func(*Config)) *Provider {
 	s.t.Helper()
 	cfg := Config{
-		Preset: s.preset, Issuer: presets[s.preset].Issuer, ClientID: "gatehouse", ClientSecret: secret.New(clientSecret), AuthorizationURL: s.URL + "/authorize", TokenURL: s.URL + "/token", ProfileURL: s.URL + "/profile?fields=x",
+		Preset: s.preset, Issuer: presets[s.preset].Issuer, ClientID: oauth2test.ClientID, ClientSecret: secret.New(oauth2test.ClientSecret), AuthorizationURL: s.URL + "/authorize", TokenURL: s.URL + "/token", ProfileURL: s.URL + "/profile?fields=x",
 	}
 	if s.preset == GitHub {
 		cfg.EmailsURL = s.URL + "/emails"
@@ -165,7 +69,7 @@ func (s *standIn) provider(change ...func(*Config)) *Provider {
 	var mu sync.Mutex
 	used := map[string]bool{}
 	p, err := New(cfg, idp.Env{
-		ID: "code", Issuer: "https://auth.example.com", Now: time.Now, Random: rand.Reader, Client: s.Client(), Checked: &http.Client{Transport: refuseAll{}},
+		ID: "code", Issuer: "https://auth.example.com", Now: time.Now, Random: rand.Reader, Client: s.Server.Client(), Checked: &http.Client{Transport: refuseAll{}},
 		Once: func(_ context.Context, key string, _ time.Time) error {
 			mu.Lock()
 			defer mu.Unlock()
@@ -205,32 +109,13 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// profiles are what each provider answers, from its documentation.
-var profiles = map[string]struct {
-	profile, emails string
-	want            idp.Identity
-}{
-	GitHub: {
-		`{"login":"octocat","id":1,"node_id":"MDQ6VXNlcjE=","name":"monalisa octocat","email":"forged@example.com","two_factor_authentication":true}`,
-		`[{"email":"octocat@github.com","verified":true,"primary":true,"visibility":"public"},{"email":"old@example.com","verified":false,"primary":false,"visibility":null}]`,
-		idp.Identity{Issuer: "https://github.com", Subject: "1", Email: "octocat@github.com", EmailVerified: true},
-	},
-	Discord: {
-		`{"id":"80351110224678912","username":"nelly","global_name":null,"discriminator":"0","verified":true,"email":"nelly@discord.com","mfa_enabled":true}`, "",
-		idp.Identity{Issuer: "https://discord.com", Subject: "80351110224678912", Email: "nelly@discord.com", EmailVerified: true},
-	},
-	Facebook: {
-		`{"id":"10158","name":"Ada L","first_name":"Ada","last_name":"L","email":"ada\u0040example.com"}`, "",
-		idp.Identity{Issuer: "https://www.facebook.com", Subject: "10158", Form: "client gatehouse", Email: "ada@example.com"},
-	},
-	LinkedIn: {
-		`{"sub":"782bbtaQ","name":"John Doe","given_name":"John","family_name":"Doe","locale":{"country":"US","language":"en"},"email":"doe@email.com","email_verified":"true"}`, "",
-		idp.Identity{Issuer: "https://www.linkedin.com/oauth", Subject: "782bbtaQ", Email: "doe@email.com", EmailVerified: true},
-	},
-	Twitter: {
-		`{"data":{"id":"2244994945","name":"X Dev","username":"TwitterDev","confirmed_email":"dev@x.com"}}`, "",
-		idp.Identity{Issuer: "https://x.com", Subject: "2244994945", Email: "dev@x.com", EmailVerified: true},
-	},
+// identities are who signs in at each provider.
+var identities = map[string]idp.Identity{
+	GitHub:   {Issuer: "https://github.com", Subject: "1", Email: "octocat@github.com", EmailVerified: true},
+	Discord:  {Issuer: "https://discord.com", Subject: "80351110224678912", Email: "nelly@discord.com", EmailVerified: true},
+	Facebook: {Issuer: "https://www.facebook.com", Subject: "10158", Form: "client gatehouse", Email: "ada@example.com"},
+	LinkedIn: {Issuer: "https://www.linkedin.com/oauth", Subject: "782bbtaQ", Email: "doe@email.com", EmailVerified: true},
+	Twitter:  {Issuer: "https://x.com", Subject: "2244994945", Email: "dev@x.com", EmailVerified: true},
 }
 
 func TestPresets(t *testing.T) {
@@ -238,12 +123,11 @@ func TestPresets(t *testing.T) {
 	for preset := range presets {
 		t.Run(preset, func(t *testing.T) {
 			t.Parallel()
-			c, known := profiles[preset]
+			want, known := identities[preset]
 			if !known {
-				t.Fatal("no profile of this preset is known")
+				t.Fatal("nobody at this preset is known")
 			}
-			s := newStandIn(t, preset, c.profile)
-			s.emails = c.emails
+			s := newStandIn(t, preset, "")
 			p := s.provider(func(cfg *Config) {
 				cfg.Mapping.Attributes = []idp.Attribute{{From: "name", To: "name"}, {From: "data.name", To: "name"}, {From: "global_name", To: "name"}}
 			})
@@ -251,7 +135,6 @@ func TestPresets(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := c.want
 			if got.Issuer != want.Issuer || got.Subject != want.Subject || got.Form != want.Form || got.Email != want.Email || got.EmailVerified != want.EmailVerified || got.Level != 1 || got.Held != nil {
 				t.Errorf("the identity is %+v, want %+v", got, want)
 			}
@@ -287,7 +170,7 @@ func TestUnverifiedAddresses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStandIn(t, c.preset, c.profile)
-			s.emails = c.emails
+			s.Change(func(sc *oauth2test.Script) { sc.Emails = c.emails })
 			got, err := s.signIn(s.provider())
 			if err != nil || got.Email != c.email || got.EmailVerified {
 				t.Errorf("the identity is %+v, %v, want the address %q, not verified", got, err, c.email)
@@ -328,11 +211,13 @@ func TestTokenEndpointsThatMisbehave(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStandIn(t, Discord, `{"id":"1"}`)
-			s.token = func(w http.ResponseWriter) bool {
-				w.Header().Set("Content-Type", c.media)
-				io.WriteString(w, c.body) //nolint:errcheck // the client is gone
-				return true
-			}
+			s.Change(func(sc *oauth2test.Script) {
+				sc.Token = func(w http.ResponseWriter) bool {
+					w.Header().Set("Content-Type", c.media)
+					io.WriteString(w, c.body) //nolint:errcheck // the client is gone
+					return true
+				}
+			})
 			if got, err := s.signIn(s.provider()); err == nil || strings.Contains(err.Error(), "the-access-token") {
 				t.Errorf("Finish = %+v, %v, want an error without the token", got, err)
 			}
@@ -420,6 +305,23 @@ func TestIssuerOfAnswers(t *testing.T) {
 	}
 }
 
+// TestStopped: who has gone back at the provider is told apart from who cannot sign in there at all.
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	p := newStandIn(t, LinkedIn, "").provider()
+	for failure, want := range map[string]bool{"access_denied": true, "user_cancelled_login": true, "user_cancelled_authorize": true, "server_error": false, "invalid_scope": false, "unheard_of": false} {
+		n, err := p.Begin(t.Context(), idp.Request{Flow: flowName, MaxAge: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer := httptest.NewRequest(http.MethodGet, "https://auth.example.com/oidc/code/callback?"+url.Values{"error": {failure}, "state": {flowName}}.Encode(), nil)
+		_, err = p.Finish(t.Context(), n.State, answer)
+		if no := new(idp.Rejection); !errors.As(err, &no) || no.Cancelled != want || strings.Contains(no.Reason, "unheard") {
+			t.Errorf("%s: %v, want a rejection, stopped: %t", failure, err, want)
+		}
+	}
+}
+
 // TestServersOfOnesOwn: people of GitHub Enterprise Server are not those of GitHub with the same numbers, and what they
 // have is asked where they are.
 func TestServersOfOnesOwn(t *testing.T) {
@@ -462,9 +364,7 @@ func TestDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := s.visit(n)
-	s.mu.Lock()
-	s.hang = true
-	s.mu.Unlock()
+	s.Change(func(sc *oauth2test.Script) { sc.Hang = true })
 	if _, err := p.Finish(t.Context(), n.State, r); err == nil || errors.As(err, new(*idp.Invalid)) || errors.As(err, new(*idp.Rejection)) {
 		t.Errorf("Finish at a provider that hangs = %v, want an error that says nothing of the person", err)
 	}
