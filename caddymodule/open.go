@@ -90,7 +90,7 @@ func (b *builder) openConfig() (err error) {
 	if _, _, err = b.inst.policies.Current(b.ctx); err != nil {
 		return err
 	}
-	b.inst.config.KeyPairs().OnUse(b.idps.KeyUsers)
+	b.inst.config.KeyPairs().OnUse(b.idps.KeyUsers, b.idps.Signers)
 	b.inst.pages.SetOverrides(b.inst.config.Overrides)
 	b.inst.pages.SetOrganisations(b.inst.config.PageOrganisations)
 	return nil

@@ -35,12 +35,16 @@ func providerKinds(raw caddy.ModuleMap) map[string]string {
 	return kinds
 }
 
-// keyMembers are the options of providers that name key pairs of the configuration.
-var keyMembers = []string{"sign", "decrypt", "key", "client_key", "server_certificate"}
+// signers are the options of providers that name key pairs of the configuration for their private keys, keyMembers
+// are all that name some.
+var (
+	signers    = []string{"sign", "decrypt", "key", "client_key"}
+	keyMembers = append(slices.Clone(signers), "server_certificate")
+)
 
-// providerKeys returns who uses which key pair, such as "idp partner", by the names of the pairs. It is asked before
-// the modules are loaded, which takes their configuration away.
-func providerKeys(raw caddy.ModuleMap) map[string][]string {
+// providerKeys returns who uses which key pair by some of the options, such as "idp partner", by the names of the
+// pairs. It is asked before the modules are loaded, which takes their configuration away.
+func providerKeys(raw caddy.ModuleMap, options []string) map[string][]string {
 	repl := caddy.NewReplacer()
 	users := map[string][]string{}
 	for _, id := range slices.Sorted(maps.Keys(raw)) {
@@ -48,7 +52,7 @@ func providerKeys(raw caddy.ModuleMap) map[string][]string {
 		if json.Unmarshal(raw[id], &members) != nil {
 			continue
 		}
-		for _, m := range keyMembers {
+		for _, m := range options {
 			var names []string
 			if json.Unmarshal(members[m], &names) != nil {
 				var name string
@@ -72,6 +76,7 @@ func providerKeys(raw caddy.ModuleMap) map[string][]string {
 type Set struct {
 	kinds    map[string]string    // by the ids of the providers
 	keyUsers map[string][]string  // who uses a key pair, by its name
+	signers  map[string][]string  // likewise, who needs its private key
 	remotes  map[string]remoteIDP // those that the browser is sent to
 	icons    map[string][]byte
 	groups   []string // that providers give people
@@ -79,7 +84,7 @@ type Set struct {
 
 // NewSet reads what is needed of the configuration before the modules are loaded, which takes it away.
 func NewSet(raw caddy.ModuleMap) *Set {
-	return &Set{kinds: providerKinds(raw), keyUsers: providerKeys(raw), remotes: map[string]remoteIDP{}, icons: map[string][]byte{}}
+	return &Set{kinds: providerKinds(raw), keyUsers: providerKeys(raw, keyMembers), signers: providerKeys(raw, signers), remotes: map[string]remoteIDP{}, icons: map[string][]byte{}}
 }
 
 // Add takes a provider that is ready, and returns what authz and identity have to know of it.
@@ -122,6 +127,9 @@ func (s *Set) Groups() []string { return s.groups }
 
 // KeyUsers returns who uses a key pair, such as "idp partner".
 func (s *Set) KeyUsers(keyPair string) []string { return s.keyUsers[keyPair] }
+
+// Signers returns who needs the private key of a key pair.
+func (s *Set) Signers(keyPair string) []string { return s.signers[keyPair] }
 
 // MethodType is the type by which the configuration API shows a provider. A module that is not built in counts as
 // header.

@@ -205,9 +205,19 @@ func TestCertificateInUse(t *testing.T) {
 	c, m := newCertificates(t), material()
 	year := c.now.AddDate(1, 0, 0)
 	used := map[string][]string{"sign": {"idp partner"}}
-	c.service.KeyPairs().OnUse(func(name string) []string { return used[name] })
+	certificates := map[string][]string{"their-tls": {"idp partner"}}
+	signers := func(name string) []string { return used[name] }
+	c.service.KeyPairs().OnUse(func(name string) []string { return append(signers(name), certificates[name]...) }, signers)
+	status, body := c.call("POST", certificatePath, wrapped(pairOf("sign", "CERTIFICATE", "", certOf(m.ec, year))))
+	c.want("add a certificate where a key is needed", status, body, 400)
+	theirs := c.add(pairOf("their-tls", "CERTIFICATE", "", certOf(m.ec, year)))
+	status, body = c.call("DELETE", certificatePath+"/"+theirs, nil)
+	c.want("delete a certificate in use", status, body, 409)
+	certificates = nil
+	status, body = c.call("DELETE", certificatePath+"/"+theirs, nil)
+	c.want("delete a certificate that is no longer used", status, body, 200)
 	id := c.add(pairOf("sign", "EC", privateOf(m.ec), certOf(m.ec, year)))
-	status, body := c.call("DELETE", certificatePath+"/"+id, nil)
+	status, body = c.call("DELETE", certificatePath+"/"+id, nil)
 	c.want("delete in use", status, body, 409)
 	if !strings.Contains(body, "idp partner") {
 		t.Errorf("delete in use = %s, want who uses it", body)

@@ -94,6 +94,7 @@ type Service struct {
 	random  io.Reader
 	owner   Owner
 	users   []UsedBy
+	signers []UsedBy
 
 	making sync.Mutex // held while Gatehouse's own pair is made
 	mu     sync.Mutex

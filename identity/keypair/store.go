@@ -164,7 +164,7 @@ func (s *Service) create(tx storage.Tx, n *candidate) error {
 	if count >= maxKeyPairs {
 		return rest.Invalid(rest.Problem{Path: n.path, Problem: fmt.Sprintf("there are %d key pairs already", maxKeyPairs)})
 	}
-	if by := s.usedBy(n.id, n.record.Name); (len(n.record.Private) == 0 || n.record.Type == Keytab) && len(by) > 0 {
+	if by := ask(s.signers, n.id, n.record.Name); (len(n.record.Private) == 0 || n.record.Type == Keytab) && len(by) > 0 {
 		return rest.Invalid(rest.Problem{Path: n.path + ".private_key", Problem: "is missing: the Caddyfile signs or decrypts with this key pair (" + strings.Join(by, ", ") + ")"})
 	}
 	if err := claimName(tx, n, n.record.Name); err != nil {

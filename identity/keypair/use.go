@@ -11,8 +11,10 @@ import (
 type UsedBy func(name string) []string
 
 // OnUse adds a function that is asked for the users of a key pair before it is removed, in addition to the
-// configuration. It must be called before the service is used.
-func (s *Service) OnUse(ask UsedBy) { s.users = append(s.users, ask) }
+// configuration. Those that signers returns need its private key, too. It must be called before the service is used.
+func (s *Service) OnUse(users, signers UsedBy) {
+	s.users, s.signers = append(s.users, users), append(s.signers, signers)
+}
 
 // checkUnused refuses with a 409 that names the users of a key pair, and returns nil when there are none.
 func (s *Service) checkUnused(tx storage.Tx, id, name string) error {
@@ -28,9 +30,11 @@ func (s *Service) checkUnused(tx storage.Tx, id, name string) error {
 }
 
 // usedBy returns the users of a key pair outside the configuration.
-func (s *Service) usedBy(id, name string) (by []string) {
-	for _, ask := range s.users {
-		by = append(append(by, ask(name)...), ask(id)...)
+func (s *Service) usedBy(id, name string) []string { return ask(s.users, id, name) }
+
+func ask(users []UsedBy, id, name string) (by []string) {
+	for _, of := range users {
+		by = append(append(by, of(name)...), of(id)...)
 	}
 	return by
 }
