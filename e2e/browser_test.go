@@ -76,9 +76,9 @@ func chromium(t *testing.T) string {
 }
 
 // tab opens another tab of the same browser.
-func (b *tab) tab() *tab {
+func (b *tab) tab(how ...chromedp.ContextOption) *tab {
 	b.t.Helper()
-	ctx, cancel := chromedp.NewContext(b.ctx)
+	ctx, cancel := chromedp.NewContext(b.ctx, how...)
 	b.t.Cleanup(cancel)
 	other := &tab{b.t, b.s, ctx}
 	other.watch()

@@ -12,6 +12,7 @@ import (
 var ownLocation = allowance{
 	"internal/page/redirect.go": "the writer of redirects",
 	"identity/scim/server.go":   "the address of a new resource, in a 201 (RFC 7644 3.3)",
+	"internal/standins/page.go": "another provider's, for tests",
 }
 
 // TestRedirectsHaveOneWriter: every redirect has the headers of page.Redirect.

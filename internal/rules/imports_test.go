@@ -82,6 +82,7 @@ var mayImport = map[string][]string{
 	"internal":                   {"storage", "internal"},
 	"internal/compat":            {"caddymodule/alert", "caddymodule/backup", "caddymodule/manage", "authz", "identity", "storage", "storage/transfer", "internal"}, // it reads every table
 	"internal/cluster":           {"storage"},
+	"internal/standins":          {"idp"},
 	"internal/secret":            {},
 	"internal/login":             {"storage"},
 	"internal/loopback":          {},

@@ -86,7 +86,7 @@ func (o *OP) appleAuthorize(w http.ResponseWriter, r *http.Request) {
 	fields := map[string]string{"code": code, "state": r.Form.Get("state")}
 	if slices.Contains(scopes, "name") && !o.seen[o.script.Sub] {
 		o.seen[o.script.Sub] = true
-		raw, err := json.Marshal(map[string]any{"name": map[string]string{"firstName": "Ann", "lastName": "Example"}, "email": "ann@example.com"})
+		raw, err := json.Marshal(map[string]any{"name": map[string]string{"firstName": "Ann", "lastName": "Example"}, "email": o.script.IDToken["email"]})
 		if err != nil {
 			o.t.Error(err)
 		}

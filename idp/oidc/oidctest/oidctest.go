@@ -70,6 +70,7 @@ type OP struct {
 	acr func(asked url.Values) string
 
 	mu       sync.Mutex // guards all below
+	front    http.Handler
 	script   Script
 	grants   map[string]url.Values // by code: the authorization request
 	refresh  map[string]url.Values // by refresh token
@@ -123,10 +124,24 @@ func New(t testing.TB) *OP {
 		Now: time.Now, t: t, grants: map[string]url.Values{}, refresh: map[string]url.Values{}, access: map[string]bool{}, seen: map[string]bool{},
 		requests: map[string][]*http.Request{}, forms: map[string][]url.Values{}, keys: NewKeys(t, "op"), script: Script{Sub: "alice"},
 	}
-	srv := httptest.NewServer(http.HandlerFunc(o.serve))
+	o.front = http.HandlerFunc(o.serve)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		o.mu.Lock()
+		h := o.front
+		o.mu.Unlock()
+		h.ServeHTTP(w, r)
+	}))
 	t.Cleanup(srv.Close)
 	o.URL = srv.URL
 	return o
+}
+
+// Front puts a handler before the provider, such as a page that people click on.
+func (o *OP) Front(before func(provider http.Handler) http.Handler) {
+	h := before(http.HandlerFunc(o.serve))
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.front = h
 }
 
 // Change changes the script.

@@ -32,7 +32,7 @@ func NewGoogle(t testing.TB) *OP {
 			"auth_time": nil, "sid": nil, "azp": ClientID, "hd": "example.com", "email": "ann@example.com", "email_verified": true,
 		}
 		s.UserInfo = map[string]any{
-			"preferred_username": nil, "groups": nil, "address": nil, "given_name": "Ann", "family_name": "Example", "email": "ann@example.com", "email_verified": true,
+			"preferred_username": nil, "groups": nil, "address": nil, "name": "Ann Example", "given_name": "Ann", "family_name": "Example", "email": "ann@example.com", "email_verified": true,
 			"hd": "example.com", "picture": "https://lh3.googleusercontent.com/a/x",
 		}
 	})
@@ -90,7 +90,7 @@ func NewMicrosoft(t testing.TB) *OP {
 		s.Sub = "AAAAAAAAAAAAAAAAAAAAAIkzqFVrSaSaFHy782bbtaQ"
 		s.Response = map[string]string{"iss": "", "session_state": "fe1540c3-a69a-469a-9fa3-8a2470936421"}
 		s.Token = map[string]any{"refresh_token": nil}
-		s.UserInfo = map[string]any{"preferred_username": nil, "groups": nil, "address": nil, "email": nil, "email_verified": nil}
+		s.UserInfo = map[string]any{"preferred_username": nil, "groups": nil, "address": nil, "name": "Ann Example", "email": nil, "email_verified": nil}
 		s.IDToken = o.OfTenant(Tenant, nil)
 	})
 	return o

@@ -47,6 +47,7 @@ type National struct {
 	waiting  map[string]waiting // by artifact
 	refused  []string           // what was refused, in words
 	asked    []Request          // requests that were accepted
+	answer   func(q Request, name string) Answer
 }
 
 // Partner is a service provider that the service knows.
@@ -54,6 +55,7 @@ type Partner struct {
 	EntityID, ACS string
 	Signing       *x509.Certificate // of its requests
 	Client        *x509.Certificate // of its back channel
+	Encryption    *x509.Certificate // that assertions are encrypted for
 }
 
 type waiting struct {
@@ -64,7 +66,7 @@ type waiting struct {
 
 // NewNational starts the service. Close ends it.
 func NewNational(entityID string, now func() time.Time) *National {
-	n := &National{Provider: New(entityID, now), Server: NewServerKey("server of "+entityID, now()), partners: map[string]Partner{}, waiting: map[string]waiting{}}
+	n := &National{Provider: New(entityID, now), Server: NewServerKey("server of "+entityID, now()), partners: map[string]Partner{}, waiting: map[string]waiting{}, answer: Honest}
 	n.Front = httptest.NewServer(http.HandlerFunc(n.serveFront))
 	n.Back = httptest.NewUnstartedServer(http.HandlerFunc(n.serveBack))
 	n.Back.Config.ErrorLog = log.New(io.Discard, "", 0) // handshakes that tests end
@@ -100,6 +102,42 @@ func (n *National) Know(p Partner) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.partners[p.EntityID] = p
+}
+
+// KnowMetadata makes a service provider known by its metadata, and returns it. client is the certificate of its back
+// channel.
+func (n *National) KnowMetadata(raw []byte, client *x509.Certificate) (Partner, error) {
+	doc := etree.NewDocument()
+	if err := doc.ReadFromBytes(raw); err != nil {
+		return Partner{}, err
+	}
+	acs := doc.FindElement("/EntityDescriptor/SPSSODescriptor/AssertionConsumerService")
+	if acs == nil {
+		return Partner{}, errors.New("the metadata are not those of a service provider")
+	}
+	p := Partner{EntityID: doc.Root().SelectAttrValue("entityID", ""), ACS: acs.SelectAttrValue("Location", ""), Client: client}
+	for use, to := range map[string]**x509.Certificate{"signing": &p.Signing, "encryption": &p.Encryption} {
+		key := doc.FindElement("//KeyDescriptor[@use='" + use + "']//X509Certificate")
+		if key == nil {
+			return Partner{}, fmt.Errorf("the metadata have no key for %s", use)
+		}
+		der, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(key.Text()), ""))
+		if err != nil {
+			return Partner{}, err
+		}
+		if *to, err = x509.ParseCertificate(der); err != nil {
+			return Partner{}, err
+		}
+	}
+	n.Know(p)
+	return p, nil
+}
+
+// AnswerWith lets a test make the answer for the person whose name was entered, instead of Honest.
+func (n *National) AnswerWith(answer func(q Request, name string) Answer) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.answer = answer
 }
 
 // Refused returns what was refused since the last call.
@@ -213,21 +251,22 @@ func (q Request) Class() string {
 func (n *National) ask(w http.ResponseWriter, q Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	fmt.Fprintf(w, `<!doctype html><title>National service</title><form method="post" action="/enter"><input type="hidden" name="request" value="%s">`+
-		`<input id="name" name="name"><input name="class" value="%s"><button id="enter">Log in</button><button id="cancel" name="cancel" value="1">Cancel</button></form>`,
+		`<input id="name" name="name"><input id="class" name="class" value="%s"><button id="allow">Log in</button><button id="cancel" name="cancel" value="1">Cancel</button></form>`,
 		html.EscapeString(q.ID), html.EscapeString(q.Class()))
 }
 
 // enter answers a request as the person on the page says.
 func (n *National) enter(w http.ResponseWriter, r *http.Request) {
 	n.mu.Lock()
-	i := slices.IndexFunc(n.asked, func(q Request) bool { return q.ID == r.FormValue("request") })
+	asked, answer := n.asked, n.answer
 	n.mu.Unlock()
+	i := slices.IndexFunc(asked, func(q Request) bool { return q.ID == r.FormValue("request") })
 	if i < 0 {
 		http.NotFound(w, r)
 		return
 	}
-	q := n.asked[i]
-	a := Honest(q, r.FormValue("name"))
+	q := asked[i]
+	a := answer(q, r.FormValue("name"))
 	if a.Class, a.Session = r.FormValue("class"), "session of "+q.ID; r.FormValue("cancel") != "" {
 		a = Cancelled(q)
 	}
