@@ -105,10 +105,11 @@ func checkServer(chain []*x509.Certificate, pinned *x509.Certificate, host strin
 	return nil
 }
 
-// explained says what the alert of a server means that wants a certificate.
+// explained says what the alert of a server means that wants a certificate. With TLS 1.3 the alert comes after the
+// handshake, and a request that is written later than the server has gone fails before it is read.
 func explained(err error) error {
 	err = withoutAddress(err)
-	if op := new(net.OpError); errors.As(err, &op) && op.Op == "remote error" {
+	if op := new(net.OpError); errors.As(err, &op) && (op.Op == "remote error" || op.Op == "write") {
 		return fmt.Errorf("the provider refuses the connection, as it does where it does not accept the certificate of client_key: %w", err)
 	}
 	return err
