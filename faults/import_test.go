@@ -219,9 +219,17 @@ func (s setup) moved(t *testing.T, m moved) int {
 func (s setup) importMany(t *testing.T, rep *report) {
 	t.Helper()
 	m := newMoved(t, "many", 100_000)
+	before, err := lab.CPU(s.Server.PID())
+	if err != nil {
+		t.Fatal(err)
+	}
 	began := time.Now()
 	counts, said, err := s.imports(t.Context(), t, m)
 	took := time.Since(began)
+	after, cpuErr := lab.CPU(s.Server.PID())
+	if cpuErr != nil {
+		t.Fatal(cpuErr)
+	}
 	if counts.Created != m.good() || counts.Failed != m.all-m.good() {
 		t.Errorf("an import of %d persons counts %+v: %v", m.all, counts, err)
 	}
@@ -237,5 +245,6 @@ func (s setup) importMany(t *testing.T, rep *report) {
 	if told < int(took/(4*time.Second)) {
 		t.Errorf("in %v an import has told its progress %d times", took, told)
 	}
-	rep.add("%d persons in %.1f s, %.0f a second, progress told %d times", m.all, took.Seconds(), float64(m.all)/took.Seconds(), told)
+	rep.add("%d persons in %.1f s, %.0f a second, %.1f s of processor time of the server, progress told %d times",
+		m.all, took.Seconds(), float64(m.all)/took.Seconds(), (after - before).Seconds(), told)
 }
