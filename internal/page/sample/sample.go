@@ -27,7 +27,7 @@ var aside = []string{"console", "form_post", "signed_out_on", "sign_out_blank", 
 var groups = map[string]string{
 	"":     "sign_in",
 	"form": "enrol", "invitation": "enrol", "activat": "enrol", "forgot": "enrol", "reset": "enrol", "sign_up": "enrol", "register": "enrol", "verif": "enrol", "complete": "enrol", "connect": "enrol",
-	"step_up": "step_up", "push": "step_up", "sms": "step_up", "pin": "step_up", "passkey": "step_up", "authenticator": "step_up", "recovery": "step_up", "remove": "step_up", "confirm": "step_up",
+	"step_up": "step_up", "push": "step_up", "sms": "step_up", "pin": "step_up", "passkey": "step_up", "authenticator": "step_up", "recovery": "step_up", "remove": "step_up", "confirm": "step_up", "trust_browser": "step_up",
 	"consent": "consent", "release": "consent", "device": "consent", "access": "consent", "kept": "consent",
 	"account": "account", "security": "account", "preferred": "account", "deleted": "account", "seeing": "account", "confirm.": "account",
 	"error": "error",
@@ -133,6 +133,7 @@ func forms() map[string]page.View {
 	out["pin_forgot_sent"] = page.View{Template: "form", Data: page.Form{Key: "pin_forgot_sent", Fill: []any{"to", masked}, Cancel: "/step-up"}}
 	form(page.Form{Key: "sms_number", Cancel: "/account/security"}, phone)
 	form(page.Form{Key: "sms_code", Fill: []any{"to", "•••\u00a0678"}, Links: []page.FormLink{{Label: "sms_code.other", URL: "/account/security"}}}, code("step_up.sms.label"))
+	form(page.Form{Key: "trust_browser"}, page.Field{Name: "trust", Type: "checkbox", Label: "trust_browser.label", Hint: "sign_in.remember.hint"})
 	form(page.Form{Key: "preferred", Cancel: "/account/security"}, page.Field{Name: "method", Type: "select", Label: "preferred.label", Options: []page.Option{{Value: "", Label: "preferred.last"}, {Value: "passkey", Label: "step_up.passkey.choice"}, {Value: "authenticator", Label: "step_up.authenticator.choice"}}})
 	form(page.Form{Key: "confirm.email", Fill: []any{"to", address}, Cancel: "/account/profile"}, code("confirm.code"))
 	form(page.Form{Key: "confirm.phone", Fill: []any{"to", "+31 6 12345678"}, Cancel: "/account/profile"}, code("confirm.code"))
