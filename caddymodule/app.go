@@ -243,6 +243,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 		if err := a.Policies[name].Provision(ctx, "policy "+name, r); err != nil {
 			return a.Places.LocateIn(err, "policy "+name)
 		}
+		a.Policies[name].CountAs("policy " + name)
 	}
 	if err := a.loadIDPs(); err != nil {
 		for id := range a.IDPsRaw {

@@ -409,7 +409,13 @@ func (m *Metrics) Judged(took time.Duration) { m.Sites.Judged(took) }
 // CountShadow counts a request at a site with shadow rules. Site and rule are named in the configuration.
 func (m *Metrics) CountShadow(site, rule, live, shadow string) {
 	m.shadows.WithLabelValues(site, rule, live, shadow).Inc()
+	m.Sites.Site(site).Tried(live == passed, shadow == passed)
 }
+
+const passed = "allow" // the verdict of a request that passes
+
+// Rule returns the counter of the decisions of a rule.
+func (m *Metrics) Rule(name string) *tally.RuleCount { return m.Sites.Rule(name) }
 
 // SitePasses returns the counter of the requests that a site lets pass.
 func (m *Metrics) SitePasses(site string) prometheus.Counter {

@@ -36,12 +36,16 @@ func TestSitesAreCountedForTheConsole(t *testing.T) {
 	m.CountSite(site, "sign_in", "sign_in_too_old")
 	m.CountSite(site, "sign_in", "sign_in_too_old")
 	m.CountSite(site, "sign_in", "no_credentials")
+	m.CountShadow(site, "soon", "allow", "deny")
+	m.CountShadow(site, "soon", "allow", "step-up")
+	m.CountShadow(site, "", "deny", "allow")
+	m.CountShadow(site, "", "allow", "allow")
 	m.Sites.Flush(t.Context())
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); tally.New(store, nil, zap.NewNop()).Run(ctx) }()
 	defer func() { stop(); <-done }()
-	want, got := map[string]int64{tally.Admissions: 3, tally.Denials: 2, tally.StepUps: 3}, map[string]int64{}
+	want, got := map[string]int64{tally.Admissions: 3, tally.Denials: 2, tally.StepUps: 3, tally.Tried: 4, tally.TriedRefusals: 2, tally.TriedEntries: 1}, map[string]int64{}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for len(got) < len(want) {

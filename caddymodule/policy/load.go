@@ -59,6 +59,7 @@ func Load(ctx caddy.Context, name string, raw []byte, checkPublic func(string) e
 			r.Place = "policies." + name + "." + at
 		}
 	}
+	p.CountAs("policy " + name)
 	return p, "", nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -51,6 +52,9 @@ type Rule struct {
 	paths    prefixes
 	byPath   bool
 	when     []window
+
+	counted string // under what its decisions are counted. Empty: they are not
+	count   atomic.Pointer[ruleCounter]
 }
 
 // maxRules bounds a policy, since each request passes all of its matchers.

@@ -61,6 +61,7 @@ type fakeAuthority struct {
 	formers  map[string]string // persons of sessions, those that have ended too, by origin and token
 	closed   bool              // to strangers
 	access   *fakeAccess
+	counter  counter
 
 	assertions asserter
 	proofs     *dpop.Proofs
@@ -431,6 +432,7 @@ func (p *testProtect) Provision(ctx caddy.Context) error {
 		if name != "office" || office.Provision(ctx, "policy office", options.NewResolver(caddy.NewReplacer())) != nil {
 			return nil
 		}
+		office.CountAs("policy office")
 		return office
 	})
 }
@@ -455,7 +457,7 @@ func (p *testProtect) wire(f *fakeAuthority, ctx caddy.Context) error {
 			return Entrance{}, f.gone
 		}
 		admit := func(*http.Request) bool { f.mu.Lock(); defer f.mu.Unlock(); return !f.closed }
-		return Entrance{Authority: f, Parked: f.parked, Access: f.grants(), Policies: f.policies(), Pages: pages, Admit: admit, HasRules: f.hasRules, Leave: func() {}, Assertions: f.assertions, Proofs: f.proofs}, nil
+		return Entrance{Authority: f, Parked: f.parked, Access: f.grants(), Policies: f.policies(), Pages: pages, Counter: f.counter, Admit: admit, HasRules: f.hasRules, Leave: func() {}, Assertions: f.assertions, Proofs: f.proofs}, nil
 	}
 	p.origin = func(r *http.Request) event.Origin {
 		ip, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)

@@ -7,6 +7,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
 )
 
@@ -39,6 +40,13 @@ func (p *Protect) countKept(c counter, result string, reason refusals.Reason) {
 func (p *Protect) countJudged(c counter, began time.Time) {
 	if c != nil {
 		c.Judged(p.now().Sub(began))
+	}
+}
+
+// countRule counts a request about which a rule has decided. nil: none has.
+func countRule(c counter, rule *policy.Rule) {
+	if c != nil && rule != nil {
+		rule.Count(c)
 	}
 }
 

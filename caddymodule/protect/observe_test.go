@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,7 +18,9 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/tally"
 )
 
 // tracer keeps what is traced.
@@ -121,6 +124,8 @@ func (s sites) CountSite(site, result, reason string) {
 	s.vec.WithLabelValues(site, result, reason).Inc()
 }
 
+func (sites) Rule(string) *tally.RuleCount { return new(tally.RuleCount) }
+
 func (s sites) SitePasses(site string) prometheus.Counter {
 	return s.vec.WithLabelValues(site, "allowed", "")
 }
@@ -130,12 +135,55 @@ func TestCountingCostsNothing(t *testing.T) {
 	p := &Protect{passes: new(atomic.Pointer[passCounter]), name: "wiki.example.com"}
 	c := &sites{prometheus.NewCounterVec(prometheus.CounterOpts{Name: "x"}, []string{"site", "result", "reason"})}
 	g := &passage{r: httptest.NewRequest(http.MethodGet, "/", nil)}
+	rules := policy.Policy{Allow: []*policy.Rule{{Name: "staff"}}}
+	rules.CountAs("policy office")
 	if n := testing.AllocsPerRun(100, func() {
 		p.countPass(c)
+		countRule(c, rules.Allow[0])
 		if p.check(g) != nil {
 			t.Error("a span without a trace")
 		}
 	}); n != 0 {
 		t.Errorf("counting a request allocates %v times", n)
+	}
+}
+
+// ruleNames remembers which rules were counted.
+type ruleNames struct {
+	*sites
+
+	mu    sync.Mutex // guards names
+	names []string
+}
+
+func (r *ruleNames) Rule(name string) *tally.RuleCount {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.names = append(r.names, name)
+	return new(tally.RuleCount)
+}
+
+// TestRulesAreCounted: the rule that decides about a request is counted under whose it is, and looked up once.
+func TestRulesAreCounted(t *testing.T) {
+	counted := &ruleNames{sites: &sites{prometheus.NewCounterVec(prometheus.CounterOpts{Name: "x"}, []string{"site", "result", "reason"})}}
+	g, tokens := rulesGateway(t)
+	g.fake.mu.Lock()
+	g.fake.counter = counted
+	g.fake.mu.Unlock()
+	for _, c := range []struct{ who, request string }{
+		{"staff", "GET /office/x"}, {"staff", "GET /office/y"}, {"both", "GET /office/plans/x"}, {"weak admin", "POST /admin/x"}, {"staff", "GET /elsewhere"}, {"staff", "GET /open/closed"}, {"staff", "GET /open/x"},
+	} {
+		g.raw(t, c.request+" HTTP/1.1", "Host: rules.test", "Authorization: Bearer "+tokens[c.who])
+	}
+	counted.mu.Lock()
+	defer counted.mu.Unlock()
+	got := strings.Join(counted.names, "\n")
+	for _, want := range []string{"policy office: allow office", ": deny guests", ": allow admins", ": deny closed"} {
+		if strings.Count(got, want) != 1 {
+			t.Errorf("%q was counted under other names than once %q", got, want)
+		}
+	}
+	if len(counted.names) != 4 {
+		t.Errorf("counted rules = %q, want those that have decided", counted.names)
 	}
 }

@@ -195,6 +195,7 @@ type counter interface {
 	CountShadow(site, rule, live, shadow string)
 	// SitePasses returns the counter of the requests that a site lets pass.
 	SitePasses(site string) prometheus.Counter
+	policy.Counter
 }
 
 // App is what protect needs of the app of the same configuration.
@@ -500,7 +501,10 @@ func (p *Protect) admit(g *passage) (ok bool) {
 // judge looks the credential of a request up and decides whether it may pass.
 func (p *Protect) judge(g *passage, rec *arrival) (passed bool) {
 	began := p.now()
-	defer func() { p.countJudged(g.entrance.Counter, began) }()
+	defer func() {
+		p.countJudged(g.entrance.Counter, began)
+		countRule(g.entrance.Counter, g.decision.Rule)
+	}()
 	if span := p.check(g); span != nil {
 		defer func() { checked(span, g, passed) }()
 	}

@@ -1,6 +1,7 @@
 package protect
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -25,6 +26,7 @@ func (p *Protect) loadRules(ctx caddy.Context, use usePolicy) error {
 	if err := p.Rules.Provision(ctx, "protect", res); err != nil {
 		return err
 	}
+	p.Rules.CountAs("site " + cmp.Or(p.name, p.Place(), "without a name"))
 	parts := p.gather(p.Policies, &p.Rules, "policy", use)
 	rules := fixedOf(parts)
 	p.fixed = &ruling{rules: rules, public: append(slices.Clone(p.fixed.public), res.List("public", rules.Public, CheckPublic)...), byPath: p.open || rules.ByPath()}
@@ -139,7 +141,8 @@ func (p *Protect) closed(g *passage) (refused bool) {
 	}
 	if d := g.rules.Judge(policy.Facts{Now: p.now()}); d.Outcome == policy.Denied && d.Rule != nil {
 		g.decision = d
-		p.answer(g, p.refusalOf(g, ruleDenied))
+		p.answer(g, p.refusalOf(g, ruleDenied)) // which opens the entrance
+		countRule(g.entrance.Counter, d.Rule)
 		return true
 	}
 	return false

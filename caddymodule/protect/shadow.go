@@ -120,7 +120,8 @@ func (p *Protect) compare(g *passage, chosen policy.Selection, passed bool) {
 	if g.decision.Rule != nil {
 		out.LiveRule = g.decision.Rule.Label()
 	}
-	if in.Decisions.Record(&out); live.Passes() == shadow.Passes() || out.PersonID == "" {
+	differs := live.Passes() != shadow.Passes()
+	if in.Decisions.Record(&out, differs); !differs || out.PersonID == "" {
 		return
 	}
 	if in.Decisions.Once(out.Site, rule, out.PersonID) {

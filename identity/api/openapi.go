@@ -242,7 +242,7 @@ func Operations() []openapi.Operation {
 		{
 			Method: http.MethodGet, Path: "/api/v1/statistics/{measure}", ID: "readStatistics", Tag: statisticsAPI, Summary: "Tells how often something happened, per minute, hour or day",
 			Query: []openapi.Param{
-				{Name: "by", Text: "Split by provider or application; admissions, denials and site_step_ups by site, decisions by latency"},
+				{Name: "by", Text: "Split by provider or application; admissions, denials, site_step_ups and those of shadow rules by site, decisions by latency, rule_decisions by rule"},
 				{Name: "unit", Text: "minute (kept for three hours), hour (32 days) or day (two years). Default: day"},
 				{Name: "since", Text: "From the unit of this time on: RFC 3339, or milliseconds since 1970. Default: an hour, a day or thirty days before until"},
 				{Name: "until", Text: "Before this time. Default: now"},

@@ -71,7 +71,7 @@ import (
 var (
 	newer = []string{
 		"authz_app_password", "authz_app_password_of", "authz_app_password_usage",
-		"authz_client_alg", "authz_client_document", "authz_grants", "authz_logout_queue", "authz_parked_body", "authz_parked_form", "authz_posted", "authz_posted_logout", "authz_tally", "cluster_identity", "cluster_lane", "cluster_lease", "cluster_lease_end", "cluster_node", "decision_next", "decision_slot", "event_listing", "event_posting", "authz_device", "authz_device_begun", "authz_device_tries", "authz_device_user", "authz_device_visit", "authz_par", "authz_par_open", "authz_dpop", "authz_dpop_running", "authz_trusted_seen", "authz_client_registration",
+		"authz_client_alg", "authz_client_document", "authz_grants", "authz_logout_queue", "authz_parked_body", "authz_parked_form", "authz_posted", "authz_posted_logout", "authz_tally", "cluster_identity", "cluster_lane", "cluster_lease", "cluster_lease_end", "cluster_node", "decision_difference", "decision_difference_next", "decision_next", "decision_slot", "event_listing", "event_posting", "authz_device", "authz_device_begun", "authz_device_tries", "authz_device_user", "authz_device_visit", "authz_par", "authz_par_open", "authz_dpop", "authz_dpop_running", "authz_trusted_seen", "authz_client_registration",
 		"authz_signal_delivery", "authz_signal_item", "authz_signal_leftover", "authz_signal_stream", "authz_signal_subject",
 		"identity_access_request", "identity_configured", "identity_external_stable", "identity_group_step", "identity_handover", "identity_partition_group_name",
 		"identity_block_end", "identity_sessions", "session_place", "session_place_step", "refusal_next", "refusal_slot", "storage_copy",

@@ -6,6 +6,7 @@ package decision
 import (
 	"context"
 	"hash/maphash"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,9 +22,11 @@ import (
 const (
 	Kept      = 7 * 24 * time.Hour // how long a decision can be asked for
 	slotCount = 16384              // decisions that are kept at once
-	maxSeen   = 16384              // decisions of this hour that are known to be kept
-	maxText   = 512                // bytes of a text
-	maxList   = 64                 // groups or scopes
+
+	differingCount = 1024  // of them that differ, once more
+	maxSeen        = 16384 // decisions of this hour that are known to be kept
+	maxText        = 512   // bytes of a text
+	maxList        = 64    // groups or scopes
 )
 
 // Decision is what a site has decided about a request, and what its shadow rules would have.
@@ -54,9 +57,10 @@ type Decision struct {
 
 // Recorder keeps decisions. Record never waits for storage, and a nil Recorder keeps nothing.
 type Recorder struct {
-	ring *ring.Ring[Decision]
-	now  func() time.Time
-	seed maphash.Seed
+	ring    *ring.Ring[Decision]
+	differs *ring.Ring[Decision]
+	now     func() time.Time
+	seed    maphash.Seed
 
 	mu   sync.Mutex // guards what follows
 	hour int64
@@ -69,13 +73,15 @@ func NewRecorder(store storage.Store, now func() time.Time, log *zap.Logger) *Re
 		now = time.Now
 	}
 	return &Recorder{
-		ring: ring.New(store, kept, log.With(zap.String("kind", "decisions of sites"))),
-		now:  now, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{},
+		ring:    ring.New(store, kept, log.With(zap.String("kind", "decisions of sites"))),
+		differs: ring.New(store, differing, log.With(zap.String("kind", "differences of shadow rules"))),
+		now:     now, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{},
 	}
 }
 
-// Record keeps a decision, unless the same caller has got the same one for the same path in this hour.
-func (r *Recorder) Record(d *Decision) {
+// Record keeps a decision, unless the same caller has got the same one for the same path in this hour. differs tells
+// whether the shadow rules would have let in what was refused, or the reverse.
+func (r *Recorder) Record(d *Decision, differs bool) {
 	if r == nil {
 		return
 	}
@@ -85,7 +91,9 @@ func (r *Recorder) Record(d *Decision) {
 	kept := *d
 	kept.At = r.now().UTC()
 	kept.trim()
-	r.ring.Add(kept.At, kept)
+	if r.ring.Add(kept.At, kept); differs {
+		r.differs.Add(kept.At, kept)
+	}
 }
 
 // Once tells whether it has not been asked about these words in this hour. Those that are too many are not new.
@@ -126,7 +134,29 @@ func (d *Decision) trim() {
 }
 
 // Run writes what waits, until ctx ends, and what waits then.
-func (r *Recorder) Run(ctx context.Context) { r.ring.Run(ctx) }
+func (r *Recorder) Run(ctx context.Context) {
+	var both sync.WaitGroup
+	both.Go(func() { r.differs.Run(ctx) })
+	r.ring.Run(ctx)
+	both.Wait()
+}
+
+// Differing returns the newest decisions at these sites whose shadow rules would have let in what was refused, or the
+// reverse: at most limit of the last 1,024 of all sites.
+func (r *Recorder) Differing(ctx context.Context, sites []string, limit int) (out []Decision, err error) {
+	if r == nil {
+		return nil, nil
+	}
+	oldest := r.now().Add(-Kept)
+	err = r.differs.Each(ctx, func() { out = nil }, func(d *Decision) bool {
+		if !d.At.Before(oldest) && slices.Contains(sites, d.Site) {
+			out = append(out, *d)
+		}
+		return true
+	})
+	slices.SortStableFunc(out, func(a, b Decision) int { return b.At.Compare(a.At) })
+	return out[:min(len(out), limit)], err
+}
 
 // List returns the decisions that are kept and not older than since, and how many were lost since the start.
 func (r *Recorder) List(ctx context.Context, since time.Time) (out []Decision, lost int64, err error) {

@@ -10,3 +10,10 @@ var kept = ring.Tables[Decision]{
 	Next:  storage.NewTable[uint64]("decision_next"),
 	Size:  slotCount, Kept: Kept,
 }
+
+// differing are those whose shadow rules say something else, so that the newest are found without reading the others.
+var differing = ring.Tables[Decision]{
+	Slots: storage.NewTable[Decision]("decision_difference"),
+	Next:  storage.NewTable[uint64]("decision_difference_next"),
+	Size:  differingCount, Kept: Kept,
+}

@@ -1,6 +1,7 @@
 package tally
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -18,6 +19,7 @@ import (
 const (
 	flushEvery = 5 * time.Second
 	mostSites  = 1000 // that are counted one by one
+	mostRules  = 1000
 )
 
 // bounds are the upper bounds of how long decisions take.
@@ -41,7 +43,8 @@ type Buffer struct {
 
 	mu     sync.Mutex // guards all below
 	sites  map[string]*SiteCounts
-	called map[string]Last // by API client
+	rules  map[string]*RuleCount
+	called map[caller]Last
 
 	writing sync.Mutex // one write at a time
 }
@@ -51,7 +54,7 @@ func NewBuffer(store storage.Store, now func() time.Time, random io.Reader, log 
 	if now == nil {
 		now = time.Now
 	}
-	return &Buffer{store: store, now: now, random: random, log: log, sites: map[string]*SiteCounts{}, called: map[string]Last{}}
+	return &Buffer{store: store, now: now, random: random, log: log, sites: map[string]*SiteCounts{}, rules: map[string]*RuleCount{}, called: map[caller]Last{}}
 }
 
 // SiteCounts counts what a site does with requests. It costs a request no look-up. A nil SiteCounts counts nothing.
@@ -60,7 +63,7 @@ type SiteCounts struct {
 }
 
 // siteMeasures are what is counted for each site.
-var siteMeasures = [...]string{Admissions, Denials, StepUps}
+var siteMeasures = [...]string{Admissions, Denials, StepUps, Tried, TriedRefusals, TriedEntries}
 
 func (c *SiteCounts) add(measure int, n int64) {
 	if c != nil {
@@ -76,6 +79,52 @@ func (c *SiteCounts) Denied() { c.add(1, 1) }
 
 // Raised counts a request that the site has sent to a stronger or more recent sign-in.
 func (c *SiteCounts) Raised() { c.add(2, 1) }
+
+// Tried counts a request that shadow rules have judged too: passed is what became of it, and would what they say.
+func (c *SiteCounts) Tried(passed, would bool) {
+	c.add(3, 1)
+	switch {
+	case passed && !would:
+		c.add(4, 1)
+	case would && !passed:
+		c.add(5, 1)
+	}
+}
+
+// RuleCount counts the requests about which a rule has decided. It costs a request no look-up. A nil RuleCount counts
+// nothing.
+type RuleCount struct{ n atomic.Int64 }
+
+// Decided counts a request.
+func (c *RuleCount) Decided() { c.add(1) }
+
+func (c *RuleCount) add(n int64) {
+	if c != nil {
+		c.n.Add(n)
+	}
+}
+
+// RuleName is under what the decisions of a rule are counted: its owner, such as policy office, what it does, and its
+// name or else its place.
+func RuleName(owner, kind, name, place string) string {
+	return owner + ": " + kind + " " + cmp.Or(name, place)
+}
+
+// Rule returns what counts for a rule. Those that are too many count as Other.
+func (b *Buffer) Rule(name string) *RuleCount {
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, known := b.rules[name]; !known && len(b.rules) >= mostRules {
+		name = Other
+	}
+	if b.rules[name] == nil {
+		b.rules[name] = new(RuleCount)
+	}
+	return b.rules[name]
+}
 
 // Site returns what counts for a site. Those that are too many count as Other.
 func (b *Buffer) Site(name string) *SiteCounts {
@@ -102,13 +151,20 @@ func (b *Buffer) Judged(d time.Duration) {
 }
 
 // Called notes that an API client has called from an address.
-func (b *Buffer) Called(client, address string) {
+func (b *Buffer) Called(client, address string) { b.note(caller{Calls, APIClient, client}, address) }
+
+// ClientCalled notes that an OAuth client has shown who it is, from an address.
+func (b *Buffer) ClientCalled(client, address string) {
+	b.note(caller{ClientCalls, Application, client}, address)
+}
+
+func (b *Buffer) note(who caller, address string) {
 	if b == nil {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.called[client] = Last{At: b.now(), Address: address}
+	b.called[who] = Last{At: b.now(), Address: address}
 }
 
 // Run writes until ctx ends, and then once more.
@@ -141,8 +197,13 @@ func (b *Buffer) Flush(ctx context.Context) {
 			}
 		}
 	}
+	for rule, c := range b.rules {
+		if n := c.n.Swap(0); n > 0 {
+			sums = append(sums, sum{RuleDecisions, Rule, rule, n})
+		}
+	}
 	called := b.called
-	b.called = map[string]Last{}
+	b.called = map[caller]Last{}
 	b.mu.Unlock()
 	for i := range b.took {
 		if n := b.took[i].Swap(0); n > 0 {
@@ -164,16 +225,19 @@ func (b *Buffer) Flush(ctx context.Context) {
 	}
 	b.log.Warn("statistics of sites not written; retrying", zap.Error(err))
 	b.mu.Lock()
-	for client, last := range called {
-		if _, newer := b.called[client]; !newer {
-			b.called[client] = last
+	for who, last := range called {
+		if _, newer := b.called[who]; !newer {
+			b.called[who] = last
 		}
 	}
 	b.mu.Unlock()
 	for _, s := range sums {
-		if s.By == Site {
+		switch s.By {
+		case Site:
 			b.Site(s.Value).add(slices.Index(siteMeasures[:], s.Measure), s.Count)
-		} else {
+		case Rule:
+			b.Rule(s.Value).add(s.Count)
+		default:
 			b.took[slices.Index(LatencyBounds, s.Value)].Add(s.Count)
 		}
 	}

@@ -19,6 +19,7 @@ var remembered = map[string][]Dimension{
 	event.CountFailed: {Provider},
 	activity:          {Application},
 	Calls:             {APIClient},
+	ClientCalls:       {Application},
 }
 
 // LastOf returns when a measure was counted last for a value of a dimension. found is false for never. What happens is
@@ -64,11 +65,18 @@ func (l latest) write(tx storage.Tx) error {
 	return nil
 }
 
-// addCalls notes when API clients have called last. id is new each time.
-func addCalls(tx storage.Tx, id string, called map[string]Last) error {
-	for client, last := range called {
-		d := dueRecord{Measure: Calls, At: last.At, Address: last.Address, By: map[Dimension]string{APIClient: client}}
-		if err := dues.Put(tx, dueKey(last.At, storage.Key(id, client)), d, never); err != nil {
+// caller is a program that calls: an API client or an OAuth client.
+type caller struct {
+	measure string
+	by      Dimension
+	id      string
+}
+
+// addCalls notes when programs have called last. id is new each time.
+func addCalls(tx storage.Tx, id string, called map[caller]Last) error {
+	for who, last := range called {
+		d := dueRecord{Measure: who.measure, At: last.At, Address: last.Address, By: map[Dimension]string{who.by: who.id}}
+		if err := dues.Put(tx, dueKey(last.At, storage.Key(id, who.measure, who.id)), d, never); err != nil {
 			return err
 		}
 	}

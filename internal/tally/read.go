@@ -115,6 +115,40 @@ func Read(tx storage.Tx, q Query) (Answer, error) {
 	return out, nil
 }
 
+// Totals returns how often a measure was counted in the time of a query, for each of these values of its dimension.
+// Errors: a *QueryError, or a failure of storage.
+func Totals(tx storage.Tx, q Query, values []string) (map[string]int64, error) {
+	if err := q.Check(); err != nil {
+		return nil, err
+	}
+	of, out := series{q.Unit, q.Partition, q.Measure, q.By}, map[string]int64{}
+	var keys [][]byte
+	var whose []string
+	for at := q.Unit.start(q.Since); at.Before(q.Until); at = at.Add(units[q.Unit].long) {
+		for _, value := range values {
+			keys, whose = append(keys, counts.Key(of.bucket(at)+"="+value)), append(whose, value)
+		}
+	}
+	if len(keys) > maxRead {
+		return nil, &QueryError{"there is too much to read: ask for a shorter time or a longer unit"}
+	}
+	found, err := tx.GetMany(keys...)
+	if err != nil {
+		return nil, err
+	}
+	for i, raw := range found {
+		if raw == nil {
+			continue
+		}
+		rec, err := counts.Decode(raw)
+		if err != nil {
+			return nil, err
+		}
+		out[whose[i]] += rec.Count
+	}
+	return out, nil
+}
+
 // split reads a series for each value of the dimension.
 func (a *Answer) split(tx storage.Tx, of series) error {
 	prefix, first, last := of.prefix(), a.Starts[0], a.Starts[len(a.Starts)-1]

@@ -19,13 +19,18 @@ import (
 
 // What is counted besides events, whose kinds name their measure.
 const (
-	ActivePersons = "active_persons"  // per day, each person once
-	Admissions    = "admissions"      // requests that a site has let pass
-	Denials       = "denials"         // requests that a site has refused
-	StepUps       = "site_step_ups"   // requests that a site has sent to a stronger or more recent sign-in
-	Decisions     = "decisions"       // requests that sites have judged, by how long it took
-	Calls         = "api_calls"       // of API clients. It is known when the last one was, not how many there were
-	activity      = event.CountActive // what makes a person active without being a sign-in
+	ActivePersons = "active_persons"    // per day, each person once
+	Admissions    = "admissions"        // requests that a site has let pass
+	Denials       = "denials"           // requests that a site has refused
+	StepUps       = "site_step_ups"     // requests that a site has sent to a stronger or more recent sign-in
+	Decisions     = "decisions"         // requests that sites have judged, by how long it took
+	RuleDecisions = "rule_decisions"    // requests about which a rule of a site or of a policy has decided
+	Tried         = "shadow_decisions"  // requests that shadow rules have judged too
+	TriedRefusals = "shadow_refusals"   // those that have passed, and that the shadow rules would have kept
+	TriedEntries  = "shadow_admissions" // those that were kept, and that the shadow rules would have let pass
+	Calls         = "api_calls"         // of API clients. It is known when the last one was, not how many there were
+	ClientCalls   = "client_calls"      // of OAuth clients that have shown who they are. Likewise
+	activity      = event.CountActive   // what makes a person active without being a sign-in
 )
 
 // Dimension is by what a measure can be split.
@@ -38,6 +43,7 @@ const (
 	Site        Dimension = "site"
 	Latency     Dimension = "latency"
 	APIClient   Dimension = "api_client"
+	Rule        Dimension = "rule"
 )
 
 // dimensions are by what each measure is split.
@@ -50,6 +56,10 @@ var dimensions = map[string][]Dimension{
 	Denials:           {Site},
 	StepUps:           {Site},
 	Decisions:         {Latency},
+	RuleDecisions:     {Rule},
+	Tried:             {Site},
+	TriedRefusals:     {Site},
+	TriedEntries:      {Site},
 }
 
 // Unit is the length of a bucket.

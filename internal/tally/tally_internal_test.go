@@ -328,6 +328,11 @@ func TestDenialsOfSites(t *testing.T) {
 	b.Site("shop.example.com").Denied()
 	b.Site("wiki.example.com").Admitted()
 	b.Site("shop.example.com").Raised()
+	b.Site("shop.example.com").Tried(true, false)
+	b.Site("shop.example.com").Tried(false, true)
+	b.Site("shop.example.com").Tried(true, true)
+	b.Rule(RuleName("policy office", "allow", "staff", "Caddyfile:3")).Decided()
+	b.Rule(RuleName("policy office", "deny", "", "Caddyfile:2")).Decided()
 	b.Judged(80 * time.Microsecond)
 	b.Judged(100 * time.Microsecond)
 	b.Judged(3 * time.Millisecond)
@@ -344,9 +349,23 @@ func TestDenialsOfSites(t *testing.T) {
 	h.want(Query{Measure: Denials, By: Site, Unit: Minute}, "wiki.example.com:3 shop.example.com:1")
 	h.want(Query{Measure: Admissions, By: Site, Unit: Minute}, "wiki.example.com:2")
 	h.want(Query{Measure: StepUps, By: Site, Unit: Minute}, "shop.example.com:1")
+	h.want(Query{Measure: Tried, By: Site, Unit: Minute}, "shop.example.com:3")
+	h.want(Query{Measure: TriedRefusals, By: Site, Unit: Minute}, "shop.example.com:1")
+	h.want(Query{Measure: TriedEntries, By: Site, Unit: Minute}, "shop.example.com:1")
+	h.want(Query{Measure: RuleDecisions, By: Rule, Unit: Minute}, "policy office: allow staff:1 policy office: deny Caddyfile:2:1")
 	h.want(Query{Measure: Decisions, By: Latency}, "0.1:2 +Inf:1 5:1")
+	if err := h.store.View(t.Context(), func(tx storage.Tx) error {
+		got, err := Totals(tx, Query{Measure: Denials, By: Site, Unit: Hour, Since: noon.Add(-time.Hour), Until: noon.Add(time.Hour)}, []string{"wiki.example.com", "nobody.example.com"})
+		if err == nil && (len(got) != 1 || got["wiki.example.com"] != 3) {
+			t.Errorf("Totals = %v, want 3 of the wiki", got)
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
 	(*Buffer)(nil).Site("").Denied()
 	(*Buffer)(nil).Judged(0)
+	(*Buffer)(nil).Rule("").Decided()
 }
 
 type brokenStore struct {

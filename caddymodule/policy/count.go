@@ -1,0 +1,41 @@
+package policy
+
+import "github.com/gatehouse-id/gatehouse/internal/tally"
+
+// Counter counts the decisions of rules, by their names in the statistics.
+type Counter interface {
+	Rule(name string) *tally.RuleCount
+}
+
+// ruleCounter remembers where the decisions of a rule are counted, so that counting one costs no look-up and no memory.
+type ruleCounter struct {
+	of Counter // which the next configuration may replace
+	n  *tally.RuleCount
+}
+
+// CountAs says whose the rules are, such as policy office, so that their decisions are counted.
+func (p *Policy) CountAs(owner string) {
+	for i, r := range p.rules() {
+		kind := "deny"
+		if i >= len(p.Deny) {
+			kind = "allow"
+		}
+		r.counted = tally.RuleName(owner, kind, r.Name, r.Place)
+	}
+}
+
+// Counted is under what the decisions of the rule are counted. Empty: they are not
+func (r *Rule) Counted() string { return r.counted }
+
+// Count counts a decision of the rule.
+func (r *Rule) Count(c Counter) {
+	if r.counted == "" {
+		return
+	}
+	known := r.count.Load()
+	if known == nil || known.of != c {
+		known = &ruleCounter{c, c.Rule(r.counted)}
+		r.count.Store(known)
+	}
+	known.n.Decided()
+}
