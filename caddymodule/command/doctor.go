@@ -28,6 +28,8 @@ up. The command stands in for the application: stop that one, or let the proxy p
 
 ` + tokenVariable + ` holds a valid access token for the site; without it only refusals are probed.
 Stop Gatehouse and run the command with --down: then nothing may arrive at all.
+With --live the application stays: only requests that nobody may make are sent, by methods that change nothing,
+and the answers tell what may have got past.
 
 It needs no server of its own and no admin API. The exit status is 0 only if no probe has failed; with
 --strict warnings count too.`,
@@ -41,6 +43,7 @@ It needs no server of its own and no admin API. The exit status is 0 only if no 
 	flags.StringVar(&o.Connect, "connect", "", "The address of the proxy, if that of the URL leads elsewhere")
 	flags.BoolVar(&o.Insecure, "insecure", false, "Accept any certificate of the proxy")
 	flags.BoolVar(&o.Down, "down", false, "Gatehouse has been stopped: nothing may arrive")
+	flags.BoolVar(&o.Live, "live", false, "The application stays at work, and the answers alone are judged")
 	flags.DurationVar(&o.Wait, "timeout", 10*time.Second, "How long one answer may take")
 	strict := flags.Bool("strict", false, "Count warnings as failures")
 	if err := cmd.MarkFlagRequired("proxy"); err != nil {

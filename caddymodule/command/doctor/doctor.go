@@ -35,13 +35,19 @@ type Options struct {
 	Insecure bool // whatever the certificate of the proxy is
 	// Down says that Gatehouse has been stopped: nothing at all may arrive.
 	Down bool
+	// Live says that the application stays where it is. Nothing is recorded: requests that nobody may make are sent, by
+	// methods that change nothing, and the answers tell what may have got past.
+	Live bool
 	Wait time.Duration // for one answer
 
 	listening func(address string) // for tests: where the upstream listens
 }
 
 // Proxies are the proxies that there are mends for.
-var Proxies = []string{"nginx", "ingress-nginx", "traefik", "caddy", "haproxy", "envoy"}
+var Proxies = []string{"nginx", "ingress-nginx", "traefik", "caddy", "haproxy", "envoy", Protect}
+
+// Protect stands for a site of Gatehouse itself, which no other proxy serves.
+const Protect = "protect"
 
 // Verdicts of a probe.
 const (
@@ -78,10 +84,11 @@ type examination struct {
 	tls     bool
 	host    string // of the Host header
 	path    string
-	marker  string // is in every made-up value
-	up      *upstream
+	marker  string    // is in every made-up value
+	up      *upstream // nil: the application stays
 
 	seenWith *arrival // the request with the token alone
+	usual    reply    // to the page, with nothing made up
 }
 
 // Run sends the probes, one after the other. An error means that they could not be sent.
@@ -90,13 +97,15 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if err := e.setUp(); err != nil {
 		return Report{}, err
 	}
-	var err error
-	if e.up, err = record(ctx, o.Listen); err != nil {
-		return Report{}, fmt.Errorf("the recording upstream: %w: stop the application, or choose another address that the proxy passes requests to", err)
-	}
-	defer e.up.close()
-	if o.listening != nil {
-		o.listening(e.up.address())
+	if !o.Live {
+		var err error
+		if e.up, err = record(ctx, o.Listen); err != nil {
+			return Report{}, fmt.Errorf("the recording upstream: %w: stop the application, or choose another address that the proxy passes requests to", err)
+		}
+		defer e.up.close()
+		if o.listening != nil {
+			o.listening(e.up.address())
+		}
 	}
 	out := Report{Proxy: o.Proxy, URL: o.URL}
 	for _, p := range e.probes() {
@@ -136,6 +145,9 @@ func (e *examination) setUp() error {
 			return errors.New("a token and names of headers have no spaces and no line ends")
 		}
 	}
+	if e.Live && e.Down {
+		return errors.New("choose one of live and down: what is down lets nobody in, and is probed with a recording upstream")
+	}
 	e.tls, e.host, e.path = u.Scheme == "https", u.Host, u.EscapedPath()
 	if e.path == "" {
 		e.path = "/"
@@ -174,9 +186,15 @@ func (e *examination) run(ctx context.Context, p probe) (Result, error) {
 	if err != nil {
 		return r, err
 	}
+	if r.Status = answer.status; e.Live {
+		if p.first {
+			e.usual = answer
+		}
+		r.Verdict, r.What = e.judgeLive(p, answer)
+		return r, nil
+	}
 	seen := e.up.take(e.id(p))
-	r.Status = answer
-	r.Verdict, r.What = e.judge(p, answer, seen)
+	r.Verdict, r.What = e.judge(p, answer.status, seen)
 	if p.expects == passes && r.Verdict == OK {
 		e.seenWith = seen
 	}
@@ -220,8 +238,14 @@ func (e *examination) judge(p probe, status int, seen *arrival) (verdict, what s
 	return OK, "stripped"
 }
 
-// send sends a probe byte for byte and returns the status of the answer. 0: the proxy has closed the connection.
-func (e *examination) send(ctx context.Context, p probe) (status int, err error) {
+// reply is what the proxy has answered. Status 0: it has closed the connection.
+type reply struct {
+	status   int
+	location string
+}
+
+// send sends a probe byte for byte.
+func (e *examination) send(ctx context.Context, p probe) (out reply, err error) {
 	ctx, cancel := context.WithTimeout(ctx, e.Wait)
 	defer cancel()
 	var conn net.Conn
@@ -236,7 +260,7 @@ func (e *examination) send(ctx context.Context, p probe) (status int, err error)
 		conn, err = new(net.Dialer).DialContext(ctx, "tcp", e.address)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("the proxy: %w", err)
+		return out, fmt.Errorf("the proxy: %w", err)
 	}
 	defer conn.Close()                                      //nolint:errcheck // only read from
 	stop := context.AfterFunc(ctx, func() { conn.Close() }) //nolint:errcheck // to end the read below
@@ -255,15 +279,15 @@ func (e *examination) send(ctx context.Context, p probe) (status int, err error)
 	}
 	b.WriteString("\r\n")
 	if _, err := conn.Write(b.Bytes()); err != nil && ctx.Err() != nil {
-		return 0, fmt.Errorf("no answer within %v", e.Wait)
+		return out, fmt.Errorf("no answer within %v", e.Wait)
 	}
 	res, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: p.method})
 	if err != nil {
 		if ctx.Err() != nil {
-			return 0, fmt.Errorf("no answer within %v", e.Wait)
+			return out, fmt.Errorf("no answer within %v", e.Wait)
 		}
-		return 0, nil // closed: a way to refuse
+		return out, nil // closed: a way to refuse
 	}
 	res.Body.Close() //nolint:errcheck // not read
-	return res.StatusCode, nil
+	return reply{res.StatusCode, res.Header.Get("Location")}, nil
 }

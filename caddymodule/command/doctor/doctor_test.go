@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -167,6 +168,81 @@ func TestBadProxies(t *testing.T) {
 			t.Errorf("a proxy that lets everything in without Gatehouse: %+v", got)
 		}
 	})
+}
+
+// TestLive: an application at work gets no request that could change something, and what gets past is found by the
+// answers.
+func TestLive(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		page   http.HandlerFunc // of the site, to somebody who is not signed in
+		failed []string
+		warned []string
+	}{
+		"a good one": {page: func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "https://auth.example.com/oauth/site?id="+r.Header.Get(markHeader), http.StatusFound)
+		}},
+		"an open page":           {page: func(http.ResponseWriter, *http.Request) {}, failed: []string{"nobody is signed in", "malformed cookies"}},
+		"one that lets HEAD in":  {page: let(func(r *http.Request) bool { return r.Method == http.MethodHead }, http.StatusOK), failed: []string{"the method HEAD"}},
+		"one that believes":      {page: let(func(r *http.Request) bool { return r.Header.Get("X-Original-Uri") != "" }, http.StatusNotFound), warned: []string{"X-Original-URI of a public page"}},
+		"an application that is": {page: let(func(r *http.Request) bool { return r.Header.Get("Cookie") != "" }, http.StatusSeeOther), warned: []string{"malformed cookies"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var methods sync.Map
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				methods.Store(r.Method, true)
+				if r.Header.Get("Authorization") == "Bearer good" {
+					t.Error("a token was sent")
+				}
+				tt.page(w, r)
+			}))
+			t.Cleanup(server.Close)
+			report, err := Run(t.Context(), Options{Live: true, Proxy: Protect, URL: server.URL + "/page", Public: "/healthz", Token: "good", Wait: 30 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			methods.Range(func(method, _ any) bool {
+				if !slices.Contains(harmless, method.(string)) { //nolint:forcetypeassert // see above
+					t.Errorf("%s was sent to an application at work", method)
+				}
+				return true
+			})
+			verdicts := map[string]string{}
+			for _, r := range report.Probes {
+				if verdicts[r.Name] = r.Verdict; (r.Mend == "") != (r.Verdict == OK) {
+					t.Errorf("%s: %s with the mend %q", r.Name, r.Verdict, r.Mend)
+				}
+			}
+			for _, want := range tt.failed {
+				if verdicts[want] != Failed {
+					t.Errorf("%s: %s, want failed", want, verdicts[want])
+				}
+			}
+			for _, want := range tt.warned {
+				if verdicts[want] != Warning {
+					t.Errorf("%s: %s, want a warning", want, verdicts[want])
+				}
+			}
+			if len(report.Probes) < 20 || len(tt.failed) == 0 && report.Failed > 0 || len(tt.warned) == 0 && report.Warnings > 0 || report.Skipped > 0 {
+				t.Errorf("the report is %+v", report)
+			}
+		})
+	}
+}
+
+// let is a site that refuses, but for requests that fit, which get this status.
+func let(fits func(*http.Request) bool, status int) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !fits(r):
+			w.WriteHeader(http.StatusUnauthorized)
+		case status == http.StatusSeeOther:
+			http.Redirect(w, r, "/login", status)
+		default:
+			w.WriteHeader(status)
+		}
+	}
 }
 
 // TestWrongUpstream: when the proxy passes requests elsewhere, refusals prove nothing.

@@ -8,6 +8,7 @@ var mends = map[kind]map[string]string{
 		"nginx":   "put `auth_request` into the server or location that has `proxy_pass`; 302 from Gatehouse becomes 500 in nginx, so ask it with `profile=nginx`",
 		"traefik": "name the forwardAuth middleware in every router of the site",
 		"haproxy": "deny unless `txn.auth_response_successful` is true, in the frontend, before use_backend",
+		Protect:   "`protect` must stand before every handler of the site, and no matcher, `handle` or `public` may keep this request from it",
 		"envoy":   "the filter ext_authz must stand before the router, and no route may disable it",
 	},
 	aboutToken: {
@@ -38,11 +39,13 @@ var mends = map[kind]map[string]string{
 	},
 	aboutPath: {
 		"":      "the path that is decided about must be the one that the application gets: normalize it before, or refuse what is not normal",
+		Protect: "let `public` and the matchers of the site name whole paths, such as /healthz, and nothing that a longer path begins with",
 		"nginx": "use $request_uri in X-Original-URL, no rewritten $uri, and keep locations without auth_request exact (`location = /healthz`)",
 		"envoy": "`normalize_path: true`, `merge_slashes: true` and `path_with_escaped_slashes_action: REJECT_REQUEST`",
 	},
 	aboutMethod: {
 		"":        "every method must be put to Gatehouse, HEAD and OPTIONS too; preflights pass with the option `preflight` alone",
+		Protect:   "no matcher of `protect` and no `handle` of the site may ask for the method; preflights pass with the option `preflight` alone",
 		"nginx":   "take `limit_except` and `if ($request_method …)` away around auth_request",
 		"haproxy": "take the condition on the method away from `lua.auth-request`",
 	},

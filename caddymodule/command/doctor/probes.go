@@ -55,6 +55,15 @@ func (e *examination) probes() []probe {
 	if e.Down {
 		return e.whenDown(nobody, valid)
 	}
+	list := e.whileUp(nobody, valid, get)
+	if e.Live {
+		return live(list)
+	}
+	return list
+}
+
+// whileUp are the requests of an examination while Gatehouse is there.
+func (e *examination) whileUp(nobody, valid probe, get func(string, kind, ...string) probe) []probe {
 	list := []probe{
 		nobody, valid,
 		get("an invalid token", aboutGate, "Authorization: Bearer nonsense"),
