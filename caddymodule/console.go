@@ -93,7 +93,7 @@ func (b *builder) openConsole() error {
 		},
 		Findings: func(ctx context.Context) ([]finding.Finding, error) { return i.findings(ctx, b.App) },
 		Machine:  i.machine,
-		Gateway:  b.behind.Console(b.Instance, i.core.Refused, i.manage, i.config, i.access),
+		Gateway:  b.behind.Console(b.Instance, i.core.Refused, i.manage, i.config, i.access, i.core.Decided),
 	})
 	i.alerts.Allow = i.console.MayAlert
 	for _, name := range b.others {

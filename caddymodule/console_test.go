@@ -122,3 +122,60 @@ func TestConsoleExplainsSites(t *testing.T) {
 		t.Errorf("the list of refusals has the query of a request:\n%s", body)
 	}
 }
+
+// TestConsoleTestsPolicies: cases are put to a policy by the very code that decides, about real people and those whom the
+// cases describe; and the doctor finds nothing that gets past a site.
+func TestConsoleTestsPolicies(t *testing.T) {
+	w := newWalk(t)
+	w.inIdentity = "admin demo@example.com {\n\t\tlevel 1\n\t}"
+	w.extra = `policy office {
+			deny {
+				name  archive
+				match path /archive/*
+			}
+			allow {
+				name  reports
+				match path /reports/*
+				need  groups staff
+			}
+			allow {
+				name  vault
+				match path /vault/*
+				need  level 3
+				need  scopes vault.open
+			}
+		}`
+	w.reload()
+	owner := newBrowser(t)
+	ask := func(path string, in url.Values) string {
+		t.Helper()
+		resp, body := owner.openConsole(w.server, path)
+		_, body = owner.submit(resp, body, in)
+		return body
+	}
+	const people = "site https://wiki.example.com\nperson eve {\n groups guests\n level 3\n}\n"
+	body := ask("/admin/policies/office/test-policy", url.Values{"cases": {people + "allow demo@example.com GET /reports/1\ndeny eve GET /reports/1\n? eve GET /vault/x\nstep-up demo@example.com GET /vault/x\nsign-in - GET /reports/1\ndeny eve GET /archive/1 rule archive\n"}})
+	if !strings.Contains(body, "All cases get what is wanted. Cases: 6") || !strings.Contains(body, "archive") || !strings.Contains(body, "Caddyfile:") {
+		t.Errorf("the table of cases:\n%s", body)
+	}
+	body = ask("/admin/policies/office/test-policy", url.Values{"cases": {people + "allow eve GET /archive/1\n"}})
+	if !strings.Contains(body, "do not get what is wanted: 1 of 1") {
+		t.Errorf("a case that gets something else:\n%s", body)
+	}
+	for cases, want := range map[string]string{
+		people + "allow nobody@example.com GET /":                              "nobody describes",
+		"allow demo@example.com GET /":                                         "a path needs a line",
+		people + "let eve GET /":                                               "unrecognized",
+		people + strings.Repeat("deny eve GET /x\n", 201):                      "at most 200 cases",
+		people + "deny eve GET /x header \"Host: other.example.com\"":          "the host is that of the url",
+		"site https://wiki.example.com\nallow {env.HOME} GET /reports/{$HOME}": "nobody describes &#34;{env.HOME}&#34;",
+	} {
+		if body := ask("/admin/policies/office/test-policy", url.Values{"cases": {cases}}); !strings.Contains(body, want) {
+			t.Errorf("%q: no word of %q:\n%s", cases, want, body)
+		}
+	}
+	host := strings.TrimPrefix(w.wiki, "http://")
+	if body := ask("/admin/sites/"+host+"/doctor", url.Values{"origin": {w.wiki}}); !strings.Contains(body, "were refused, as they should be") || strings.Contains(body, "Got past") {
+		t.Errorf("the doctor at a site with protect:\n%s", body)
+	}
+}

@@ -135,9 +135,9 @@ each case that does not is told with its line and the rule that decides. The fil
   deny     ada  GET   /archive/1      ip 203.0.113.7
   sign-in  -    GET   /reports/1
 
-A case is a verdict (allow, deny, sign-in, step-up, renew, public, invalid), who, the method and the path, then pairs
-of rule, at, ip, level, age or header and a value. A person has groups, level, age, provider, partition, id and claim;
-with scopes or client it is an access token. A client has scopes.`,
+A case is a verdict (allow, deny, sign-in, step-up, renew, public, invalid, or ? to be told), who, the method and the
+path, then pairs of rule, at, ip, level, age or header and a value. A person has groups, level, age, provider,
+partition, id and claim; with scopes or client it is an access token. A client has scopes.`,
 		Example: "  caddy gatehouse policy test wiki.cases --config Caddyfile",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -145,7 +145,7 @@ with scopes or client it is an access token. A client has scopes.`,
 			if err != nil {
 				return err
 			}
-			cases, err := explain.ReadCases(text, args[0])
+			cases, err := explain.ReadCases(text, args[0], nil)
 			if err != nil {
 				return err
 			}
@@ -158,7 +158,7 @@ with scopes or client it is an access token. A client has scopes.`,
 			}
 			var results []explain.Outcome
 			if err := explain.Visit(cmd.Context(), raw, func(r *explain.Routes) (err error) {
-				results, err = cases.Run(cmd.Context(), r, time.Now())
+				results, err = cases.Run(cmd.Context(), r.Ask, time.Now())
 				return err
 			}); err != nil {
 				return err
@@ -168,6 +168,8 @@ with scopes or client it is an access token. A client has scopes.`,
 			for _, o := range results {
 				if !o.OK {
 					failed++
+				}
+				if o.Reason != "" {
 					lines = append(lines, o.Case+": "+o.Reason)
 				}
 			}

@@ -1,11 +1,13 @@
 package console
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,6 +21,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/tally"
 )
 
 // gateway is a wiki and a shop, of which the wiki refuses everybody.
@@ -31,18 +34,42 @@ func (h *harness) gateway(m *manage.Service) gateway.Deps {
 	}, nil)
 	h.sites = []gateway.Site{
 		{ID: "shop.example.com", Name: "shop.example.com", Gates: []gateway.Gate{{Kind: "forward_auth", Name: "shop", Origins: []string{"https://shop.example.com"}, Asks: []string{"login"}}}},
+		{ID: "trial.example.com", Name: "trial.example.com", Gates: []gateway.Gate{{
+			Kind: "protect", Place: "Caddyfile:50", Origins: []string{"https://trial.example.com"}, Asks: []string{"login"},
+			Trial: &gateway.Trial{Policies: []string{"office"}, Asks: []string{"need groups staff"}, Rules: []gateway.Rule{{Kind: "deny", Name: "plans", Place: "Caddyfile:55"}}},
+		}}},
 		{ID: "wiki.example.com", Name: "wiki.example.com", Gates: []gateway.Gate{{
 			Kind: "protect", Place: "Caddyfile:20", Origins: []string{"https://wiki.example.com"}, Paths: []string{"/admin*"}, Open: []string{"/healthz"}, Asks: []string{"login", "level 2"}, Policies: []string{"office"},
-			Rules: []gateway.Rule{{Kind: "deny", Name: "nobody at night", Place: "Caddyfile:22", Asks: []string{"when 22:00-06:00"}}, {Kind: "allow", Place: "Caddyfile:23"}},
+			Rules: []gateway.Rule{{Kind: "deny", Name: "nobody at night", Place: "Caddyfile:22", Asks: []string{"when 22:00-06:00"}, Counted: "site wiki.example.com: deny nobody at night"}, {Kind: "allow", Place: "Caddyfile:23"}},
 		}}},
 	}
 	return gateway.Deps{
 		Refusals: h.refused, Manage: m, Settings: h.settings, Access: h.access,
 		Rules: func(policy string) []gateway.Rule {
-			return map[string][]gateway.Rule{"office": {{Kind: "allow", Name: "staff at work", Place: "Caddyfile:31", Asks: []string{"need groups staff", "when mon-fri 07:00-19:00"}}}}[policy]
+			return map[string][]gateway.Rule{"office": {{Kind: "allow", Name: "staff at work", Place: "Caddyfile:31", Asks: []string{"need groups staff", "when mon-fri 07:00-19:00"}, Counted: "policy office: allow staff at work"}}}[policy]
 		},
 		Sites: func() ([]gateway.Site, error) {
 			return h.sites, nil
+		},
+		Differences: func(_ context.Context, origins []string, _ int) ([]gateway.Difference, error) {
+			if !slices.Contains(origins, "https://trial.example.com") {
+				return nil, nil
+			}
+			return []gateway.Difference{{
+				At: h.clock.Now(), Site: "https://trial.example.com", Method: "GET", Path: "/plans/2027", PersonID: h.personID("nobody@example.com"), Username: "nobody@example.com",
+				Live: "allow", LiveRule: "everybody", Shadow: "deny", ShadowRule: "plans",
+			}}, nil
+		},
+		Doctor: &h.doctor,
+		TestPolicy: func(_ *http.Request, name string, p *config.Policy, cases string) ([]gateway.Tested, error) {
+			if strings.Contains(cases, "nonsense") {
+				return nil, &gateway.Wrong{Field: "cases", Reason: "unrecognized nonsense"}
+			}
+			one := gateway.Tested{Caller: "ann", Method: "GET", URL: "https://wiki.example.com/" + name, Want: "allow", Got: "allow", Rule: "staff at work", Place: "Caddyfile:31", OK: true}
+			if p != nil && len(p.Deny) > 0 && p.Deny[0].Name == "nobody at all" {
+				one.Got, one.Rule, one.Place, one.OK = "deny", "nobody at all", "policies.x.deny[0]", false
+			}
+			return []gateway.Tested{one, {Caller: "-", Method: "GET", URL: "https://wiki.example.com/", Got: "sign-in", OK: true}}, nil
 		},
 		Explain: func(_ *http.Request, q gateway.Question) (*gateway.Explanation, error) {
 			switch {
@@ -143,6 +170,156 @@ func TestSites(t *testing.T) {
 	if a := b.get("/admin/sites/other.example.com"); a.Code != http.StatusNotFound {
 		t.Errorf("a site that there is not: %d", a.Code)
 	}
+}
+
+// TestShadowInTheConsole: the page of a site says how often the rules that it tries would have decided otherwise, and
+// about which requests; the page of a policy leads to the sites that use or try it, and back; rules tell how often they
+// have decided.
+func TestShadowInTheConsole(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	b := h.as("viewer@example.com")
+	counts := tally.NewBuffer(h.store, h.clock.Now, rand.Reader, zap.NewNop())
+	for range 40 {
+		counts.Site("trial.example.com").Tried(true, true)
+	}
+	for range 17 {
+		counts.Site("trial.example.com").Tried(true, false)
+	}
+	counts.Site("trial.example.com").Tried(false, true)
+	for range 23 {
+		counts.Rule("policy office: allow staff at work").Decided()
+	}
+	for range 31 {
+		counts.Rule("site wiki.example.com: deny nobody at night").Decided()
+	}
+	counts.Flush(t.Context())
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); tally.New(h.store, h.clock.Now, zap.NewNop()).Run(ctx) }()
+	a := b.get("/admin/policies/office")
+	for !strings.Contains(a.form(), "<span>23</span>") && t.Context().Err() == nil {
+		a = b.get("/admin/policies/office")
+	}
+	stop()
+	<-done
+	if !strings.Contains(a.form(), `href="/admin/sites/trial.example.com"`) || !strings.Contains(a.form(), `href="/admin/sites/wiki.example.com"`) {
+		t.Errorf("the page of a policy does not lead to its sites:\n%s", a.form())
+	}
+	a = b.get("/admin/sites/trial.example.com")
+	for _, want := range []string{"<span>58</span>", "<span>17</span>", "<span>1</span>", "GET /plans/2027", "nobody@example.com", "Now decides: everybody", `href="/admin/policies/office"`, "Caddyfile:55", "need groups staff", `href="/admin/sites/trial.example.com?period=month"`} {
+		if !strings.Contains(a.form(), want) {
+			t.Errorf("the page of a site that tries rules lacks %q:\n%s", want, a.form())
+		}
+	}
+	if a := b.get("/admin/sites/wiki.example.com"); !strings.Contains(a.form(), "<span>31</span>") || !strings.Contains(a.form(), `href="/admin/policies/office"`) || strings.Contains(a.form(), `id="shadow"`) {
+		t.Errorf("the page of a site that tries no rules:\n%s", a.form())
+	}
+}
+
+// TestPolicyTestInTheConsole: cases are put to a policy as it is and as it is edited, side by side, and nothing is saved.
+func TestPolicyTestInTheConsole(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.policy("nights", "nobody at night")
+	b := h.as("viewer@example.com")
+	see := func(a *answer, status int, wants ...string) {
+		t.Helper()
+		for _, want := range wants {
+			if a.Code != status || !strings.Contains(a.form(), want) {
+				t.Errorf("%s = %d, want %d and %q:\n%s", a.url, a.Code, status, want, a.form())
+			}
+		}
+	}
+	const office, nights = "/admin/policies/office/test-policy", "/admin/policies/nights/test-policy"
+	see(b.get("/admin/policies/office"), http.StatusOK, `href="`+office+`"`)
+	see(b.get(office), http.StatusOK, "site https://wiki.example.com", "person ann {", "sign-in -    GET")
+	if a := b.get(office); strings.Contains(a.form(), `name="json"`) {
+		t.Errorf("a policy of the Caddyfile can be edited:\n%s", a.form())
+	}
+	see(b.submit(b.get(office), "cases", "allow ann GET /"), http.StatusOK, "GET https://wiki.example.com/office", "staff at work", "Caddyfile:31", "All cases get what is wanted. Cases: 2", "Needs a sign-in", "allow ann GET /</textarea>")
+	see(b.submit(b.get(office), "cases", "nonsense"), http.StatusUnprocessableEntity, "unrecognized nonsense", "nonsense</textarea>")
+	see(b.get(nights), http.StatusOK, "nobody at night")
+	edited := `{"deny":[{"name":"nobody at all","when":["12:00-13:00"]}]}`
+	see(b.submit(b.get(nights), "cases", "allow ann GET /", "json", edited), http.StatusOK, "As it is stored", "As edited", "nobody at all", "do not get what is wanted: 1 of 2", "Not what was wanted")
+	see(b.submit(b.get(nights), "cases", "allow ann GET /", "json", `{"deny":[{"name":`), http.StatusUnprocessableEntity, "saved like this")
+	see(b.get("/admin/policies/nights"), http.StatusOK, "nobody at night")
+}
+
+// TestOverruledPolicy: a policy of the Caddyfile shows how the stored one of its name differs, which counts for nothing.
+func TestOverruledPolicy(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	b := h.as("viewer@example.com")
+	if a := b.get("/admin/policies/office"); strings.Contains(a.form(), "A stored policy of the same name") {
+		t.Errorf("there is no stored one:\n%s", a.form())
+	}
+	h.policy("nights", "nobody at night")
+	h.declared["nights"] = config.FixedPolicy{Place: "Caddyfile:60", Policy: config.Policy{Allow: []config.PolicyRule{{Name: "anybody"}}}}
+	if a := b.get("/admin/policies/nights"); !strings.Contains(a.form(), "A stored policy of the same name") || !strings.Contains(a.form(), "&#34;name&#34;: &#34;nobody at night&#34;") {
+		t.Errorf("the page does not show the stored one:\n%s", a.form())
+	}
+}
+
+// doctor remembers what it was asked to look at.
+type doctor struct {
+	asked []gateway.Examination
+	found []gateway.Finding
+	err   error
+}
+
+func (*doctor) Proxies() (all []string, own string) { return []string{"nginx", "protect"}, "protect" }
+
+func (d *doctor) Examine(_ context.Context, e gateway.Examination) ([]gateway.Finding, error) {
+	d.asked = append(d.asked, e)
+	return d.found, d.err
+}
+
+// TestDoctorInTheConsole: an operator has a site probed at an address that the configuration names, and reads what got
+// past and what to do.
+func TestDoctorInTheConsole(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	b := h.as("operator@example.com")
+	const wiki, shop = "/admin/sites/wiki.example.com/doctor", "/admin/sites/shop.example.com/doctor"
+	ask := func(target string, fields ...string) *answer { return b.submit(b.get(target), fields...) }
+	h.doctor.found = []gateway.Finding{{Probe: "nobody is signed in", Verdict: "ok", What: "refused with 302"}}
+	if a := ask(wiki, "origin", "https://wiki.example.com"); a.Code != http.StatusOK || !strings.Contains(a.form(), "were refused, as they should be") || !strings.Contains(a.form(), "refused with 302") {
+		t.Errorf("a sound site: %d\n%s", a.Code, a.form())
+	}
+	if want := (gateway.Examination{URL: "https://wiki.example.com/admin", Public: "/healthz", Proxy: "protect"}); len(h.doctor.asked) != 1 || h.doctor.asked[0] != want {
+		t.Errorf("the doctor looked at %v, want %v", h.doctor.asked, want)
+	}
+	h.doctor.found = append(h.doctor.found, gateway.Finding{Probe: "the method HEAD", Verdict: "failed", What: "the answer is 200", Mend: "take the matcher away"}, gateway.Finding{Probe: "// in front of the path", Verdict: "warning", What: "the answer is 404"})
+	for _, want := range []string{"got past that nobody may make", "the method HEAD", "take the matcher away", "Doubtful"} {
+		if a := ask(shop, "origin", "https://shop.example.com", "proxy", "nginx"); !strings.Contains(a.form(), want) {
+			t.Errorf("what got past lacks %q:\n%s", want, a.form())
+		}
+	}
+	h.doctor.err = gateway.ErrBusy
+	if a := ask(wiki, "origin", "https://wiki.example.com"); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), "half a minute") {
+		t.Errorf("a doctor who is busy: %d\n%s", a.Code, a.form())
+	}
+	h.doctor.err = &gateway.Wrong{Reason: "the proxy: connection refused"}
+	if a := ask(wiki, "origin", "https://wiki.example.com"); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), "connection refused") {
+		t.Errorf("a site that is down: %d\n%s", a.Code, a.form())
+	}
+	t.Run("attack 860: the doctor goes nowhere but to the sites of the configuration", func(t *testing.T) {
+		h.doctor.asked, h.doctor.err = nil, nil
+		for _, fields := range [][]string{
+			{"origin", "http://169.254.169.254"}, {"origin", "https://shop.example.com"}, {"origin", ""}, {"origin", "https://wiki.example.com@evil.example"}, {"url", "http://127.0.0.1:2019/", "origin", "http://127.0.0.1:2019"},
+		} {
+			if a := ask(wiki, fields...); a.Code != http.StatusUnprocessableEntity {
+				t.Errorf("%q = %d, want 422", fields, a.Code)
+			}
+		}
+		if a := ask(shop, "origin", "https://shop.example.com", "proxy", "protect"); a.Code != http.StatusUnprocessableEntity {
+			t.Errorf("a proxy that is none = %d, want 422", a.Code)
+		}
+		if len(h.doctor.asked) > 0 {
+			t.Errorf("the doctor looked at %v", h.doctor.asked)
+		}
+	})
 }
 
 // TestWhatCanThisPersonOpen: the page of a person leads to all sites and applications, with what decides at each.

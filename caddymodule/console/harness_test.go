@@ -68,10 +68,13 @@ type harness struct {
 	access  *access.Service
 	refused *refusal.Recorder
 	sites   []gateway.Site
-	ref     string // of a refusal by the wiki
-	on      bool
-	machine Machine
-	more    func(*config.Units) // changes the settings. nil: nothing
+	doctor  doctor
+
+	declared map[string]config.FixedPolicy
+	ref      string // of a refusal by the wiki
+	on       bool
+	machine  Machine
+	more     func(*config.Units) // changes the settings. nil: nothing
 
 	meanwhile *meanwhile // store
 	backups   *backup.Service
@@ -119,6 +122,7 @@ func newHarnessOver(t *testing.T, over func(storage.Store) storage.Store) *harne
 		Switches: map[string]bool{"features.accepting_invitation_enabled": true},
 	}
 	policies(&stored)
+	h.declared = stored.Policies
 	h.settings, err = config.New(t.Context(), stored, config.Deps{Store: h.store, Keyring: keyring, Events: events, Now: h.clock.Now})
 	h.must(err)
 	pages.SetOverrides(h.settings.Overrides)

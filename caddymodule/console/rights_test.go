@@ -54,6 +54,7 @@ var rights = map[string][4]string{
 	"/sites":             {"+", "+", "+", "+"},
 	"/sites/explain":     {"+", "+", "+", "+"},
 	"/sites/{id}":        {"+", "+", "+", "+"},
+	"/sites/{id}/doctor": operator,
 	"/refusals":          {"+", "+", "+", "+"},
 	"/refusals/{id}":     {"+", "+", "+", "+"},
 
@@ -78,6 +79,7 @@ var rights = map[string][4]string{
 	"/policies":                     {"+", "+", "+", "+"},
 	"/policies/{id}":                {"++", "++", "++", "++"}, // one of the Caddyfile, and a stored one
 	"/policies/add-policy":          operator,
+	"/policies/{id}/test-policy":    {"++", "++", "++", "++"},
 	"/policies/{id}/edit-policy":    {"--", "--", "++", "++"},
 	"/policies/{id}/remove-policy":  {"--", "--", "++", "++"},
 	"/persons/{id}/opens":           {"+.++", "++++", "++++", "+++."},

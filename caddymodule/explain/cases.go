@@ -24,6 +24,7 @@ import (
 type Cases struct {
 	List    []Case
 	callers map[string]caller
+	known   func(name string) (protect.Caller, error)
 	site    string
 	at      time.Time
 }
@@ -31,7 +32,7 @@ type Cases struct {
 // Case is one line of a file of cases.
 type Case struct {
 	Place  string          // file:line
-	Want   protect.Verdict // or a denial, for any reason
+	Want   protect.Verdict // or a denial, for any reason. Empty: nothing is wanted
 	Caller string          // "-": a stranger
 	Rule   string          // which must decide. Empty: any
 	Request
@@ -49,7 +50,7 @@ type caller struct {
 
 // wanted are the words that begin a case.
 var wanted = map[string]protect.Verdict{
-	"allow": protect.Allow, "deny": protect.Deny, "sign-in": protect.SignIn, "step-up": protect.StepUp, "renew": protect.Again, "public": protect.Open, "invalid": protect.Invalid,
+	"allow": protect.Allow, "deny": protect.Deny, "sign-in": protect.SignIn, "step-up": protect.StepUp, "renew": protect.Again, "public": protect.Open, "invalid": protect.Invalid, "?": "",
 }
 
 // ReadCases reads a file of cases, in the syntax of a Caddyfile:
@@ -66,13 +67,15 @@ var wanted = map[string]protect.Verdict{
 //	client <id> {
 //		scopes <scope>...
 //	}
-//	allow|deny|sign-in|step-up|renew|public|invalid <caller> <method> <path|url> [<word> <value>]...
-func ReadCases(text []byte, file string) (*Cases, error) {
+//	allow|deny|sign-in|step-up|renew|public|invalid|? <caller> <method> <path|url> [<word> <value>]...
+//
+// known returns callers that the file does not describe. nil: there are none.
+func ReadCases(text []byte, file string, known func(name string) (protect.Caller, error)) (*Cases, error) {
 	tokens, err := caddyfile.Tokenize(text, file)
 	if err != nil && !errors.Is(err, io.EOF) { // an empty file
 		return nil, err
 	}
-	c := &Cases{callers: map[string]caller{}}
+	c := &Cases{callers: map[string]caller{}, known: known}
 	d := caddyfile.NewDispenser(tokens)
 	for d.Next() {
 		if err := c.line(d); err != nil {
@@ -232,7 +235,9 @@ func (c *Cases) readCase(d *caddyfile.Dispenser, want protect.Verdict) (err erro
 		k.URL = c.site + k.URL
 	}
 	if _, ok := c.callers[k.Caller]; !ok && k.Caller != "-" {
-		return fmt.Errorf("nobody describes %q: write a block `person %s { … }` before it, or - for a stranger", k.Caller, k.Caller)
+		if err := c.recognize(k.Caller); err != nil {
+			return err
+		}
 	}
 	for i := 3; i < len(args); i += 2 {
 		word, value := args[i], args[i+1]
@@ -264,33 +269,54 @@ func (c *Cases) readCase(d *caddyfile.Dispenser, want protect.Verdict) (err erro
 	return nil
 }
 
+// recognize looks for a caller whom the file does not describe.
+func (c *Cases) recognize(name string) error {
+	if c.known != nil {
+		found, err := c.known(name)
+		if err != nil {
+			return err
+		}
+		if found.Who != nil {
+			out := caller{who: *found.Who, browser: found.Browser}
+			if out.who.Person != nil {
+				out.age = found.Now.Sub(out.who.AuthTime)
+			}
+			c.callers[name] = out
+			return nil
+		}
+	}
+	return fmt.Errorf("nobody describes %q: write a block `person %s { … }` before it, or - for a stranger", name, name)
+}
+
 // Outcome is what a case has come to.
 type Outcome struct {
 	Case   string  `json:"case"` // file:line
 	OK     bool    `json:"ok"`
-	Reason string  `json:"reason,omitempty"` // what is other than wanted
+	Reason string  `json:"reason,omitempty"` // what is other than wanted, or what it gets if nothing is wanted
 	Answer *Answer `json:"answer,omitempty"`
 }
 
-// Run puts every case to the routes. now is the time of cases that name none.
-func (c *Cases) Run(ctx context.Context, routes *Routes, now time.Time) (out []Outcome, err error) {
+// Run puts every case to what answers. now is the time of cases that name none.
+func (c *Cases) Run(ctx context.Context, ask func(context.Context, Request, protect.Caller) (*Answer, error), now time.Time) (out []Outcome, err error) {
 	for i := range c.List {
 		k := &c.List[i]
-		a, err := routes.Ask(ctx, k.Request, c.callerOf(k, now))
+		a, err := ask(ctx, k.Request, c.callerOf(k, now))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", k.Place, err)
 		}
 		o := Outcome{Case: k.Place, Answer: a}
-		rule, place := a.decider()
+		rule, place := a.Decider()
 		switch {
-		case a.Verdict != k.Want:
+		case k.Want == "" && k.Rule == "":
+			o.OK, o.Reason = true, "got "+string(a.Verdict)
+		case k.Want != "" && a.Verdict != k.Want:
 			o.Reason = fmt.Sprintf("want %s, got %s", k.Want, a.Verdict)
 		case k.Rule != "" && rule != k.Rule && place != k.Rule:
 			o.Reason = "want the rule " + k.Rule + " to decide"
 		default:
 			o.OK = true
 		}
-		if !o.OK {
+		if o.Reason != "" {
 			switch {
 			case rule != "" && strings.HasSuffix(rule, place):
 				o.Reason += ": " + rule + " decides"
@@ -311,8 +337,8 @@ func (c *Cases) Run(ctx context.Context, routes *Routes, now time.Time) (out []O
 	return out, nil
 }
 
-// decider is the rule that has decided, and its place.
-func (a *Answer) decider() (rule, place string) {
+// Decider is the rule that has decided, and its place.
+func (a *Answer) Decider() (rule, place string) {
 	for i := len(a.Steps) - 1; i >= 0; i-- {
 		for _, l := range a.Steps[i].Rules {
 			if l.Decides {

@@ -46,7 +46,7 @@ func (s *Routes) Replay(ctx context.Context, list []decision.Decision, profiles 
 			return nil, 0, err
 		}
 		if a.Verdict.Passes() != protect.Verdict(d.Live).Passes() {
-			rule, _ := a.decider()
+			rule, _ := a.Decider()
 			out = append(out, Change{d, a.Verdict, rule})
 		}
 	}

@@ -38,6 +38,7 @@ type Gates struct {
 	byOrigin map[string]*Gate // scheme and host
 	policies map[string]*Gate // that let a request pass by the rules of one policy
 	bare     *Gate            // for a proxy that names no gate
+	alone    *Gate            // see Alone
 	log      *zap.Logger
 }
 
@@ -97,9 +98,20 @@ func (g *Gates) Provision(ctx caddy.Context, app protect.App, policies []string,
 		}
 		g.policies[name] = gate
 	}
-	g.bare = new(Gate)
+	g.bare, g.alone = new(Gate), new(Gate)
+	g.alone.Policies = []string{Alone}
+	if err := g.alone.provision(ctx, app, nil); err != nil {
+		return err
+	}
 	return g.bare.provision(ctx, app, nil)
 }
+
+// Alone is the name of the policy that decides alone. None that is stored has it.
+const Alone = "*"
+
+// DecidedAlone returns what asks nothing but the policy with the name Alone, for rehearsals of a policy that need not be
+// stored.
+func (g *Gates) DecidedAlone() *protect.Protect { return &g.alone.Protect }
 
 // placesOf are the places of a block, as protect names them.
 func placesOf(places options.Places, block string) options.Places {

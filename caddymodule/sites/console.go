@@ -10,11 +10,12 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/identity/access"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/internal/decision"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 )
 
 // Console is what the screens of the admin console work with. instance holds the running configuration.
-func (s *Sites) Console(instance func(context.Context) (*admin.Instance, error), refusals *refusal.Recorder, m *manage.Service, settings *config.Service, asked *access.Service) gateway.Deps {
+func (s *Sites) Console(instance func(context.Context) (*admin.Instance, error), refusals *refusal.Recorder, m *manage.Service, settings *config.Service, asked *access.Service, decided *decision.Recorder) gateway.Deps {
 	return gateway.Deps{
 		Sites: s.List, Refusals: refusals, Manage: m, Settings: settings, Access: asked,
 		Rules: func(name string) []gateway.Rule {
@@ -22,6 +23,26 @@ func (s *Sites) Console(instance func(context.Context) (*admin.Instance, error),
 				return rulesOf(p.Deny, p.Allow)
 			}
 			return nil
+		},
+		Differences: func(ctx context.Context, origins []string, limit int) (out []gateway.Difference, err error) {
+			list, err := decided.Differing(ctx, origins, limit)
+			for i := range list {
+				d := &list[i]
+				out = append(out, gateway.Difference{
+					At: d.At, Site: d.Site, Method: d.Method, Path: d.Path, PersonID: d.PersonID, Username: d.Username, ClientID: d.ClientID,
+					Live: d.Live, LiveRule: d.LiveRule, Shadow: d.Shadow, ShadowRule: d.ShadowRule,
+				})
+			}
+			return out, err
+		},
+		Doctor: &one,
+		TestPolicy: func(r *http.Request, name string, p *config.Policy, cases string) ([]gateway.Tested, error) {
+			inst, err := instance(r.Context())
+			if err != nil {
+				return nil, err
+			}
+			defer inst.Leave()
+			return s.test(r, inst, name, p, cases)
 		},
 		Explain: func(r *http.Request, q gateway.Question) (*gateway.Explanation, error) {
 			inst, err := instance(r.Context())

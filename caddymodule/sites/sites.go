@@ -206,7 +206,7 @@ func pathsOf(sets caddyhttp.MatcherSets) (out []string) {
 // gateOf is what a directive asks, in the words of the Caddyfile.
 func gateOf(p *protect.Protect) gateway.Gate {
 	g := gateway.Gate{
-		Place: p.Place(), Origins: dedupe(slices.Concat(p.Origins, p.Sites)), Open: p.Public, Policies: p.Policies, Shadow: p.Shadow != nil,
+		Place: p.Place(), Origins: dedupe(slices.Concat(p.Origins, p.Sites)), Open: p.Public, Policies: p.Policies,
 		Rules: rulesOf(p.Rules.Deny, p.Rules.Allow),
 	}
 	add := func(words ...string) { g.Asks = append(g.Asks, strings.Join(words, " ")) }
@@ -240,6 +240,12 @@ func gateOf(p *protect.Protect) gateway.Gate {
 	}
 	if p.MCP != nil {
 		add("mcp")
+	}
+	if s := p.Shadow; s != nil {
+		g.Trial = &gateway.Trial{Policies: s.Policies, Rules: rulesOf(s.Rules.Deny, s.Rules.Allow)}
+		for _, words := range needs(&s.Need) {
+			g.Trial.Asks = append(g.Trial.Asks, "need "+words)
+		}
 	}
 	return g
 }
@@ -279,7 +285,7 @@ func needs(n *policy.Need) (out []string) {
 // rulesOf are rules as the console shows them.
 func rulesOf(deny, allow []*policy.Rule) (out []gateway.Rule) {
 	for i, r := range slices.Concat(deny, allow) {
-		rule := gateway.Rule{Kind: "allow", Name: r.Name, Place: r.Place}
+		rule := gateway.Rule{Kind: "allow", Name: r.Name, Place: r.Place, Counted: r.Counted()}
 		if i < len(deny) {
 			rule.Kind = "deny"
 		}

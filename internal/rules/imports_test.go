@@ -93,7 +93,7 @@ var mayImport = map[string][]string{
 	"bench":                      {"storage", "faults"},
 
 	"caddymodule/console/gateway":  {"caddymodule/console/frame", "caddymodule/manage", "authz", "identity", "storage", "internal"},
-	"caddymodule/sites":            {"caddymodule/console/gateway", "caddymodule/command/admin", "caddymodule/explain", "caddymodule/forwardauth", "caddymodule/manage", "caddymodule/policy", "caddymodule/protect", "caddymodule/internal", "authz", "identity", "storage", "internal"},
+	"caddymodule/sites":            {"caddymodule/console/gateway", "caddymodule/command/admin", "caddymodule/command/doctor", "caddymodule/explain", "caddymodule/forwardauth", "caddymodule/manage", "caddymodule/policy", "caddymodule/protect", "caddymodule/internal", "authz", "identity", "storage", "internal"},
 	"caddymodule/serviceprovider":  {"caddymodule/internal", "identity/serviceprovider", "internal"},
 	"caddymodule/extauthz":         {"caddymodule/forwardauth", "caddymodule/internal", "internal"},
 	"caddymodule/explain":          {"caddymodule/policy", "caddymodule/protect", "caddymodule/internal", "authz", "internal"},

@@ -58,7 +58,7 @@ func (i *Instance) AnswerExplain(r *http.Request, in ExplainRequest) (out Explai
 			return out, err
 		}
 	}
-	who, notes, err := i.callerOf(r, &in)
+	who, notes, err := i.CallerOf(r, &in)
 	if err != nil {
 		return out, err
 	}
@@ -135,8 +135,8 @@ func (i *Instance) again(r *http.Request, in *ExplainRequest, out *ExplainAnswer
 	return nil
 }
 
-// callerOf returns who would make the request.
-func (i *Instance) callerOf(r *http.Request, in *ExplainRequest) (c protect.Caller, notes []string, err error) {
+// CallerOf returns who would make the request.
+func (i *Instance) CallerOf(r *http.Request, in *ExplainRequest) (c protect.Caller, notes []string, err error) {
 	c.Now = time.Now().UTC()
 	if in.At != "" {
 		if c.Now, err = time.Parse(time.RFC3339, in.At); err != nil {

@@ -4,6 +4,7 @@
 package gateway
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"time"
@@ -23,6 +24,13 @@ type Deps struct {
 	Explain func(r *http.Request, q Question) (*Explanation, error)
 	// Rules returns the rules of a policy of the Caddyfile.
 	Rules func(policy string) []Rule
+	// Differences returns the newest requests at sites, by their origins, about which shadow rules say something else.
+	Differences func(ctx context.Context, origins []string, limit int) ([]Difference, error)
+	// TestPolicy puts cases to one policy alone, which need not be stored. p nil: that of the Caddyfile. Its error is a
+	// *Wrong, or a failure.
+	TestPolicy func(r *http.Request, name string, p *config.Policy, cases string) ([]Tested, error)
+	// Doctor probes sites.
+	Doctor Doctor
 	// Settings have the policies.
 	Settings *config.Service
 	// Access is what people have asked to open.
@@ -65,7 +73,23 @@ type Gate struct {
 	Asks     []string // what it asks of callers, in the words of the Caddyfile
 	Policies []string
 	Rules    []Rule // of the site itself
-	Shadow   bool   // it has rules that are tried
+	Trial    *Trial // rules that are tried and not enforced. nil: none
+}
+
+// Trial is rules that are tried in the shadow of those that hold.
+type Trial struct {
+	Asks     []string
+	Policies []string
+	Rules    []Rule
+}
+
+// Difference is a request about which shadow rules say something else than those that hold.
+type Difference struct {
+	At                           time.Time
+	Site, Method, Path           string
+	PersonID, Username, ClientID string
+	Live, LiveRule               string
+	Shadow, ShadowRule           string
 }
 
 // Rule lets requests in or refuses them.
@@ -74,7 +98,8 @@ type Rule struct {
 	Name  string
 	Place string // empty: unknown
 	// Asks is what it is about, in the words of the Caddyfile. Empty: everything
-	Asks []string
+	Asks    []string
+	Counted string // under what its decisions are counted. Empty: they are not
 }
 
 // Question is a request that nobody has made.
@@ -144,6 +169,14 @@ type Line struct {
 
 // Header is a header.
 type Header struct{ Name, Value string }
+
+// Tested is a case that was put to a policy.
+type Tested struct {
+	Caller, Method, URL string
+	Want                string // verdict. Empty: nothing was wanted
+	Got, Rule, Place    string
+	OK                  bool
+}
 
 // Wrong is an error of what is asked.
 type Wrong struct {

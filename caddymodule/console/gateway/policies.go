@@ -17,6 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/internal/tally"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -77,6 +78,7 @@ func (g *gateway) policyScreen() *frame.Screen {
 	return &frame.Screen{
 		Name: "policy", Path: policiesPath + "/{id}", Role: frame.Viewer, Find: g.findPolicy, Show: g.showPolicy,
 		Acts: []*frame.Act{
+			g.testAct(),
 			{Name: "edit-policy", Role: frame.Operator, When: isStored, Ask: g.askPolicy, Do: g.editPolicy},
 			{Name: "remove-policy", Role: frame.Operator, Danger: true, When: isStored, Ask: askRemovePolicy, Do: g.removePolicy},
 		},
@@ -106,13 +108,20 @@ func (g *gateway) showPolicy(v *frame.Visit) (*page.Console, error) {
 		out.Lead = page.Say("console.policy.declared")
 	}
 	users := page.ConsoleFact{Label: "console.column.sites"}
-	for _, site := range p.UsedBy {
-		users.Cells = append(users.Cells, page.Cell{Name: site, Code: true})
+	sites, err := g.Sites()
+	if err != nil {
+		return nil, err
+	}
+	for _, user := range p.UsedBy {
+		users.Cells = append(users.Cells, page.Cell{Name: user, Code: true, URL: PathOfUser(user, sites)})
 	}
 	if len(users.Cells) == 0 {
 		users.Cells = []page.Cell{{Text: page.Say("console.policy.unused")}}
 	}
 	facts := []page.ConsoleFact{users}
+	if trials := trialsOf(p.Name, sites); len(trials.Cells) > 0 {
+		facts = append(facts, trials)
+	}
 	if p.Place != "" {
 		facts = append(facts, page.ConsoleFact{Label: "console.field.origin", Cells: []page.Cell{{Name: p.Place, Code: true}}})
 	}
@@ -129,10 +138,68 @@ func (g *gateway) showPolicy(v *frame.Visit) (*page.Console, error) {
 		rules = rulesOf(p)
 	}
 	if len(rules) > 0 {
-		out.Parts = append(out.Parts, page.ConsolePart{ID: "rules", Title: page.Say("console.rules.title"), Text: page.Say("console.policy.order"), Table: ruleTable(rules)})
+		hits, err := g.hits(v, rules)
+		if err != nil {
+			return nil, err
+		}
+		out.Parts = append(out.Parts, page.ConsolePart{ID: "rules", Title: page.Say("console.rules.title"), Text: page.Say("console.policy.order"), Choices: v.Periods(), Table: ruleTable(rules, hits)})
+	}
+	if twin, err := g.twin(v, p); err != nil {
+		return nil, err
+	} else if twin != nil {
+		out.Parts = append(out.Parts, twinPart(p, twin))
 	}
 	out.Parts = append(out.Parts, page.ConsolePart{ID: "json", Title: page.Say("console.policy.json"), Text: page.Say("console.policy.json.text"), Source: textOf(p.Policy)})
 	return out, nil
+}
+
+// twin is the stored policy of the same name as one of the Caddyfile, which counts for nothing. nil: there is none
+func (g *gateway) twin(v *frame.Visit, p *config.PolicyEntry) (*config.PolicyEntry, error) {
+	if p.Stored() {
+		return nil, nil
+	}
+	list, err := g.Settings.Policies(v.Context())
+	i := slices.IndexFunc(list, func(o config.PolicyEntry) bool { return o.Name == p.Name && o.Overruled })
+	if err != nil || i < 0 {
+		return nil, err
+	}
+	return &list[i], nil
+}
+
+// twinPart says how a stored policy differs from that of the Caddyfile, which counts.
+func twinPart(p, twin *config.PolicyEntry) page.ConsolePart {
+	part := page.ConsolePart{ID: "overruled", Title: page.Say("console.policy.overruled"), Text: page.Say("console.policy.overruled.text")}
+	if lines := frame.Diff(textOf(p.Policy), textOf(twin.Policy)); len(lines) > 0 {
+		part.Source = strings.Join(lines, "\n")
+	} else {
+		part.Text = page.Say("console.policy.overruled.same")
+	}
+	return part
+}
+
+// PathOfUser is the page of the site that names a policy, in the words of config.PolicyEntry, or "".
+func PathOfUser(user string, sites []Site) string {
+	name, _, _ := strings.Cut(user, " (")
+	if u, err := url.Parse(name); err == nil && u.Host != "" {
+		name = u.Host
+	}
+	for i := range sites {
+		if sites[i].ID == name || slices.Contains(sites[i].hosts(), name) {
+			return SitePath(sites[i].ID)
+		}
+	}
+	return ""
+}
+
+// trialsOf leads to the sites that try a policy and do not enforce it, where it is said what it would change.
+func trialsOf(name string, sites []Site) page.ConsoleFact {
+	out := page.ConsoleFact{Label: "console.policy.tried"}
+	for i := range sites {
+		if slices.ContainsFunc(sites[i].Gates, func(g Gate) bool { return g.Trial != nil && slices.Contains(g.Trial.Policies, name) }) {
+			out.Cells = append(out.Cells, page.Cell{Name: sites[i].ID, URL: SitePath(sites[i].ID)})
+		}
+	}
+	return out
 }
 
 // rulesOf are the rules of a stored policy, which are named by their place in its JSON.
@@ -142,6 +209,7 @@ func rulesOf(p *config.PolicyEntry) (out []Rule) {
 		if n := i - len(p.Policy.Deny); n >= 0 {
 			rule.Kind, rule.Place = "allow", fmt.Sprintf("allow[%d]", n)
 		}
+		rule.Counted = tally.RuleName("policy "+p.Name, rule.Kind, r.Name, "policies."+p.Name+"."+rule.Place)
 		if len(r.Match) > 0 {
 			rule.Asks = append(rule.Asks, "match "+oneLine(r.Match))
 		}

@@ -134,7 +134,7 @@ func (g *gateway) totals(v *frame.Visit) (out map[string]map[string]int64, err e
 
 // siteScreen is one site.
 func (g *gateway) siteScreen() *frame.Screen {
-	return &frame.Screen{Name: "site", Path: sitesPath + "/{id}", Role: frame.Viewer, Find: g.findSite, Show: g.showSite}
+	return &frame.Screen{Name: "site", Path: sitesPath + "/{id}", Role: frame.Viewer, Find: g.findSite, Show: g.showSite, Acts: []*frame.Act{g.doctorAct()}}
 }
 
 func (g *gateway) findSite(v *frame.Visit) error {
@@ -155,9 +155,25 @@ const lastRefusals = 20
 
 func (g *gateway) showSite(v *frame.Visit) (*page.Console, error) {
 	s := v.About.(*Site)
-	out := &page.Console{Name: s.ID, Up: &page.Up{Label: page.Say("console.sites.title"), URL: frame.Root + sitesPath}, Actions: waysOn(s.example())}
+	out := &page.Console{Name: s.ID, Up: &page.Up{Label: page.Say("console.sites.title"), URL: frame.Root + sitesPath}, Actions: append(v.Buttons(), waysOn(s.example())...)}
+	policies, err := g.Settings.Policies(v.Context())
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]bool{}
+	for i := range policies {
+		known[policies[i].Name] = true
+	}
+	var rules [][]Rule
 	for i := range s.Gates {
-		out.Parts = append(out.Parts, gateParts(&s.Gates[i], i)...)
+		rules = append(rules, s.Gates[i].Rules)
+	}
+	hits, err := g.hits(v, rules...)
+	if err != nil {
+		return nil, err
+	}
+	for i := range s.Gates {
+		out.Parts = append(out.Parts, gateParts(v, &s.Gates[i], i, known, hits)...)
 	}
 	if s.Name != "" {
 		numbers, err := g.numbers(v, s.Name)
@@ -165,6 +181,13 @@ func (g *gateway) showSite(v *frame.Visit) (*page.Console, error) {
 			return nil, err
 		}
 		out.Parts = append(out.Parts, numbers)
+	}
+	if s.Name != "" && s.hasTrial() {
+		shadow, err := g.shadowPart(v, s)
+		if err != nil {
+			return nil, err
+		}
+		out.Parts = append(out.Parts, shadow)
 	}
 	found, _, err := g.Refusals.List(v.Context(), refusal.Filter{Where: refusal.Site, Sites: s.hosts(), Limit: lastRefusals})
 	if err != nil {
@@ -193,32 +216,39 @@ func (g *Gate) example() string {
 	if len(g.Origins) == 0 {
 		return ""
 	}
-	path := "/"
-	if len(g.Paths) > 0 {
-		path = strings.ReplaceAll(g.Paths[0], "*", "")
-	}
-	return g.Origins[0] + path
+	return g.exampleAt(g.Origins[0])
 }
 
-// gateParts say what a directive asks, and list its own rules.
-func gateParts(g *Gate, i int) []page.ConsolePart {
-	id := "gate" + strconv.Itoa(i)
-	codes := func(label string, list []string, otherwise string) page.ConsoleFact {
-		f := page.ConsoleFact{Label: label}
-		for _, s := range list {
-			f.Cells = append(f.Cells, page.Cell{Name: s, Code: true})
-		}
-		if len(list) == 0 {
-			f.Cells = []page.Cell{{Text: page.Say(otherwise)}}
-		}
-		return f
+// exampleAt is an address at an origin that the gate decides about.
+func (g *Gate) exampleAt(origin string) string {
+	if len(g.Paths) > 0 {
+		return origin + strings.ReplaceAll(g.Paths[0], "*", "")
 	}
+	return origin + "/"
+}
+
+// codes are values as they stand in the Caddyfile.
+func codes(label string, list []string, otherwise string) page.ConsoleFact {
+	f := page.ConsoleFact{Label: label}
+	for _, s := range list {
+		f.Cells = append(f.Cells, page.Cell{Name: s, Code: true})
+	}
+	if len(list) == 0 {
+		f.Cells = []page.Cell{{Text: page.Say(otherwise)}}
+	}
+	return f
+}
+
+// gateParts say what a directive asks, and list its own rules, with how often each has decided, and those that it
+// tries. known: the policies that there are
+func gateParts(v *frame.Visit, g *Gate, i int, known map[string]bool, hits map[string]int64) []page.ConsolePart {
+	id := "gate" + strconv.Itoa(i)
 	facts := []page.ConsoleFact{codes("console.field.origins", g.Origins, "console.site.any"), codes("console.field.paths", g.Paths, "console.site.all"), codes("console.column.asks", g.Asks, "console.site.credential")}
 	if len(g.Open) > 0 {
 		facts = append(facts, codes("console.field.open", g.Open, ""))
 	}
 	if len(g.Policies) > 0 {
-		facts = append(facts, codes("console.field.policies", g.Policies, ""))
+		facts = append(facts, policyFact(g.Policies, known))
 	}
 	if g.Place != "" {
 		facts = append(facts, page.ConsoleFact{Label: "console.field.origin", Cells: []page.Cell{{Name: g.Place, Code: true}}})
@@ -229,20 +259,30 @@ func gateParts(g *Gate, i int) []page.ConsolePart {
 	}
 	out := []page.ConsolePart{{ID: id, Title: title, Facts: facts}}
 	if len(g.Rules) > 0 {
-		out[0].Table = ruleTable(g.Rules)
+		out[0].Table, out[0].Choices = ruleTable(g.Rules, hits), v.Periods()
+	}
+	if g.Trial != nil {
+		out = append(out, trialPart(g.Trial, id, known))
 	}
 	return out
 }
 
-// ruleTable lists rules.
-func ruleTable(list []Rule) *page.Table {
+// ruleTable lists rules, with how often each has decided. hits nil: that is not counted
+func ruleTable(list []Rule, hits map[string]int64) *page.Table {
 	t := &page.Table{Label: page.Say("console.rules.title"), Columns: []string{"console.column.rule", "console.column.does", "console.column.about", "console.column.place"}}
+	if hits != nil {
+		t.Columns = append(t.Columns, "console.column.decided")
+	}
 	for _, r := range list {
 		about := page.Cell{Text: page.Say("console.site.all")}
 		if len(r.Asks) > 0 {
 			about = page.Cell{Name: strings.Join(r.Asks, " · "), Code: true}
 		}
-		t.Rows = append(t.Rows, page.TableRow{Cells: []page.Cell{{Name: cmp.Or(r.Name, r.Place, "—")}, kindCell(r.Kind), about, {Name: r.Place, Code: r.Place != ""}}})
+		row := page.TableRow{Cells: []page.Cell{{Name: cmp.Or(r.Name, r.Place, "—")}, kindCell(r.Kind), about, {Name: r.Place, Code: r.Place != ""}}}
+		if hits != nil {
+			row.Cells = append(row.Cells, page.Cell{Name: strconv.FormatInt(hits[r.Counted], 10)})
+		}
+		t.Rows = append(t.Rows, row)
 	}
 	return t
 }

@@ -1,0 +1,149 @@
+package gateway
+
+import (
+	"cmp"
+	"errors"
+	"net/url"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/internal/page"
+)
+
+// testAct puts a table of cases to a policy, as it is and as it would be after an edit. Nothing is sent or stored.
+func (g *gateway) testAct() *frame.Act {
+	return &frame.Act{Name: "test-policy", Role: frame.Viewer, Ask: g.askTest, Do: g.testPolicy}
+}
+
+// askTest asks for cases, and for a stored policy for the JSON that they are put to as well.
+func (g *gateway) askTest(v *frame.Visit) (frame.Question, error) {
+	sites, err := g.Sites()
+	if err != nil {
+		return frame.Question{}, err
+	}
+	return askCases(shownPolicy(v), exampleCases(shownPolicy(v), sites)), nil
+}
+
+// askCases is the form of the test.
+func askCases(p *config.PolicyEntry, cases string) frame.Question {
+	q := frame.Question{Submit: "console.test.run", Fields: []page.Field{
+		{Name: "cases", Type: "textarea", Label: "console.test.cases", Hint: "console.test.cases.hint", Value: cases, Required: true},
+	}}
+	if p.Stored() {
+		q.Fields = append(q.Fields, page.Field{Name: "json", Type: "textarea", Label: "console.test.json", Hint: "console.test.json.hint", Value: textOf(p.Policy)})
+	}
+	return q
+}
+
+// exampleCases are cases to begin with: a person of each group that the policy names, and a stranger.
+func exampleCases(p *config.PolicyEntry, sites []Site) string {
+	site := "https://site.example.com"
+	for _, user := range p.UsedBy {
+		name, _, _ := strings.Cut(user, " (")
+		if u, err := url.Parse(name); err == nil && u.Scheme != "" && u.Host != "" {
+			site = name
+			break
+		}
+		if at := PathOfUser(user, sites); at != "" {
+			site = "https://" + name
+			break
+		}
+	}
+	group := "staff"
+	for _, r := range append(append([]config.PolicyRule{}, p.Policy.Allow...), p.Policy.Deny...) {
+		if len(r.Need.Groups) > 0 {
+			group = r.Need.Groups[0]
+			break
+		}
+	}
+	return "site " + site + "\n\nperson ann {\n  groups " + group + "\n  level 2\n}\n\nallow   ann  GET  /\nsign-in -    GET  /\n?       ann  POST /\n"
+}
+
+// testPolicy shows what each case gets, below the form that can be sent again.
+func (g *gateway) testPolicy(v *frame.Visit, in url.Values) (frame.Result, error) {
+	p := shownPolicy(v)
+	var stored *config.Policy
+	if p.Stored() {
+		stored = &p.Policy
+	}
+	now, err := g.TestPolicy(v.Request.Request, p.Name, stored, in.Get("cases"))
+	if err != nil {
+		return frame.Result{}, problemOfTest(err)
+	}
+	var edited []Tested
+	if text := in.Get("json"); stored != nil && text != "" {
+		next, wrong := parsePolicy(text)
+		if wrong != nil {
+			return frame.Result{}, wrong
+		}
+		if textOf(next) != textOf(p.Policy) {
+			if edited, err = g.TestPolicy(v.Request.Request, p.Name, &next, in.Get("cases")); err != nil {
+				return frame.Result{}, problemOfTest(err)
+			}
+		}
+	}
+	q := askCases(p, in.Get("cases"))
+	q.Parts = []page.ConsolePart{testedPart(now, edited)}
+	return frame.Result{Ask: &q}, nil
+}
+
+// problemOfTest says what is wrong with the cases. Reasons are English, as those of the command.
+func problemOfTest(err error) error {
+	if bad := new(Wrong); errors.As(err, &bad) {
+		return &frame.Problem{Field: cmp.Or(bad.Field, "cases"), Key: "console.test.problem", Fill: []any{"reason", bad.Reason}}
+	}
+	return err
+}
+
+// testedPart is the table of the cases. edited nil: the policy is the stored one
+func testedPart(now, edited []Tested) page.ConsolePart {
+	t := &page.Table{Label: page.Say("console.test.title"), Columns: []string{"console.field.request", "console.field.caller", "console.column.wanted", "console.column.outcome", "console.column.rule"}}
+	if edited != nil {
+		t.Columns[3] = "console.test.stored"
+		t.Columns = append(t.Columns, "console.test.edited", "console.column.rule")
+	}
+	failed, changed := 0, 0
+	outcome := func(one *Tested) []page.Cell {
+		got := verdictCell(one.Got)
+		if !one.OK {
+			got.Hint = page.Say("console.test.other")
+		}
+		rule := frame.OrNone(one.Rule)
+		if one.Place != "" && !strings.HasSuffix(one.Rule, one.Place) {
+			rule.Note = one.Place
+		}
+		return []page.Cell{got, rule}
+	}
+	for i := range now {
+		one := &now[i]
+		who := page.Cell{Name: one.Caller}
+		if one.Caller == "-" {
+			who = page.Cell{Text: page.Say("console.explain.stranger")}
+		}
+		want := frame.OrNone("")
+		if one.Want != "" {
+			want = page.Cell{Text: page.Say("console.verdict." + one.Want)}
+		}
+		row := page.TableRow{Cells: append([]page.Cell{{Name: one.Method + " " + one.URL, Code: true}, who, want}, outcome(one)...)}
+		ok := one.OK
+		if edited != nil {
+			row.Cells = append(row.Cells, outcome(&edited[i])...)
+			if ok = edited[i].OK; edited[i].Got != one.Got {
+				changed++
+			}
+		}
+		if !ok {
+			failed++
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	part := page.ConsolePart{ID: "tested", Title: page.Say("console.test.title"), Table: t, Text: page.Say("console.test.good", "n", len(now))}
+	switch {
+	case failed > 0:
+		part.Text = page.Say("console.test.bad", "n", failed, "all", len(now))
+	case changed > 0:
+		part.Text = page.Say("console.test.changed", "n", changed, "all", len(now))
+	}
+	return part
+}
