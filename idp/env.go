@@ -47,12 +47,37 @@ type Key struct {
 	Name        string
 	Certificate *x509.Certificate // nil if the key pair has no certificate
 	Signer      crypto.Signer     // never nil; RSA keys are also crypto.Decrypters
+	// Beside are the keys that are published beside this one, and decrypt: those that take its place soon, and the former
+	// ones.
+	Beside []*Key
 }
 
 // UnfitKey says that a key pair exists, but cannot be used as the configuration wants.
 type UnfitKey struct{ Name, Problem string }
 
 func (u *UnfitKey) Error() string { return fmt.Sprintf("the key pair %q %s", u.Name, u.Problem) }
+
+// Certified is a Provider whose signatures are checked with certificates.
+type Certified interface {
+	// Certificates returns those that are known now, without a connection.
+	Certificates() []*x509.Certificate
+}
+
+// KeyUse says what a Provider uses a key pair of the configuration for.
+type KeyUse struct {
+	Name string // "": Gatehouse's own
+	Use  string // UseSign, UseDecrypt or UseConnect
+}
+
+// What key pairs are used for.
+const (
+	UseSign    = "sign"
+	UseDecrypt = "decrypt"
+	UseConnect = "connect"
+)
+
+// KeyUser is a Provider that uses key pairs of the configuration.
+type KeyUser interface{ KeyUses() []KeyUse }
 
 // KeyChecker is a Provider that uses key pairs of the configuration. CheckKeys looks at those that its configuration
 // names, without a connection. The error is an *UnfitKey where one of them cannot be used.

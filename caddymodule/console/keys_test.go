@@ -3,6 +3,8 @@ package console
 import (
 	"context"
 	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz/keys"
+	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/tally"
 )
 
@@ -61,6 +64,56 @@ func TestKeysInTheConsole(t *testing.T) {
 	pem := viewer.submit(viewer.get("/admin/keys/public-pair?pair=own"))
 	if !strings.HasPrefix(pem.Body.String(), "-----BEGIN CERTIFICATE-----") || strings.Contains(pem.Body.String(), "PRIVATE") {
 		t.Errorf("the public part of the key pair: %s", pem.Body)
+	}
+}
+
+// TestRotatePairInTheConsole: the next key is published beside the one that signs, then signs, and then the former one is
+// retired; the page of a provider says what is left of its certificates and of our keys, and leads on.
+func TestRotatePairInTheConsole(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	before, err := h.settings.KeyPairs().Get(t.Context(), "")
+	h.must(err)
+	now := h.clock.Now()
+	h.providers.certificates = map[string][]*x509.Certificate{"declared": {
+		{Raw: []byte("a"), Subject: pkix.Name{CommonName: "old signer"}, NotAfter: now.Add(-time.Hour)}, {Raw: []byte("b"), Subject: pkix.Name{CommonName: "new signer"}, NotAfter: now.Add(12*24*time.Hour + time.Hour)},
+	}}
+	h.providers.uses = map[string][]idp.KeyUse{"declared": {{Use: idp.UseSign}, {Use: idp.UseDecrypt}}}
+	owner, viewer := h.as("owner@example.com"), h.as("viewer@example.com")
+	see := func(a *answer, status int, wants ...string) {
+		t.Helper()
+		for _, want := range wants {
+			if a.Code != status || !strings.Contains(a.form(), want) {
+				t.Errorf("%s = %d, want %d and %q:\n%s", a.url, a.Code, status, want, a.form())
+			}
+		}
+	}
+	step := func(act string) string { return "/admin/keys/" + act + "?pair=own" }
+	see(owner.get("/admin/providers/declared"), 200, "old signer", "Has ended", "new signer", "Days left: 12", "own key pair", `href="`+step("announce-pair")+`"`)
+	if a := viewer.get("/admin/providers/declared"); strings.Contains(a.form(), "announce-pair") || !strings.Contains(a.form(), "new signer") {
+		t.Errorf("the page for a viewer:\n%s", a.form())
+	}
+	see(viewer.get("/admin"), 200, "old signer", "new signer", `href="/admin/providers/declared"`)
+	see(owner.acts(step("switch-pair")), http.StatusUnprocessableEntity, "at another step")
+	see(owner.acts(step("retire-pair")), http.StatusUnprocessableEntity, "at another step")
+	see(owner.acts(step("announce-pair")), 200, `href="`+step("switch-pair")+`"`, `role="status"`)
+	see(owner.acts(step("announce-pair")), http.StatusUnprocessableEntity, "at another step")
+	pair, err := h.settings.KeyPairs().Get(t.Context(), "")
+	h.must(err)
+	if !pair.Certificate.Equal(before.Certificate) || len(pair.Beside) != 1 || pair.Beside[0].Certificate.Equal(before.Certificate) {
+		t.Fatalf("after the next key was announced: %d beside it", len(pair.Beside))
+	}
+	next := pair.Beside[0].Certificate
+	if pem := viewer.submit(viewer.get("/admin/keys/public-pair?pair=own")); strings.Count(pem.Body.String(), "BEGIN CERTIFICATE") != 2 || strings.Contains(pem.Body.String(), "PRIVATE") {
+		t.Errorf("the public part has not both certificates: %s", pem.Body)
+	}
+	see(owner.acts(step("switch-pair")), 200, `href="`+step("retire-pair")+`"`)
+	if pair, err = h.settings.KeyPairs().Get(t.Context(), ""); err != nil || !pair.Certificate.Equal(next) || len(pair.Beside) != 1 || !pair.Beside[0].Certificate.Equal(before.Certificate) || pair.Beside[0].Key == nil {
+		t.Fatalf("after the switch: %v, %d beside it", err, len(pair.Beside))
+	}
+	see(owner.acts(step("retire-pair")), 200, `href="`+step("announce-pair")+`"`)
+	if pair, err = h.settings.KeyPairs().Get(t.Context(), ""); err != nil || !pair.Certificate.Equal(next) || len(pair.Beside) != 0 {
+		t.Errorf("after the former one was retired: %v, %d beside it", err, len(pair.Beside))
 	}
 }
 

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"net/http"
 	"strings"
@@ -25,6 +26,9 @@ type providers struct {
 	mu    sync.Mutex // guards all below
 	down  string
 	tried []config.LoginMethod
+
+	certificates map[string][]*x509.Certificate
+	uses         map[string][]idp.KeyUse
 }
 
 func (p *providers) Test(_ context.Context, id string) (steps idp.Steps) {
@@ -46,6 +50,18 @@ func (p *providers) Try(ctx context.Context, m config.LoginMethod) (idp.Steps, e
 		return nil, errors.New("nothing listens there")
 	}
 	return p.Test(ctx, m.ID), nil
+}
+
+func (p *providers) Certificates(context.Context) map[string][]*x509.Certificate {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.certificates
+}
+
+func (p *providers) KeyUses(_ context.Context, id string) []idp.KeyUse {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.uses[id]
 }
 
 func (p *providers) fail(id string) {

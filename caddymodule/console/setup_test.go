@@ -28,6 +28,9 @@ func init() {
 		"/keys":                            {"+", "+", "+", "+"},
 		"/keys/rotate-keys":                {"-", "-", "-", "+"},
 		"/keys/retire-key":                 {"-", "-", "-", "+"},
+		"/keys/announce-pair":              {"-", "-", "-", "+"},
+		"/keys/switch-pair":                {"-", "-", "-", "+"},
+		"/keys/retire-pair":                {"-", "-", "-", "+"},
 		"/keys/renew-pair":                 {"-", "-", "-", "+"},
 		"/keys/public-key":                 {"+", "+", "+", "+"},
 		"/keys/public-pair":                {"+", "+", "+", "+"},
@@ -80,6 +83,9 @@ func TestEverySetupActHasItsEvent(t *testing.T) {
 		{"/admin/providers/corp/remove-provider", "configuration.ConfigurationUpdatedEvent", nil},
 		{"/admin/keys/rotate-keys", "token.SigningKeysRotatedEvent", nil},
 		{"/admin/keys/retire-key?key=" + h.az.SigningKeys()[0].ID, "token.SigningKeyRetiredEvent", nil},
+		{"/admin/keys/announce-pair?pair=own", "configuration.CertificateUpdatedEvent", nil},
+		{"/admin/keys/switch-pair?pair=own", "configuration.CertificateUpdatedEvent", nil},
+		{"/admin/keys/retire-pair?pair=own", "configuration.CertificateUpdatedEvent", nil},
 		{"/admin/keys/renew-pair?pair=own", "configuration.CertificateUpdatedEvent", nil},
 	} {
 		h.actHasEvent(owner, ownerID, c.path, c.event, c.fields...)

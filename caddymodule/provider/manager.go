@@ -101,7 +101,11 @@ func (p *Manager) KeyPair(ctx context.Context, name string) (*idp.Key, error) {
 	if k.Key == nil {
 		return nil, &idp.UnfitKey{Name: name, Problem: "has no private key"}
 	}
-	return &idp.Key{Name: k.Name, Certificate: k.Certificate, Signer: k.Key}, nil
+	out := &idp.Key{Name: k.Name, Certificate: k.Certificate, Signer: k.Key}
+	for _, other := range k.Beside {
+		out.Beside = append(out.Beside, &idp.Key{Name: k.Name, Certificate: other.Certificate, Signer: other.Key})
+	}
+	return out, nil
 }
 
 // certificate returns the certificate of a key pair of the configuration by its name.
@@ -302,6 +306,28 @@ func (p *Manager) Check(ctx context.Context) map[string]string {
 // of a provider. It signs nobody in. A provider that is off, or that names nothing that could be asked, has no steps.
 func (p *Manager) Test(ctx context.Context, id string) idp.Steps {
 	return test(ctx, p.running(ctx)[id])
+}
+
+// Certificates returns the certificates with which the signatures of each provider are checked, by its id, as they are
+// known now.
+func (p *Manager) Certificates(ctx context.Context) map[string][]*x509.Certificate {
+	out := map[string][]*x509.Certificate{}
+	for id, one := range p.running(ctx) {
+		if known, ok := one.(idp.Certified); ok {
+			if list := known.Certificates(); len(list) > 0 {
+				out[id] = list
+			}
+		}
+	}
+	return out
+}
+
+// KeyUses returns what a provider uses key pairs of the configuration for.
+func (p *Manager) KeyUses(ctx context.Context, id string) []idp.KeyUse {
+	if known, ok := p.running(ctx)[id].(idp.KeyUser); ok {
+		return known.KeyUses()
+	}
+	return nil
 }
 
 // Try is Test for a login method that need not be stored or switched on. Without a client id, what the provider says to

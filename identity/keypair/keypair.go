@@ -35,6 +35,8 @@ var (
 	ErrNoPrivateKey = errors.New("keypair: the key pair has no private key")
 	// ErrKind says that a keytab stands where a key pair is needed, or a key pair where a keytab is.
 	ErrKind = errors.New("keypair: the key pair is of another type")
+	// ErrStage says that the next keys of a pair are there already, or that there are none to switch to or to retire.
+	ErrStage = errors.New("keypair: the key pair is at another stage of its rotation")
 )
 
 // KeyPair is a key pair on the wire. (identity service document, KeyPair)
@@ -60,6 +62,9 @@ type Material struct {
 	Certificate *x509.Certificate
 	PublicKey   crypto.PublicKey
 	Key         crypto.Signer // nil for a certificate or public key alone
+	// Beside are the keys that are published beside these, and decrypt: those that take their place soon, and the former
+	// ones.
+	Beside []*Material
 }
 
 // Deps is what the service works with. All of it is required.
@@ -187,6 +192,9 @@ func (s *Service) newID() (string, error) {
 // material opens and parses a record, once for each state of it.
 func (s *Service) material(id string, rec record) (*Material, error) {
 	source := slices.Concat(rec.Private, rec.Public, []byte(rec.Name))
+	for _, beside := range rec.spares() {
+		source = slices.Concat(source, beside.Private, beside.Public)
+	}
 	s.mu.Lock()
 	known, ok := s.parsed[id]
 	s.mu.Unlock()
@@ -241,6 +249,13 @@ func (s *Service) open(id string, rec record) (*Material, error) {
 		return nil, fmt.Errorf("%w: key pair %s", storage.ErrCorrupt, id)
 	}
 	m.Key = signer
+	for _, beside := range rec.spares() {
+		other, err := s.open(id, rec.as(beside))
+		if err != nil {
+			return nil, err
+		}
+		m.Beside = append(m.Beside, other)
+	}
 	return m, nil
 }
 

@@ -1,6 +1,7 @@
 package keypair
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
@@ -27,6 +28,15 @@ type Summary struct {
 	NotAfter time.Time // of its certificate. Zero: it has none
 	UsedBy   []string  // places in the configuration and in the Caddyfile
 	PEM      []byte    // the public part. nil: a keytab has none
+	// Next is what takes its place soon, and Former what it has taken the place of. nil: there is none
+	Next, Former *Spare
+}
+
+// Spare is a key pair beside the one that is used.
+type Spare struct {
+	NotAfter time.Time // of its certificate. Zero: it has none
+	Since    time.Time // that it is what it is
+	PEM      []byte    // the public part
 }
 
 // Summaries returns the key pairs in the order of their names, Gatehouse's own first once it is made.
@@ -59,12 +69,14 @@ func (s *Service) Summaries(ctx context.Context) (out []Summary, err error) {
 
 func (s *Service) summary(tx storage.Tx, p pair) (Summary, error) {
 	out := Summary{ID: p.id, Name: p.Name, Type: p.Type, Private: len(p.Private) > 0, NotAfter: p.NotAfter}
-	kind := "PUBLIC KEY"
-	if p.Certificate {
-		kind = "CERTIFICATE"
-	}
 	if p.Type != Keytab {
-		out.PEM = pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: p.Public})
+		out.PEM = p.encode(p.Public)
+	}
+	if s := p.Next; s != nil {
+		out.Next = &Spare{s.NotAfter, s.Since, p.encode(s.Public)}
+	}
+	if s := p.Former; s != nil {
+		out.Former = &Spare{s.NotAfter, s.Since, p.encode(s.Public)}
 	}
 	if p.id == "" {
 		return out, nil
@@ -74,10 +86,61 @@ func (s *Service) summary(tx storage.Tx, p pair) (Summary, error) {
 	return out, err
 }
 
+// encode is the public part of a pair of the type of the record.
+func (r record) encode(public []byte) []byte {
+	kind := "PUBLIC KEY"
+	if r.Certificate {
+		kind = "CERTIFICATE"
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: public})
+}
+
 // Renew replaces the keys of a pair by new ones of the same type and size, and its certificate by one that the new key
 // has signed. The name stays, so that what uses the pair uses the new keys at once. "" is Gatehouse's own. Errors:
 // ErrUnknown, ErrNoPrivateKey, which is also that of a keytab.
 func (s *Service) Renew(ctx context.Context, id string, by event.Actor) error {
+	return s.turn(ctx, id, "new keys of", by, func(old record) (record, error) { return s.successor(id, old) })
+}
+
+// Announce makes the keys that take the place of a pair soon. From then on they are published beside it, and decrypt.
+// Errors: as of Renew, and ErrStage if they are there.
+func (s *Service) Announce(ctx context.Context, id string, by event.Actor) error {
+	return s.turn(ctx, id, "the next keys are published for", by, func(old record) (record, error) {
+		if old.Next != nil {
+			return old, ErrStage
+		}
+		made, err := s.successor(id, old)
+		old.Next = &spare{made.Private, made.Public, made.NotAfter, s.now().UTC()}
+		return old, err
+	})
+}
+
+// Switch lets the keys that were announced take the place of a pair, which is published beside them and decrypts until
+// it is retired. Errors: as of Renew, and ErrStage if nothing was announced.
+func (s *Service) Switch(ctx context.Context, id string, by event.Actor) error {
+	return s.turn(ctx, id, "the next keys are used for", by, func(old record) (record, error) {
+		if old.Next == nil {
+			return old, ErrStage
+		}
+		next := old.as(old.Next)
+		next.Former = &spare{old.Private, old.Public, old.NotAfter, s.now().UTC()}
+		return next, nil
+	})
+}
+
+// Retire removes the keys that others have taken the place of. Errors: as of Renew, and ErrStage if there are none.
+func (s *Service) Retire(ctx context.Context, id string, by event.Actor) error {
+	return s.turn(ctx, id, "the former keys are retired of", by, func(old record) (record, error) {
+		if old.Former == nil {
+			return old, ErrStage
+		}
+		old.Former = nil
+		return old, nil
+	})
+}
+
+// turn replaces the record of a pair by what change makes of it, unless it has changed meanwhile.
+func (s *Service) turn(ctx context.Context, id, what string, by event.Actor, change func(record) (record, error)) error {
 	table, key := keyPairs, id
 	if id == "" {
 		table, key = ownKeys, ownKey
@@ -96,7 +159,10 @@ func (s *Service) Renew(ctx context.Context, id string, by event.Actor) error {
 	if len(old.Private) == 0 || old.Type == Keytab { // the realm has the keys of a keytab too
 		return ErrNoPrivateKey
 	}
-	next, err := s.successor(id, old)
+	next, err := change(old)
+	if errors.Is(err, ErrStage) {
+		return err
+	}
 	if err != nil {
 		return fmt.Errorf("make a key pair: %w", err)
 	}
@@ -104,10 +170,7 @@ func (s *Service) Renew(ctx context.Context, id string, by event.Actor) error {
 	if err != nil {
 		return err
 	}
-	e.Reason = "new keys of " + old.Name
-	if id == "" {
-		e.Reason = "new keys of Gatehouse's own key pair"
-	}
+	e.Reason = what + " " + cmp.Or(old.Name, "Gatehouse's own key pair")
 	newVersion, err := s.owner.NewVersion()
 	if err != nil {
 		return err

@@ -3,6 +3,8 @@ package keypair
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -30,13 +32,12 @@ func (s *Service) Reseal(ctx context.Context) error {
 		return err
 	}
 	for _, o := range old {
-		private, err := s.keyring.Open(sealPurpose(o.id), o.rec.Private)
-		if err != nil {
+		next, err := s.sealed(o.id, o.rec)
+		if errors.Is(err, errUnopened) {
 			s.log.Error("a key pair cannot be opened: is encryption_key the one that sealed it?", zap.String("key_pair", o.rec.Name), zap.Error(err))
 			continue
 		}
-		next := o.rec
-		if next.Private, err = s.keyring.Seal(sealPurpose(o.id), private); err != nil {
+		if err != nil {
 			return err
 		}
 		err = s.store.Update(ctx, func(tx storage.Tx) error {
@@ -53,10 +54,45 @@ func (s *Service) Reseal(ctx context.Context) error {
 	return nil
 }
 
+// errUnopened says that no key of the keyring opens a private key.
+var errUnopened = errors.New("no encryption key opens it")
+
+// sealed is a record whose private keys are sealed with the current key.
+func (s *Service) sealed(id string, rec record) (record, error) {
+	seal := func(old []byte) ([]byte, error) {
+		private, err := s.keyring.Open(sealPurpose(id), old)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errUnopened, err)
+		}
+		return s.keyring.Seal(sealPurpose(id), private)
+	}
+	var err error
+	if rec.Private, err = seal(rec.Private); err != nil {
+		return rec, err
+	}
+	for _, beside := range []**spare{&rec.Next, &rec.Former} {
+		if *beside == nil {
+			continue
+		}
+		next := **beside
+		if next.Private, err = seal(next.Private); err != nil {
+			return rec, err
+		}
+		*beside = &next
+	}
+	return rec, nil
+}
+
+// isSealedByOlder tells whether an older key has sealed one of the private keys of a record.
+func (s *Service) isSealedByOlder(rec record) bool {
+	older := func(private []byte) bool { return len(private) > 0 && !s.keyring.IsCurrent(private) }
+	return older(rec.Private) || slices.ContainsFunc(rec.spares(), func(b *spare) bool { return older(b.Private) })
+}
+
 func (s *Service) sealedByOlderKeys(tx storage.Tx) (old []sealedEntry, err error) {
 	look := func(table storage.Table[record], key, id string) error {
 		rec, err := table.Get(tx, key)
-		if err == nil && len(rec.Private) > 0 && !s.keyring.IsCurrent(rec.Private) {
+		if err == nil && s.isSealedByOlder(rec) {
 			old = append(old, sealedEntry{table, key, id, rec})
 		}
 		return err

@@ -1,6 +1,7 @@
 package keypair
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -106,8 +107,14 @@ func (s *Service) put(tx storage.Tx, n *candidate) (changed bool, err error) {
 	if (rec.Type == Keytab) != (old.Type == Keytab) {
 		return false, rest.Invalid(rest.Problem{Path: n.path + ".key_type", Problem: "cannot become a KEYTAB, or cease to be one: add another key pair"})
 	}
-	if rec.Private, err = s.keptPrivate(n, old); err != nil || rec.same(old) {
+	if rec.Private, err = s.keptPrivate(n, old); err != nil {
 		return false, err
+	}
+	if bytes.Equal(rec.Private, old.Private) { // other keys end the rotation of these
+		rec.Next, rec.Former = old.Next, old.Former
+	}
+	if rec.same(old) {
+		return false, nil
 	}
 	if rec.Name != old.Name || len(rec.Private) == 0 && len(old.Private) > 0 {
 		if err := s.checkUnused(tx, n.id, old.Name); err != nil {

@@ -103,7 +103,7 @@ func (s *Service) entityID() string { return s.deps.Issuer + metadataPath }
 
 // keys returns the key pairs that sign, the first one first.
 func (s *Service) keys(ctx context.Context) ([]*idp.Key, error) {
-	var out []*idp.Key
+	var out, beside []*idp.Key // those beside are published, and the first one signs
 	for _, name := range s.sign {
 		key, err := s.deps.KeyPair(ctx, name)
 		if err == nil {
@@ -112,9 +112,9 @@ func (s *Service) keys(ctx context.Context) ([]*idp.Key, error) {
 		if err != nil {
 			return nil, fmt.Errorf("key pair of the identity provider: %w", err)
 		}
-		out = append(out, key)
+		out, beside = append(out, key), append(beside, key.Beside...)
 	}
-	return out, nil
+	return append(out, beside...), nil
 }
 
 // writer returns what writes our messages now.

@@ -96,8 +96,10 @@ func (p *Provider) decrypt(ctx context.Context, raw string) ([]byte, error) {
 		if err != nil {
 			return nil, localError{fmt.Errorf("key pair %q: %w", name, err)}
 		}
-		if plain, err := sealed.Decrypt(pair.Signer); err == nil {
-			return plain, nil
+		for _, key := range append([]*idp.Key{pair}, pair.Beside...) {
+			if plain, err := sealed.Decrypt(key.Signer); err == nil {
+				return plain, nil
+			}
 		}
 	}
 	return nil, errOpen

@@ -124,6 +124,19 @@ func (p *Provider) CheckKeys(ctx context.Context) error {
 	return nil
 }
 
+// KeyUses implements idp.KeyUser.
+func (p *Provider) KeyUses() (out []idp.KeyUse) {
+	if p.cfg.Preset == Apple || p.cfg.AuthMethod == AuthPrivateKey {
+		out = append(out, idp.KeyUse{Name: p.cfg.Key, Use: idp.UseSign})
+	}
+	if p.encrypts {
+		for _, name := range p.cfg.Decrypt {
+			out = append(out, idp.KeyUse{Name: name, Use: idp.UseDecrypt})
+		}
+	}
+	return out
+}
+
 // endpointURL is the address of one of our endpoints. It comes from the configuration: no request influences it.
 func (p *Provider) endpointURL(op string) string {
 	return p.env.Issuer + "/oidc/" + p.env.ID + "/" + op

@@ -141,15 +141,17 @@ func (p *Provider) publicKeys(r *http.Request) (jose.JSONWebKeySet, error) {
 		if err != nil {
 			return err
 		}
-		if id == "" {
-			if id, err = thumbprint(pair.Signer.Public()); err != nil {
-				return err
+		for i, key := range append([]*idp.Key{pair}, pair.Beside...) {
+			if id == "" || i > 0 {
+				if id, err = thumbprint(key.Signer.Public()); err != nil {
+					return err
+				}
+				if use == "enc" { // the same key needs another name for its other use
+					id += ".enc"
+				}
 			}
-			if use == "enc" { // the same key needs another name for its other use
-				id += ".enc"
-			}
+			set.Keys = append(set.Keys, jose.JSONWebKey{Key: key.Signer.Public(), KeyID: id, Use: use})
 		}
-		set.Keys = append(set.Keys, jose.JSONWebKey{Key: pair.Signer.Public(), KeyID: id, Use: use})
 		return nil
 	}
 	if p.cfg.AuthMethod == AuthPrivateKey {

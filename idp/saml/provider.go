@@ -237,15 +237,17 @@ func (p *Provider) signer(ctx context.Context) (*idp.Key, error) {
 func (p *Provider) decrypters(ctx context.Context) ([]crypto.Decrypter, error) {
 	var keys []crypto.Decrypter
 	for _, name := range names(p.cfg.Decrypt) {
-		key, err := p.env.KeyPair(ctx, name)
+		pair, err := p.env.KeyPair(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		d, ok := key.Signer.(crypto.Decrypter)
-		if !ok {
-			return nil, fmt.Errorf("the key pair %q cannot decrypt", name)
+		for _, key := range append([]*idp.Key{pair}, pair.Beside...) {
+			d, ok := key.Signer.(crypto.Decrypter)
+			if !ok {
+				return nil, fmt.Errorf("the key pair %q cannot decrypt", name)
+			}
+			keys = append(keys, d)
 		}
-		keys = append(keys, d)
 	}
 	return keys, nil
 }

@@ -437,3 +437,33 @@ func TestMetadataAddressIsNotTold(t *testing.T) {
 		t.Errorf("Begin = %v, want why, and not where", err)
 	}
 }
+
+// TestKeysBeside: the metadata have the keys that stand beside the one that signs, and all of them decrypt.
+func TestKeysBeside(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, Config{})
+	w.env.KeyPair = func(context.Context, string) (*idp.Key, error) {
+		key := *ourKey()
+		key.Beside = []*idp.Key{nextKey()}
+		return &key, nil
+	}
+	raw, err := w.ownMetadata(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, key := range map[string]*idp.Key{"present": ourKey(), "next": nextKey()} {
+		if n := strings.Count(string(raw), base64.StdEncoding.EncodeToString(key.Certificate.Raw)); n != 2 {
+			t.Errorf("the %s certificate is %d times in the metadata, want to sign and to encrypt", name, n)
+		}
+	}
+	signer, err := w.signer(t.Context())
+	if err != nil || !signer.Certificate.Equal(ourKey().Certificate) {
+		t.Errorf("the present key does not sign: %v", err)
+	}
+	if keys, err := w.decrypters(t.Context()); err != nil || len(keys) != 2 {
+		t.Errorf("decrypters = %d, %v, want both keys", len(keys), err)
+	}
+	if len(w.Certificates()) == 0 || len(w.KeyUses()) != 2 {
+		t.Errorf("certificates of the provider = %d, uses of our keys = %v", len(w.Certificates()), w.KeyUses())
+	}
+}

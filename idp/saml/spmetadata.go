@@ -52,21 +52,23 @@ func (p *Provider) ownMetadata(ctx context.Context) ([]byte, error) {
 	sp := schema.SPSSODescriptor{AuthnRequestsSigned: new(true), WantAssertionsSigned: new(true)}
 	sp.ProtocolSupportEnumeration = nsProtocol
 	for _, name := range names(p.cfg.Sign) {
-		key, err := p.described(ctx, name, "signing")
+		keys, err := p.described(ctx, name, "signing")
 		if err != nil {
 			return nil, err
 		}
-		sp.KeyDescriptors = append(sp.KeyDescriptors, key)
+		sp.KeyDescriptors = append(sp.KeyDescriptors, keys...)
 	}
 	for _, name := range names(p.cfg.Decrypt) {
-		key, err := p.described(ctx, name, "encryption")
+		keys, err := p.described(ctx, name, "encryption")
 		if err != nil {
 			return nil, err
 		}
-		for _, algorithm := range encryptions {
-			key.EncryptionMethods = append(key.EncryptionMethods, schema.EncryptionMethod{Algorithm: algorithm})
+		for _, key := range keys {
+			for _, algorithm := range encryptions {
+				key.EncryptionMethods = append(key.EncryptionMethods, schema.EncryptionMethod{Algorithm: algorithm})
+			}
+			sp.KeyDescriptors = append(sp.KeyDescriptors, key)
 		}
-		sp.KeyDescriptors = append(sp.KeyDescriptors, key)
 	}
 	for _, binding := range []string{bindingRedirect, bindingPost} {
 		sp.SingleLogoutServices = append(sp.SingleLogoutServices, schema.Endpoint{Binding: binding, Location: p.at("slo")})
@@ -150,17 +152,20 @@ func usePrefixes(e *etree.Element, around string) {
 	}
 }
 
-// described returns the certificate of a key pair for the metadata.
-func (p *Provider) described(ctx context.Context, name, use string) (schema.KeyDescriptor, error) {
-	key, err := p.env.KeyPair(ctx, name)
+// described returns the certificate of a key pair for the metadata, and those that are published beside it.
+func (p *Provider) described(ctx context.Context, name, use string) (out []schema.KeyDescriptor, err error) {
+	pair, err := p.env.KeyPair(ctx, name)
 	if err != nil {
-		return schema.KeyDescriptor{}, err
+		return nil, err
 	}
-	if err := checkSigner(key); err != nil {
-		return schema.KeyDescriptor{}, err
+	for _, key := range append([]*idp.Key{pair}, pair.Beside...) {
+		if err := checkSigner(key); err != nil {
+			return nil, err
+		}
+		certificate := schema.X509Certificate{Data: base64.StdEncoding.EncodeToString(key.Certificate.Raw)}
+		out = append(out, schema.KeyDescriptor{Use: use, KeyInfo: schema.KeyInfo{X509Data: schema.X509Data{X509Certificates: []schema.X509Certificate{certificate}}}})
 	}
-	certificate := schema.X509Certificate{Data: base64.StdEncoding.EncodeToString(key.Certificate.Raw)}
-	return schema.KeyDescriptor{Use: use, KeyInfo: schema.KeyInfo{X509Data: schema.X509Data{X509Certificates: []schema.X509Certificate{certificate}}}}, nil
+	return out, nil
 }
 
 // names returns the names of key pairs. "" is Gatehouse's own.

@@ -27,7 +27,10 @@ func (s *setup) keysScreen() *frame.Screen {
 		Acts: []*frame.Act{
 			{Name: "rotate-keys", Role: frame.Owner, Do: s.rotateKeys},
 			{Name: "retire-key", Role: frame.Owner, Danger: true, Hidden: true, Ask: s.askRetire, Do: s.retireKey},
-			{Name: "renew-pair", Role: frame.Owner, Danger: true, Hidden: true, Ask: s.askRenew, Do: s.renewPair},
+			{Name: "announce-pair", Role: frame.Owner, Hidden: true, Ask: s.askRenew, Do: turnPair(s.Config.KeyPairs().Announce)},
+			{Name: "switch-pair", Role: frame.Owner, Hidden: true, Ask: s.askRenew, Do: turnPair(s.Config.KeyPairs().Switch)},
+			{Name: "retire-pair", Role: frame.Owner, Danger: true, Hidden: true, Ask: s.askRenew, Do: turnPair(s.Config.KeyPairs().Retire)},
+			{Name: "renew-pair", Role: frame.Owner, Danger: true, Hidden: true, Ask: s.askRenew, Do: turnPair(s.Config.KeyPairs().Renew)},
 			{Name: "public-key", Role: frame.Viewer, Hidden: true, Ask: askPublic, Do: s.publicKey},
 			{Name: "public-pair", Role: frame.Viewer, Hidden: true, Ask: askPublic, Do: s.publicPair},
 		},
@@ -68,16 +71,12 @@ func (s *setup) showKeys(v *frame.Visit) (*page.Console, error) {
 }
 
 func (s *setup) pairTable(v *frame.Visit, pairs []keypair.Summary) *page.Table {
-	t := &page.Table{Label: page.Say("console.keys.pairs"), Columns: []string{"console.column.name", "console.field.kind", "console.column.valid_until", "console.column.used_by", "console.column.public", "console.column.action"}}
+	t := &page.Table{Label: page.Say("console.keys.pairs"), Columns: []string{"console.column.name", "console.field.kind", "console.column.valid_until", "console.column.left", "console.column.used_by", "console.column.public", "console.column.rotation", "console.column.action"}}
 	for i := range pairs {
 		p := &pairs[i]
 		name, param := page.Cell{Name: p.Name}, p.ID
 		if p.ID == "" {
 			name, param = page.Cell{Text: page.Say("console.keys.own")}, ownPair
-		}
-		until := when(p.NotAfter)
-		if !p.NotAfter.IsZero() && p.NotAfter.Before(v.Now.Add(expirySoon)) {
-			until.Kind = "warn"
 		}
 		renew := page.Cell{}
 		if p.Private && p.Type != keypair.Keytab {
@@ -87,7 +86,7 @@ func (s *setup) pairTable(v *frame.Visit, pairs []keypair.Summary) *page.Table {
 		if p.PEM != nil {
 			public = v.Link("public-pair", "pair", param)
 		}
-		t.Rows = append(t.Rows, page.TableRow{Cells: []page.Cell{name, {Name: p.Type}, until, frame.OrNone(strings.Join(p.UsedBy, ", ")), public, renew}})
+		t.Rows = append(t.Rows, page.TableRow{Cells: []page.Cell{name, {Name: p.Type}, when(p.NotAfter), daysLeft(v.Now, p.NotAfter), frame.OrNone(strings.Join(p.UsedBy, ", ")), public, rotation(v, p), renew}})
 	}
 	return t
 }
@@ -144,18 +143,6 @@ func (s *setup) askRenew(v *frame.Visit) (frame.Question, error) {
 	return q, err
 }
 
-func (s *setup) renewPair(v *frame.Visit, in url.Values) (frame.Result, error) {
-	id := frame.Part(in, "pair")
-	if id == ownPair {
-		id = ""
-	}
-	err := s.Config.KeyPairs().Renew(write(v), id, v.Actor())
-	if errors.Is(err, keypair.ErrUnknown) || errors.Is(err, keypair.ErrNoPrivateKey) {
-		err = &frame.Problem{Key: "console.problem.gone"}
-	}
-	return frame.Result{}, err
-}
-
 func askPublic(v *frame.Visit) (frame.Question, error) {
 	param := "pair"
 	if v.URL.Query().Has("key") || v.PostForm.Has("key") {
@@ -173,7 +160,7 @@ func (s *setup) publicKey(_ *frame.Visit, in url.Values) (frame.Result, error) {
 	return frame.Result{}, &frame.Problem{Key: "console.problem.gone"}
 }
 
-// publicPair downloads the certificate or public key of a key pair.
+// publicPair downloads the certificate or public key of a key pair, and those that are published beside it.
 func (s *setup) publicPair(v *frame.Visit, in url.Values) (frame.Result, error) {
 	p, err := s.pairOf(v, in.Get("pair"))
 	if err != nil {
@@ -182,7 +169,13 @@ func (s *setup) publicPair(v *frame.Visit, in url.Values) (frame.Result, error) 
 	if p == nil || p.PEM == nil {
 		return frame.Result{}, &frame.Problem{Key: "console.problem.gone"}
 	}
-	return download("key-pair.pem", "application/x-pem-file", p.PEM), nil
+	body := slices.Clone(p.PEM)
+	for _, beside := range []*keypair.Spare{p.Next, p.Former} {
+		if beside != nil {
+			body = append(body, beside.PEM...)
+		}
+	}
+	return download("key-pair.pem", "application/x-pem-file", body), nil
 }
 
 // download is a file that the browser saves.

@@ -96,7 +96,11 @@ func (s *setup) showProvider(v *frame.Visit) (*page.Console, error) {
 		{Facts: facts, Actions: v.Buttons()},
 		{ID: "health", Title: page.Say("console.provider.health"), Facts: append(seen, failed)},
 	}
-	return out, nil
+	keys, ok, err := s.keysPart(v, p)
+	if ok {
+		out.Parts = append(out.Parts, keys)
+	}
+	return out, err
 }
 
 // factsOf is what a login method says of the provider. Secrets are not among it.

@@ -5,6 +5,7 @@ package setup
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"net/url"
 	"time"
@@ -24,6 +25,11 @@ type Providers interface {
 	Test(ctx context.Context, id string) idp.Steps
 	// Try is Test for a login method that need not be stored or switched on.
 	Try(ctx context.Context, m config.LoginMethod) (idp.Steps, error)
+	// Certificates returns the certificates with which the signatures of each provider are checked, by its id, as they
+	// are known now.
+	Certificates(ctx context.Context) map[string][]*x509.Certificate
+	// KeyUses returns what a provider uses key pairs of ours for.
+	KeyUses(ctx context.Context, id string) []idp.KeyUse
 }
 
 // Deps is what the screens work with.

@@ -1,0 +1,65 @@
+package keypair_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/identity/keypair"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+)
+
+// TestRotation: the next keys stand beside a pair until they take its place, and the former ones until they are retired;
+// all of them are sealed anew with the encryption key, and other keys end the rotation.
+func TestRotation(t *testing.T) {
+	t.Parallel()
+	c, m := newCertificates(t), material()
+	by := event.Actor{ID: "ops"}
+	sign := pairOf("sign", "EC", privateOf(m.ec), certOf(m.ec, c.now.AddDate(1, 0, 0)))
+	id := c.add(sign)
+	partner := c.add(pairOf("partner", "CERTIFICATE", "", certOf(m.ec, c.now.AddDate(1, 0, 0))))
+	pairs := c.service.KeyPairs()
+	want := func(what string, is, want error) {
+		t.Helper()
+		if !errors.Is(is, want) || want == nil && is != nil {
+			t.Errorf("%s = %v, want %v", what, is, want)
+		}
+	}
+	get := func(s *keypair.Service, name string) *keypair.Material {
+		t.Helper()
+		found, err := s.Get(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	want("Switch before Announce", pairs.Switch(t.Context(), id, by), keypair.ErrStage)
+	want("Retire before Switch", pairs.Retire(t.Context(), id, by), keypair.ErrStage)
+	want("Announce of a certificate alone", pairs.Announce(t.Context(), partner, by), keypair.ErrNoPrivateKey)
+	want("Announce of an unknown pair", pairs.Announce(t.Context(), "x", by), keypair.ErrUnknown)
+	want("Announce", pairs.Announce(t.Context(), id, by), nil)
+	want("Announce twice", pairs.Announce(t.Context(), id, by), keypair.ErrStage)
+	now := get(pairs, "sign")
+	if !m.ec.Equal(now.Key) || len(now.Beside) != 1 || now.Beside[0].Key == nil || m.ec.Equal(now.Beside[0].Key) {
+		t.Fatalf("after Announce: %d keys beside the first one", len(now.Beside))
+	}
+	next := now.Beside[0].Certificate
+	if err := c.sealing(t.Context(), nil, 8, 7).Reseal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	pairs = c.sealing(t.Context(), nil, 8).KeyPairs()
+	if resealed := get(pairs, "sign"); len(resealed.Beside) != 1 || !resealed.Beside[0].Certificate.Equal(next) || resealed.Beside[0].Key == nil {
+		t.Error("the next keys were not sealed anew")
+	}
+	want("Switch", pairs.Switch(t.Context(), id, by), nil)
+	if now = get(pairs, "sign"); !now.Certificate.Equal(next) || len(now.Beside) != 1 || !m.ec.Equal(now.Beside[0].Key) {
+		t.Fatal("after Switch the next keys are not used, or the former ones are gone")
+	}
+	want("Retire", pairs.Retire(t.Context(), id, by), nil)
+	if now = get(pairs, "sign"); !now.Certificate.Equal(next) || len(now.Beside) != 0 {
+		t.Error("after Retire the former keys are still there")
+	}
+	events := c.events()
+	if len(events) < 5 {
+		t.Errorf("events = %d, want one for each step", len(events))
+	}
+}
