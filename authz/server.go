@@ -157,6 +157,8 @@ type Deps struct {
 	Called func(apiClient, address string)
 	// OrganisationOf returns the id of the organisation that an API client belongs to, or "". nil: none belongs to any.
 	OrganisationOf func(ctx context.Context, apiClient string) (string, error)
+	// ClientCalled notes that a client has shown who it is, from an address. nil: nothing is noted.
+	ClientCalled func(client, address string)
 	// Admit counts the requests that strangers have stored, and is false when the sender has too many. Default: always
 	// true.
 	Admit func(*http.Request) bool
@@ -234,7 +236,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 		OutboundAllow: cfg.OutboundAllow, Used: used,
 	}, registry.Deps{
 		Store: deps.Store, Keyring: deps.Keyring, Hasher: deps.Hasher, Events: deps.Events, Passwords: deps.Passwords != nil,
-		Providers: deps.Providers, HTTP: deps.HTTP, Origin: deps.Origin, Certificate: deps.Certificate, Called: deps.Called, OrganisationOf: deps.OrganisationOf, Log: deps.Log, Now: deps.Now, Random: deps.Random,
+		Providers: deps.Providers, HTTP: deps.HTTP, Origin: deps.Origin, Certificate: deps.Certificate, Called: deps.Called, ClientCalled: deps.ClientCalled, OrganisationOf: deps.OrganisationOf, Log: deps.Log, Now: deps.Now, Random: deps.Random,
 	})
 	if err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ func (a *App) logFinding(f finding.Finding) {
 
 // warn adds a warning about an option.
 func (a *App) warn(option, reason, mend string) {
-	a.Found(finding.Finding{Severity: finding.Warning, Place: a.Places.Of(option), Reason: reason, Mend: mend})
+	a.Found(finding.Finding{Severity: finding.Warning, Place: a.Places.Of(option), Reason: reason, Mend: mend, About: option})
 }
 
 // standardScopes are those that OpenID Connect and Gatehouse give a meaning.
@@ -80,7 +80,7 @@ func (a *App) checkBootstrap() {
 		}
 	}
 	a.missingSenders(a.initial, func(option, reason, mend string) {
-		f := finding.Finding{Severity: finding.Warning, Place: a.Places.Of(option), Reason: reason, Mend: mend}
+		f := finding.Finding{Severity: finding.Warning, Place: a.Places.Of(option), Reason: reason, Mend: mend, About: option}
 		a.firsts = append(a.firsts, f) // not among the findings: from the start on the settings of the storage count
 		finding.Report(f)
 		a.logFinding(f)

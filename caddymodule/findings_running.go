@@ -38,7 +38,7 @@ type watermarked interface {
 func (i *instance) examine(ctx context.Context, a *App) ([]finding.Finding, error) {
 	var out []finding.Finding
 	warn := func(option, reason, mend string) {
-		out = append(out, finding.Finding{Severity: finding.Warning, Place: a.Places.Of(option), Reason: reason, Mend: mend})
+		out = append(out, finding.Finding{Severity: finding.Warning, Place: a.Places.Of(option), Reason: reason, Mend: mend, About: option})
 	}
 	i.examineMachine(a, warn)
 	var newest time.Time
@@ -80,7 +80,10 @@ func (i *instance) examine(ctx context.Context, a *App) ([]finding.Finding, erro
 			verb = "has expired"
 		}
 		if e.Over || e.Soon {
-			warn("identity", fmt.Sprintf("%s %s on %s", name, verb, e.NotAfter.UTC().Format(time.DateOnly)), "replace its key pair by the configuration API and give the providers the new one")
+			found(finding.Finding{
+				Severity: finding.Warning, Place: a.Places.Of("identity"), Reason: fmt.Sprintf("%s %s on %s", name, verb, e.NotAfter.UTC().Format(time.DateOnly)), About: "key_pair " + e.Name,
+				Mend: "replace its key pair in the console or by the configuration API, and give the providers the new one",
+			})
 		}
 	}
 	return out, nil

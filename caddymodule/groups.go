@@ -85,7 +85,7 @@ func (i *instance) examineGroups(ctx context.Context, a *App, book *policy.Book,
 			if meant := near.Word(name, names); meant != "" {
 				mend = fmt.Sprintf("did you mean %q?", meant)
 			}
-			found(finding.Finding{Severity: finding.Warning, Place: use.place, Reason: fmt.Sprintf("the group %q does not exist, so nobody is in it", use.group), Mend: mend})
+			found(finding.Finding{Severity: finding.Warning, Place: use.place, Reason: fmt.Sprintf("the group %q does not exist, so nobody is in it", use.group), Mend: mend, About: "groups"})
 		}
 		return nil
 	})

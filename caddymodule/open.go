@@ -198,7 +198,7 @@ func (b *builder) openAuthz() (err error) {
 		Store: c.Store, Keys: c.Keys, Keyring: c.Keyring, Hasher: c.Hasher, Events: b.events, Auth: id, Subjects: id.Subjects(), Passwords: id, Providers: authzProviders{id},
 		AppPasswords: b.feature(func(f *config.Features) bool { return f.AppPasswordsEnabled }),
 		Experimental: b.feature(func(f *config.Features) bool { return f.ExperimentalFeaturesEnabled }),
-		Unlinked:     id.Account.Unlinked, AfterLogout: id.Front.AfterLogout, Pages: b.inst.pages, Origin: b.Origin, Certificate: b.certificates.Of, Called: c.Metrics.Sites.Called, OrganisationOf: b.inst.organisationOf, Admit: b.inst.admit, Refusals: c.Refused, UsedProofs: c.Proofs, Log: b.log.Named("authz"),
+		Unlinked:     id.Account.Unlinked, AfterLogout: id.Front.AfterLogout, Pages: b.inst.pages, Origin: b.Origin, Certificate: b.certificates.Of, Called: c.Metrics.Sites.Called, ClientCalled: c.Metrics.Sites.ClientCalled, OrganisationOf: b.inst.organisationOf, Admit: b.inst.admit, Refusals: c.Refused, UsedProofs: c.Proofs, Log: b.log.Named("authz"),
 	})
 	if err != nil {
 		return err

@@ -155,6 +155,30 @@ func TestPlantedSecrets(t *testing.T) {
 		_, text := owner.openConsole(s, "/admin"+path)
 		look("GET /admin"+path, text)
 	}
+	// What people would get: every page, e-mail and text message, in each language.
+	previews := map[string]bool{}
+	_, text := owner.openConsole(s, "/admin/messages/previews")
+	for _, group := range regexp.MustCompile(`href="/admin/messages/previews\?group=([^"&]+)`).FindAllStringSubmatch(text, -1) {
+		_, text := owner.openConsole(s, "/admin/messages/previews?group="+group[1])
+		for _, m := range regexp.MustCompile(`href="(/admin/messages/previews/[a-z][^"?#]*)"`).FindAllStringSubmatch(text, -1) {
+			previews[m[1]] = true
+		}
+	}
+	messages := 0
+	for path := range previews {
+		for _, locale := range []string{"en", "nl", "de", "fr"} {
+			_, text := owner.openConsole(s, path+"/document?locale="+locale)
+			look("GET "+path+"/document in "+locale, text)
+		}
+		_, text := owner.openConsole(s, path)
+		look("GET "+path, text)
+		if strings.Contains(path, "/mail.") || strings.Contains(path, "/sms.") {
+			messages++
+		}
+	}
+	if len(previews) < 40 || messages < 20 {
+		t.Errorf("only %d previews, %d of messages", len(previews), messages)
+	}
 	for _, path := range []string{"/admin/persons/export", "/admin/persons/" + id + "/data"} { // files
 		resp, text := owner.openConsole(s, path)
 		_, form, _ := strings.Cut(text, "<main")

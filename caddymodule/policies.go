@@ -45,7 +45,7 @@ func (a *App) missingPolicy(u policyUse, reason string) finding.Finding {
 	if meant := near.Word(u.policy, slices.Collect(maps.Keys(a.Policies))); meant != "" {
 		mend = fmt.Sprintf("did you mean %q?", meant)
 	}
-	return finding.Finding{Severity: finding.Warning, Place: u.place, Reason: fmt.Sprintf(reason, u.policy, siteOf(u.site)), Mend: mend}
+	return finding.Finding{Severity: finding.Warning, Place: u.place, Reason: fmt.Sprintf(reason, u.policy, siteOf(u.site)), Mend: mend, About: "site " + siteOf(u.site)}
 }
 
 // siteOf is a site without its place.
@@ -116,7 +116,7 @@ func shownRules(list []*policy.Rule) (out []config.PolicyRule) {
 // count for nothing.
 func (i *instance) examinePolicies(a *App, units *config.Units, book *policy.Book, found func(finding.Finding)) {
 	warn := func(place, reason, mend string) {
-		found(finding.Finding{Severity: finding.Warning, Place: place, Reason: reason, Mend: mend})
+		found(finding.Finding{Severity: finding.Warning, Place: place, Reason: reason, Mend: mend, About: "policies"})
 	}
 	for _, use := range a.usesOfPolicies() {
 		if a.Policies[use.policy] != nil || book.Named(use.policy) != nil {

@@ -180,11 +180,5 @@ func elsewhere(route string) bool {
 func (c *crawler) shots(name string) {
 	c.t.Helper()
 	name = "console" + strings.NewReplacer("/", "_", " ", "_", "{", "", "}", "").Replace(strings.TrimSpace(strings.TrimPrefix(name, "/admin")))
-	for _, scheme := range []string{"light", "dark"} {
-		for _, width := range []int64{1280, 390} {
-			c.b.screen(width, 800, scheme)
-			c.b.shot(fmt.Sprintf("%s-%d-%s", name, width, scheme))
-		}
-	}
-	c.b.screen(1280, 800, "light")
+	c.b.looks(name)
 }

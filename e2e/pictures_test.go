@@ -70,9 +70,59 @@ func TestPicturesOfConsole(t *testing.T) {
 	w.picture("console-refusal")
 	w.press("Sites")
 	w.picture("console-sites")
-	w.press("Applications")
-	w.row("blog")
+	w.open(j.Wiki + "/plans") // which the shadow rules of the wiki would refuse
+	w.open(j.Issuer + "/admin/sites")
+	w.row(strings.TrimPrefix(j.Wiki, "http://"))
+	w.until(`[...document.querySelectorAll("[aria-labelledby=shadow] tbody tr")].length > 0 || (setTimeout(() => location.reload(), 500), false)`)
+	w.looks("console-site")
+	w.show("#shadow")
+	w.picture("console-site")
+	w.press("Run doctor")
+	w.click("main form button:not([type])")
+	w.looks("console-doctor")
+	if status, answer := j.configure(http.MethodPost, "/api/v2/config", `{"policies":{"office":{"deny":[{"name":"archive","match":[{"path":["/archive/*"]}]}],"allow":[{"name":"reports","need":{"groups":["staff"]}}]}},`+
+		`"login_methods":{"login_methods":[{"id":"partner","name":"Partner","type":"SAML","enabled":true,"saml_attributes":{"idp_metadata":`+quote(j.partner)+`}}]}}`); status != http.StatusNoContent {
+		t.Fatalf("configure: %d %s", status, answer)
+	}
+	w.open(j.Issuer + "/admin/policies/office")
+	w.looks("console-policy")
+	w.press("Test")
+	w.fill("[name=cases]", "site https://wiki.example.com\nperson eve {\n  groups guests\n}\n\nallow   "+person+" GET /reports/1\ndeny    eve GET /reports/1\nsign-in -   GET /reports/1\n?       eve GET /archive/1\n")
+	w.click("main form button:not([type])")
+	w.looks("console-policy-test")
+	w.show("#tested")
+	w.picture("console-policy-test")
+	w.open(j.Issuer + "/admin/providers/partner")
+	w.until(`[...document.querySelectorAll("[aria-labelledby=keys] tbody tr")].length > 2 || (setTimeout(() => location.reload(), 500), false)`)
+	w.looks("console-provider")
+	w.picture("console-provider")
+	for _, path := range []string{"", "/keys"} {
+		w.open(j.Issuer + "/admin" + path)
+		w.looks("console" + strings.ReplaceAll(path, "/", "-"))
+	}
+	w.open(j.Issuer + "/admin/applications/blog")
 	w.picture("console-application")
+}
+
+// show scrolls to a part of the page.
+func (b *tab) show(selector string) {
+	b.t.Helper()
+	eval[bool](b, fmt.Sprintf(`(document.querySelector(%s).scrollIntoView(), true)`, quote(selector)))
+}
+
+// looks leaves pictures of the page in artifacts with -shots, on two sizes and in both schemes.
+func (b *tab) looks(name string) {
+	b.t.Helper()
+	if !*consoleShots {
+		return
+	}
+	for _, scheme := range []string{"light", "dark"} {
+		for _, width := range []int64{1280, 390} {
+			b.screen(width, 800, scheme)
+			b.shot(fmt.Sprintf("%s-%d-%s", name, width, scheme))
+		}
+	}
+	b.screen(1280, 800, "light")
 }
 
 // picture takes a picture of what the window shows, or holds the one in docs/images against its limits.

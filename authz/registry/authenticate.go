@@ -62,6 +62,14 @@ func verdictContext(req *http.Request) (context.Context, context.CancelFunc) {
 
 // Authenticate returns the client that sent the request. (RFC 6749 2.3, 3.2.1; token server document, "Authentication")
 func (r *Registry) Authenticate(req *http.Request, f oauth.Form) (*client.Client, error) {
+	c, err := r.authenticate(req, f)
+	if err == nil && r.deps.ClientCalled != nil && !c.Public {
+		r.deps.ClientCalled(c.ID, r.deps.Origin(req).ClientIP)
+	}
+	return c, err
+}
+
+func (r *Registry) authenticate(req *http.Request, f oauth.Form) (*client.Client, error) {
 	readings, err := r.readCredentials(req.Header, f)
 	if err != nil {
 		return nil, r.refuseClient(req, readings[0].id, err)

@@ -87,6 +87,8 @@ type Deps struct {
 	Called func(apiClient, address string)
 	// OrganisationOf returns the id of the organisation that an API client belongs to, or "". nil: none belongs to any.
 	OrganisationOf func(ctx context.Context, apiClient string) (string, error)
+	// ClientCalled notes that a client has shown who it is, from an address. nil: nothing is noted.
+	ClientCalled func(client, address string)
 	// HTTP makes requests to addresses that the operator has not written. Default: to public ones alone, and those of
 	// OutboundAllow.
 	HTTP   *http.Client

@@ -92,12 +92,12 @@ func (c *Console) showApplication(v *frame.Visit) (*page.Console, error) {
 	return out, nil
 }
 
-// usedFacts say when an application was last used for a person, and in how many sessions it has tokens, from what is
-// counted and listed anyway.
+// usedFacts say when an application was last used for a person, when it has shown who it is and from where, and in how
+// many sessions it has tokens, from what is counted and listed anyway.
 func (c *Console) usedFacts(v *frame.Visit, id string) ([]page.ConsoleFact, error) {
-	last, open := frame.OrNone(""), page.Cell{}
+	last, open, called := frame.OrNone(""), page.Cell{}, tally.Last{}
 	err := c.Store.View(v.Context(), func(tx storage.Tx) error {
-		last, open = frame.OrNone(""), page.Cell{}
+		last, open, called = frame.OrNone(""), page.Cell{}, tally.Last{}
 		var at time.Time
 		for _, measure := range []string{event.CountSignIn, event.CountActive} {
 			l, _, err := tally.LastOf(tx, measure, tally.Application, id)
@@ -111,17 +111,27 @@ func (c *Console) usedFacts(v *frame.Visit, id string) ([]page.ConsoleFact, erro
 		if !at.IsZero() {
 			last = page.Cell{Text: page.Say("console.time", "time", at)}
 		}
-		list, next, err := c.Manage.Sessions(tx, manage.SessionFilter{Application: id}, "", frame.Rows, v.Now)
+		n, more, err := c.Manage.CountSessions(tx, manage.SessionFilter{Application: id}, maxCounted, v.Now)
+		if err != nil {
+			return err
+		}
 		key := "console.count"
-		if next != "" {
+		if more {
 			key = "console.count.more"
 		}
-		if open.Text = page.Say(key, "n", len(list)); len(list) > 0 {
+		if open.Text = page.Say(key, "n", n); n > 0 {
 			open.URL = frame.With(frame.Root+"/sessions", "client", id)
 		}
-		return err
+		if called, _, err = tally.LastOf(tx, tally.ClientCalls, tally.Application, id); err != nil {
+			return err
+		}
+		return nil
 	})
-	return []page.ConsoleFact{{Label: "console.field.last_used", Cells: []page.Cell{last}}, {Label: "console.field.client_sessions", Cells: []page.Cell{open}}}, err
+	out := []page.ConsoleFact{{Label: "console.field.last_used", Cells: []page.Cell{last}}}
+	if !called.At.IsZero() {
+		out = append(out, page.ConsoleFact{Label: "console.field.client_called", Cells: []page.Cell{{Text: page.Say("console.time", "time", called.At), Note: called.Address}}})
+	}
+	return append(out, page.ConsoleFact{Label: "console.field.client_sessions", Cells: []page.Cell{open}}), err
 }
 
 func askRotate(v *frame.Visit) (frame.Question, error) {

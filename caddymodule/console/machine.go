@@ -8,6 +8,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/setup"
 	"github.com/gatehouse-id/gatehouse/identity/keypair"
 	"github.com/gatehouse-id/gatehouse/internal/cluster"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -33,12 +34,12 @@ type Machine struct {
 // kindsOfMessages are the kinds of Waiting, in the order in which they are shown.
 var kindsOfMessages = []string{"mail", "sms", "push"}
 
-// machinePart says how the servers are.
-func (c *Console) machinePart(v *frame.Visit) (page.ConsolePart, error) {
+// machineParts say how the servers are, and which certificates end.
+func (c *Console) machineParts(v *frame.Visit) ([]page.ConsolePart, error) {
 	part := page.ConsolePart{ID: "machine", Title: page.Say("console.machine.title")}
 	m, err := c.Machine(v.Context())
 	if err != nil {
-		return part, err
+		return nil, err
 	}
 	t := &page.Table{Label: page.Say("console.machine.nodes"), Columns: []string{"console.column.server", "console.column.version", "console.column.started", "console.column.answers", "console.column.write_delay", "console.column.state"}}
 	for i := range m.Nodes {
@@ -50,19 +51,20 @@ func (c *Console) machinePart(v *frame.Visit) (page.ConsolePart, error) {
 		if !sent {
 			continue
 		}
-		cell := page.Cell{Name: strconv.Itoa(n)}
+		cell := page.Cell{Name: strconv.Itoa(n), URL: frame.Root + "/settings"}
 		if n >= MostWaiting {
 			cell = page.Cell{Text: page.Say("console.count.more", "n", MostWaiting), Kind: "warn"}
 		}
 		part.Facts = append(part.Facts, page.ConsoleFact{Label: "console.machine.waiting." + kind, Cells: []page.Cell{cell}})
 	}
 	if m.Free > 0 {
-		part.Facts = append(part.Facts, page.ConsoleFact{Label: "console.machine.free", Cells: []page.Cell{{Name: humanize.IBytes(m.Free)}}})
+		part.Facts = append(part.Facts, page.ConsoleFact{Label: "console.machine.free", Cells: []page.Cell{{Name: humanize.IBytes(m.Free), URL: frame.Root + "/storage"}}})
 	}
-	if next := soonest(m.Certificates); next != nil {
-		part.Facts = append(part.Facts, page.ConsoleFact{Label: "console.machine.certificate", Cells: certificateCells(next)})
+	out := []page.ConsolePart{part}
+	if expiring, ok := setup.Expiring(v, m.Certificates, c.Setup); ok {
+		out = append(out, expiring)
 	}
-	return part, nil
+	return out, nil
 }
 
 // nodeRow is a server that uses the storage.
@@ -86,30 +88,6 @@ func nodeRow(n *cluster.Info) page.TableRow {
 		{Name: strconv.FormatInt(n.Lag, 10) + " ms"},
 		state,
 	}}
-}
-
-// soonest is the certificate that ends first. nil: no certificate
-func soonest(list []keypair.Expiry) *keypair.Expiry {
-	if len(list) == 0 {
-		return nil
-	}
-	first := slices.MinFunc(list, func(a, b keypair.Expiry) int { return a.NotAfter.Compare(b.NotAfter) })
-	return &first
-}
-
-// certificateCells name a certificate, and when it ends.
-func certificateCells(e *keypair.Expiry) []page.Cell {
-	name, until := page.Cell{Name: e.Name, URL: frame.Root + "/keys"}, page.Cell{Text: page.Say("console.machine.until", "time", e.NotAfter)}
-	if e.Name == "" {
-		name.Text = page.Say("console.keys.own")
-	}
-	switch {
-	case e.Over:
-		until.Kind = "bad"
-	case e.Soon:
-		until.Kind = "warn"
-	}
-	return []page.Cell{name, until}
 }
 
 // latencyPart says how long sites took to decide, in the period of the visit.

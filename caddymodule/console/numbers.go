@@ -20,11 +20,12 @@ var measures = []struct {
 	name, key string
 	bad       bool
 	daily     bool // it is counted per day alone
+	path      string
 }{
-	{event.CountSignIn, "console.chart.sign_ins", false, false},
-	{event.CountFailed, "console.chart.failures", true, false},
-	{tally.Denials, "console.chart.denials", true, false},
-	{tally.ActivePersons, "console.chart.active", false, true},
+	{event.CountSignIn, "console.chart.sign_ins", false, false, "/events?type=login.LoginSucceededEvent"},
+	{event.CountFailed, "console.chart.failures", true, false, "/events?type=login.LoginFailedEvent"},
+	{tally.Denials, "console.chart.denials", true, false, "/sites"},
+	{tally.ActivePersons, "console.chart.active", false, true, "/persons"},
 }
 
 // numbers are the parts of the overview that count, from counters alone.
@@ -48,7 +49,7 @@ func (c *Console) numbers(v *frame.Visit) ([]page.ConsolePart, error) {
 			if m.daily { // the days are not added up
 				total = slices.Max(s.Counts)
 			}
-			shown.Add(frame.Measure{Key: m.key, Bad: m.bad, Starts: a.Starts, Counts: s.Counts, Total: total})
+			shown.Add(frame.Measure{Key: m.key, URL: frame.Root + m.path, Bad: m.bad, Starts: a.Starts, Counts: s.Counts, Total: total})
 		}
 		q.Measure, q.By = tally.Denials, tally.Site
 		var err error

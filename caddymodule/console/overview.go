@@ -1,9 +1,13 @@
 package console
 
 import (
+	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/gateway"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -47,6 +51,10 @@ func (c *Console) showOverview(v *frame.Visit) (*page.Console, error) {
 	if err != nil {
 		return nil, err
 	}
+	sites, err := c.Gateway.Sites()
+	if err != nil {
+		return nil, err
+	}
 	sessions := strconv.Itoa(live)
 	if live == maxCounted {
 		sessions += "+"
@@ -66,16 +74,53 @@ func (c *Console) showOverview(v *frame.Visit) (*page.Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	machine, err := c.machinePart(v)
+	machine, err := c.machineParts(v)
 	if err != nil {
 		return nil, err
 	}
-	out.Parts = append(counted, latency, findingsPart(found), machine, happened)
+	out.Parts = append(append(append(counted, latency, findingsPart(found, sites)), machine...), happened)
 	return out, nil
 }
 
+// causes are the screens where what findings are about is seen or mended, by the first word of their options.
+var causes = map[string]string{
+	"client": "/applications/", "idp": "/providers/", "policy": "/policies/",
+	"api_client": "/api-clients", "key_pair": "/keys", "person": "/persons", "group": "/groups", "groups": "/groups", "policies": "/policies", "storage": "/storage",
+	"mail": "/settings", "sms": "/settings", "push": "/settings", "brand": "/messages/brand", "scope": "/settings", "identity": "/settings",
+}
+
+// causeOf is the screen where a finding can be followed up: that of the site, application, provider or policy that it is
+// about, or else that of the settings, which name file and line.
+func causeOf(f *finding.Finding, sites []gateway.Site) string {
+	option, _, _ := strings.Cut(f.About, ": ")
+	kind, name, _ := strings.Cut(option, " ")
+	if kind == "site" || kind == "forward_auth" {
+		if to := gateway.PathOfUser(name, sites); to != "" {
+			return to
+		}
+	}
+	for i := range sites {
+		for _, g := range sites[i].Gates {
+			at := func(r gateway.Rule) bool { return r.Place == f.Place }
+			if f.Place != "" && (g.Place == f.Place || slices.ContainsFunc(g.Rules, at)) || kind == "forward_auth" && g.Name == name {
+				return gateway.SitePath(sites[i].ID)
+			}
+		}
+	}
+	to, known := causes[kind]
+	switch {
+	case !known:
+		return frame.Root + "/settings"
+	case !strings.HasSuffix(to, "/"):
+		return frame.Root + to
+	case name == "":
+		return frame.Root + strings.TrimSuffix(to, "/")
+	}
+	return frame.Root + to + url.PathEscape(name)
+}
+
 // findingsPart lists what is wrong, as `caddy gatehouse check` does. Findings are English: they name options.
-func findingsPart(found []finding.Finding) page.ConsolePart {
+func findingsPart(found []finding.Finding, sites []gateway.Site) page.ConsolePart {
 	part := page.ConsolePart{ID: "findings", Title: page.Say("console.findings.title")}
 	if len(found) == 0 {
 		part.Text = page.Say("console.findings.none")
@@ -87,7 +132,7 @@ func findingsPart(found []finding.Finding) page.ConsolePart {
 		if f.Severity == finding.Error {
 			kind = "bad"
 		}
-		t.Rows = append(t.Rows, page.TableRow{Cells: []page.Cell{{Name: f.Reason, Quoted: true}, {Text: page.Say("console.severity." + string(f.Severity)), Kind: kind}, {Name: f.Mend, Quoted: true}, {Name: f.Place, Code: f.Place != ""}}})
+		t.Rows = append(t.Rows, page.TableRow{URL: causeOf(&f, sites), Cells: []page.Cell{{Name: f.Reason, Quoted: true}, {Text: page.Say("console.severity." + string(f.Severity)), Kind: kind}, {Name: f.Mend, Quoted: true}, {Name: f.Place, Code: f.Place != ""}}})
 	}
 	part.Table = t
 	return part

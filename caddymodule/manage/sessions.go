@@ -79,6 +79,35 @@ func (s *Service) Sessions(tx storage.Tx, f SessionFilter, after string, limit i
 	return list, next, err
 }
 
+// CountSessions returns how many live sessions a filter selects, up to most. more: there are more, or there was too much
+// to look at.
+func (s *Service) CountSessions(tx storage.Tx, f SessionFilter, most int, now time.Time) (n int, more bool, err error) {
+	all, after := f.wanted(), ""
+	for read := 0; read < 2*most; {
+		some, looked, last, err := s.sessionsBehind(tx, all, after, now)
+		if err != nil {
+			return 0, false, err
+		}
+		read += looked
+		for i := range some {
+			ok, err := selects(tx, all, f, &some[i])
+			if err != nil {
+				return 0, false, err
+			}
+			if ok {
+				if n == most {
+					return n, true, nil
+				}
+				n++
+			}
+		}
+		if after = last; last == "" {
+			return n, false, nil
+		}
+	}
+	return n, true, nil
+}
+
 // sessionsPart is how many sessions are looked at at once.
 const sessionsPart = 100
 

@@ -15,7 +15,7 @@ import (
 // names.
 func (p *Policy) Findings(label string, scopes, groups []string) (out []finding.Finding) {
 	warn := func(r *Rule, reason, mend string) {
-		out = append(out, finding.Finding{Severity: finding.Warning, Place: r.Place, Reason: label + ": " + reason, Mend: mend})
+		out = append(out, finding.Finding{Severity: finding.Warning, Place: r.Place, Reason: label + ": " + reason, Mend: mend, About: label})
 	}
 	for i, r := range p.Deny {
 		for _, before := range p.Deny[:i] {

@@ -147,6 +147,7 @@ type Cell struct {
 // Chart is a number over time, as bars. A table has the same for those who do not see it.
 type Chart struct {
 	Label  Text
+	URL    string // of what is counted. Empty: there is no such page
 	Total  string
 	Counts []int64
 	Bad    bool // it counts what should not happen

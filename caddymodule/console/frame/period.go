@@ -75,6 +75,7 @@ func (n *Numbers) Begin() {
 // Measure is a number over time.
 type Measure struct {
 	Key    string // of its name
+	URL    string // of what it counts. Empty: there is no such page
 	Bad    bool   // it counts what should not happen
 	Starts []time.Time
 	Counts []int64
@@ -89,7 +90,7 @@ func (n *Numbers) Add(m Measure) {
 	if say == nil {
 		say = func(n int64) string { return strconv.FormatInt(n, 10) }
 	}
-	chart := page.Chart{Label: page.Say(m.Key), Total: say(m.Total), Counts: m.Counts, Bad: m.Bad, Days: n.days}
+	chart := page.Chart{Label: page.Say(m.Key), URL: m.URL, Total: say(m.Total), Counts: m.Counts, Bad: m.Bad, Days: n.days}
 	if len(m.Counts) > 0 && slices.Max(m.Counts) > 0 {
 		chart.Most = say(slices.Max(m.Counts))
 	}

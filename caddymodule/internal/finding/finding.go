@@ -26,6 +26,9 @@ type Finding struct {
 	Place  string `json:"place,omitempty"`
 	Reason string `json:"reason"`
 	Mend   string `json:"mend"`
+	// About is what the finding is about, as options are called, such as client wiki: scopes or site wiki.example.com. It
+	// leads the console to where it is mended. Empty: unknown
+	About string `json:"-"`
 }
 
 // String is the finding in one line.
