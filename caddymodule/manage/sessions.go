@@ -1,7 +1,6 @@
 package manage
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -128,15 +127,8 @@ func (s *Service) sessionsBehind(tx storage.Tx, all []wanted, after string, now 
 	if err != nil {
 		return nil, 0, "", err
 	}
-	for _, id := range ids {
-		o, err := s.Identity.Session.OfActive(tx, id, now)
-		if errors.Is(err, storage.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, 0, "", err
-		}
-		some = append(some, o)
+	if some, err = s.Identity.Session.ActiveOf(tx, ids, now); err != nil {
+		return nil, 0, "", err
 	}
 	if len(ids) == sessionsPart {
 		last = ids[len(ids)-1]

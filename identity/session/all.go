@@ -1,7 +1,6 @@
 package session
 
 import (
-	"errors"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -16,39 +15,80 @@ func (s *Service) All(tx storage.Tx, after string, most int, now time.Time) (lis
 	if after != "" {
 		r.After = []byte(after)
 	}
-	read := 0
+	var ids []string
 	for e, err := range Records.Scan(tx, r) {
 		if err != nil {
 			return nil, "", err
 		}
-		read++
-		next = e.Key
-		one, err := s.OfActive(tx, e.Key, now)
-		if errors.Is(err, storage.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, "", err
-		}
-		list = append(list, one)
+		ids = append(ids, e.Key)
 	}
-	if read < most {
-		next = ""
+	if len(ids) == most && most > 0 {
+		next = ids[most-1]
 	}
-	return list, next, nil
+	list, err = s.ActiveOf(tx, ids, now)
+	return list, next, err
 }
 
 // OfActive returns a live session of a person who can sign in, or storage.ErrNotFound.
 func (s *Service) OfActive(tx storage.Tx, id string, now time.Time) (Session, error) {
-	rec, err := s.Live(tx, id, now)
+	found, err := s.ActiveOf(tx, []string{id}, now)
 	if err != nil {
 		return Session{}, err
 	}
-	p, err := person.Records.Get(tx, rec.PersonID)
-	if err == nil && (p.State != person.Active || p.Epoch != rec.Epoch) {
-		err = storage.ErrNotFound
+	if len(found) == 0 {
+		return Session{}, storage.ErrNotFound
 	}
-	return Session{id, rec}, err
+	return found[0], nil
+}
+
+// ActiveOf returns those of some sessions that are live, of persons who can sign in, in their order. It reads all of them
+// at once.
+func (s *Service) ActiveOf(tx storage.Tx, ids []string, now time.Time) (list []Session, err error) {
+	global, err := GlobalEpoch(tx)
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	keys := make([][]byte, len(ids))
+	for i, id := range ids {
+		keys[i] = Records.Key(id)
+	}
+	found, err := tx.GetMany(keys...)
+	if err != nil {
+		return nil, err
+	}
+	var whose [][]byte
+	for i, raw := range found {
+		if raw == nil {
+			continue
+		}
+		rec, err := Records.Decode(raw)
+		if err != nil {
+			return nil, err
+		}
+		if s.alive(rec, global, now) {
+			list, whose = append(list, Session{ids[i], rec}), append(whose, person.Records.Key(rec.PersonID))
+		}
+	}
+	if len(list) == 0 {
+		return nil, nil
+	}
+	if found, err = tx.GetMany(whose...); err != nil {
+		return nil, err
+	}
+	live := list[:0]
+	for i, raw := range found {
+		if raw == nil {
+			continue
+		}
+		p, err := person.Records.Decode(raw)
+		if err != nil {
+			return nil, err
+		}
+		if p.State == person.Active && p.Epoch == list[i].Record.Epoch {
+			live = append(live, list[i])
+		}
+	}
+	return live, nil
 }
 
 // OfPerson returns the live sessions of a person, the one used last first. Somebody who cannot sign in has none.
