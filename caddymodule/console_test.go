@@ -123,8 +123,8 @@ func TestConsoleExplainsSites(t *testing.T) {
 	}
 }
 
-// TestConsoleTestsPolicies: cases are put to a policy by the very code that decides, about real people and those whom the
-// cases describe; and the doctor finds nothing that gets past a site.
+// TestConsoleTestsPolicies: cases are put to a policy by the very code that decides, about real people and those whom
+// the cases describe; and the doctor finds nothing that gets past a site.
 func TestConsoleTestsPolicies(t *testing.T) {
 	w := newWalk(t)
 	w.inIdentity = "admin demo@example.com {\n\t\tlevel 1\n\t}"

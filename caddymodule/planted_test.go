@@ -160,14 +160,14 @@ func TestPlantedSecrets(t *testing.T) {
 	_, text := owner.openConsole(s, "/admin/messages/previews")
 	for _, group := range regexp.MustCompile(`href="/admin/messages/previews\?group=([^"&]+)`).FindAllStringSubmatch(text, -1) {
 		_, text := owner.openConsole(s, "/admin/messages/previews?group="+group[1])
-		for _, m := range regexp.MustCompile(`href="(/admin/messages/previews/[a-z][^"?#]*)"`).FindAllStringSubmatch(text, -1) {
+		for _, m := range regexp.MustCompile(`href="(/admin/messages/previews/[a-z][^"?#]*)`).FindAllStringSubmatch(text, -1) {
 			previews[m[1]] = true
 		}
 	}
 	messages := 0
 	for path := range previews {
 		for _, locale := range []string{"en", "nl", "de", "fr"} {
-			_, text := owner.openConsole(s, path+"/document?locale="+locale)
+			_, text := owner.open(s.issuer() + path + "/document?locale=" + locale)
 			look("GET "+path+"/document in "+locale, text)
 		}
 		_, text := owner.openConsole(s, path)

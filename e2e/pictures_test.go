@@ -73,7 +73,7 @@ func TestPicturesOfConsole(t *testing.T) {
 	w.open(j.Wiki + "/plans") // which the shadow rules of the wiki would refuse
 	w.open(j.Issuer + "/admin/sites")
 	w.row(strings.TrimPrefix(j.Wiki, "http://"))
-	w.until(`[...document.querySelectorAll("[aria-labelledby=shadow] tbody tr")].length > 0 || (setTimeout(() => location.reload(), 500), false)`)
+	w.until(`[...document.querySelectorAll("[aria-labelledby=shadow] dd")].some(e => e.innerText.trim() === "1") || (setTimeout(() => location.reload(), 500), false)`)
 	w.looks("console-site")
 	w.show("#shadow")
 	w.picture("console-site")

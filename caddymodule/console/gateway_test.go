@@ -217,7 +217,7 @@ func TestShadowInTheConsole(t *testing.T) {
 	}
 }
 
-// TestPolicyTestInTheConsole: cases are put to a policy as it is and as it is edited, side by side, and nothing is saved.
+// TestPolicyTestInTheConsole: cases are put to a policy as it is and as it is edited; nothing is saved.
 func TestPolicyTestInTheConsole(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -246,7 +246,7 @@ func TestPolicyTestInTheConsole(t *testing.T) {
 	see(b.get("/admin/policies/nights"), http.StatusOK, "nobody at night")
 }
 
-// TestOverruledPolicy: a policy of the Caddyfile shows how the stored one of its name differs, which counts for nothing.
+// TestOverruledPolicy: a policy of the Caddyfile shows how the stored one of its name differs.
 func TestOverruledPolicy(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/gateway"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
@@ -53,10 +54,11 @@ func TestStoredTextStaysText(t *testing.T) {
 			h.must(err)
 			refused := h.refused.Refuse(t.Context(), zap.NewNop(), refusal.Refusal{Where: refusal.Site, Reason: refusal.RuleDenied, Detail: payload, Site: payload, Method: "GET", Path: payload, PersonID: victim, Username: payload}, nil)
 			h.policy("xss", strings.TrimSpace(payload))
-			gate := &h.sites[1].Gates[0]
+			gate := &h.sites[2].Gates[0]
 			gate.Asks, gate.Paths, gate.Policies, gate.Rules[0].Name, gate.Rules[0].Asks = []string{payload}, []string{payload}, []string{payload}, payload, []string{payload}
+			gate.Trial = &gateway.Trial{Asks: []string{payload}, Policies: []string{payload}, Rules: []gateway.Rule{{Kind: "deny", Name: payload, Place: payload, Asks: []string{payload}}}}
 			q := url.Values{"q": {payload}, "ref": {payload}, "site": {payload}, "where": {payload}, "person": {payload}, "address": {payload}, "group": {payload}, "kind": {payload}, "client": {payload}, "device": {payload}, "param": {payload}, "what": {payload}}.Encode()
-			hostile := map[string]string{"persons": victim, "groups": g.ID, "applications": id, "refusals": refused, "policies": "xss", "sites": h.sites[1].ID, "requests": h.request("nobody@example.com", payload)}
+			hostile := map[string]string{"persons": victim, "groups": g.ID, "applications": id, "refusals": refused, "policies": "xss", "sites": h.sites[2].ID, "requests": h.request("nobody@example.com", payload)}
 			var every []string
 			for j, route := range routes {
 				path := strings.TrimPrefix(route, frame.Root)
@@ -72,7 +74,7 @@ func TestStoredTextStaysText(t *testing.T) {
 			for _, path := range slices.Concat(every, h.setupPaths(payload, q), h.upkeepPaths(payload, q, by), h.alertPaths(payload, q, by), h.settingsPaths(payload, q), h.messagesPaths(payload, q), []string{
 				frame.Root, personPath(victim), personPath(victim) + "/edit", personPath(victim) + "/leave?" + url.Values{"group": {group}}.Encode(), groupPath(g.ID), groupPath(g.ID) + "/edit-group", applicationPath(id), applicationPath(id) + "/disable",
 				frame.Root + "/persons?" + q, frame.Root + "/groups?" + q, frame.Root + "/sessions?" + q, frame.Root + "/sessions/end-listed?" + q, applicationPath("shop") + "/preview?" + q, applicationPath("shop") + "/preview?" + url.Values{"person": {victim}, "scopes": {"openid " + payload}}.Encode(), frame.Root + "/applications?" + q, frame.Root + "/events?" + q, frame.Root + "/events", frame.Root + "/events/1", newestEvent(b), frame.Root + "/groups", frame.Root + "/applications",
-				frame.Root + "/sites?" + q, frame.Root + "/sites/" + h.sites[1].ID, frame.Root + "/refusals?" + q, frame.Root + "/refusals?ref=" + url.QueryEscape(payload), frame.Root + "/refusals", frame.Root + "/refusals/" + refused, personPath(victim) + "/opens", frame.Root + "/policies?" + q, frame.Root + "/policies/xss", frame.Root + "/policies/xss/edit-policy", frame.Root + "/requests?" + q,
+				frame.Root + "/sites?" + q, frame.Root + "/sites/" + h.sites[2].ID, frame.Root + "/refusals?" + q, frame.Root + "/refusals?ref=" + url.QueryEscape(payload), frame.Root + "/refusals", frame.Root + "/refusals/" + refused, personPath(victim) + "/opens", frame.Root + "/policies?" + q, frame.Root + "/policies/xss", frame.Root + "/policies/xss/edit-policy", frame.Root + "/requests?" + q,
 				frame.Root + "/sites/explain?" + url.Values{"url": {payload}, "person": {payload}, "at": {payload}, "address": {payload}, "method": {payload}, "level": {payload}}.Encode(),
 				frame.Root + "/sites/explain?" + url.Values{"url": {"https://" + payload}, "address": {payload}}.Encode(),
 			}) {

@@ -89,8 +89,8 @@ var causes = map[string]string{
 	"mail": "/settings", "sms": "/settings", "push": "/settings", "brand": "/messages/brand", "scope": "/settings", "identity": "/settings",
 }
 
-// causeOf is the screen where a finding can be followed up: that of the site, application, provider or policy that it is
-// about, or else that of the settings, which name file and line.
+// causeOf is the screen where a finding can be followed up: that of the site, application, provider or policy that it
+// is about, or else that of the settings, which name file and line.
 func causeOf(f *finding.Finding, sites []gateway.Site) string {
 	option, _, _ := strings.Cut(f.About, ": ")
 	kind, name, _ := strings.Cut(option, " ")

@@ -109,8 +109,8 @@ func (g *Gates) Provision(ctx caddy.Context, app protect.App, policies []string,
 // Alone is the name of the policy that decides alone. None that is stored has it.
 const Alone = "*"
 
-// DecidedAlone returns what asks nothing but the policy with the name Alone, for rehearsals of a policy that need not be
-// stored.
+// DecidedAlone returns what asks nothing but the policy with the name Alone, for rehearsals of a policy that need not
+// be stored.
 func (g *Gates) DecidedAlone() *protect.Protect { return &g.alone.Protect }
 
 // placesOf are the places of a block, as protect names them.

@@ -78,8 +78,8 @@ func (s *Service) Sessions(tx storage.Tx, f SessionFilter, after string, limit i
 	return list, next, err
 }
 
-// CountSessions returns how many live sessions a filter selects, up to most. more: there are more, or there was too much
-// to look at.
+// CountSessions returns how many live sessions a filter selects, up to most. more: there are more, or there was too
+// much to look at.
 func (s *Service) CountSessions(tx storage.Tx, f SessionFilter, most int, now time.Time) (n int, more bool, err error) {
 	all, after := f.wanted(), ""
 	for read := 0; read < 2*most; {

@@ -26,7 +26,7 @@ type record struct {
 	Certificate bool      `cbor:"5,keyasint,omitempty"`
 	NotAfter    time.Time `cbor:"6,keyasint,omitempty"` // of the certificate
 
-	// Next is what takes its place soon, and Former what it has taken the place of. nil: there is none
+	// Next is what takes its place soon, and Former what it has taken the place of, or nil.
 	Next   *spare `cbor:"7,keyasint,omitempty"`
 	Former *spare `cbor:"8,keyasint,omitempty"`
 }

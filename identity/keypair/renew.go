@@ -28,7 +28,7 @@ type Summary struct {
 	NotAfter time.Time // of its certificate. Zero: it has none
 	UsedBy   []string  // places in the configuration and in the Caddyfile
 	PEM      []byte    // the public part. nil: a keytab has none
-	// Next is what takes its place soon, and Former what it has taken the place of. nil: there is none
+	// Next is what takes its place soon, and Former what it has taken the place of, or nil.
 	Next, Former *Spare
 }
 

@@ -41,8 +41,8 @@ func (s *Service) OfActive(tx storage.Tx, id string, now time.Time) (Session, er
 	return found[0], nil
 }
 
-// ActiveOf returns those of some sessions that are live, of persons who can sign in, in their order. It reads all of them
-// at once.
+// ActiveOf returns those of some sessions that are live, of persons who can sign in, in their order. It reads all of
+// them at once.
 func (s *Service) ActiveOf(tx storage.Tx, ids []string, now time.Time) (list []Session, err error) {
 	global, err := GlobalEpoch(tx)
 	if err != nil || len(ids) == 0 {

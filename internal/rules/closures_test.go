@@ -134,14 +134,13 @@ func slowMethod(recv types.Type, name string) string {
 
 // slowInTransactions are functions that compute inside a transaction all the same, and why.
 var slowInTransactions = allowance{
-	"allowsOrigin":      "a View once in five minutes; stored clients are JSON",
-	"loadPairwise":      "once, when the service starts",
-	"sealedByOlderKeys": "a command that changes keys: what is sealed anew must be what was read",
-	"Send":              "of Mail and Texts: logs an address that cannot be written to, which no rerun makes untrue",
-	"Unlinked":          "logs that a notice has no address",
-	"add":               "seals a few hundred bytes of a message, whose recipient is known in the transaction only",
-	"sendCode":          "derives a hash of six digits with a key",
-	"putDeliveredCode":  "derives a hash of a short code with a key",
+	"allowsOrigin":     "a View once in five minutes; stored clients are JSON",
+	"loadPairwise":     "once, when the service starts",
+	"Send":             "of Mail and Texts: logs an address that cannot be written to, which no rerun makes untrue",
+	"Unlinked":         "logs that a notice has no address",
+	"add":              "seals a few hundred bytes of a message, whose recipient is known in the transaction only",
+	"sendCode":         "derives a hash of six digits with a key",
+	"putDeliveredCode": "derives a hash of a short code with a key",
 }
 
 // TestTransactionsComputeNothing: a closure for Update or View, and every function that gets its storage.Tx, works on

@@ -153,7 +153,7 @@ func (g *gateway) showPolicy(v *frame.Visit) (*page.Console, error) {
 	return out, nil
 }
 
-// twin is the stored policy of the same name as one of the Caddyfile, which counts for nothing. nil: there is none
+// twin is the stored policy of the same name as one of the Caddyfile, which counts for nothing, or nil.
 func (g *gateway) twin(v *frame.Visit, p *config.PolicyEntry) (*config.PolicyEntry, error) {
 	if p.Stored() {
 		return nil, nil

@@ -100,21 +100,9 @@ func problemOfTest(err error) error {
 func testedPart(now, edited []Tested) page.ConsolePart {
 	t := &page.Table{Label: page.Say("console.test.title"), Columns: []string{"console.field.request", "console.field.caller", "console.column.wanted", "console.column.outcome", "console.column.rule"}}
 	if edited != nil {
-		t.Columns[3] = "console.test.stored"
-		t.Columns = append(t.Columns, "console.test.edited", "console.column.rule")
+		t.Columns = append(t.Columns[:3], "console.test.stored", "console.test.edited")
 	}
 	failed, changed := 0, 0
-	outcome := func(one *Tested) []page.Cell {
-		got := verdictCell(one.Got)
-		if !one.OK {
-			got.Hint = page.Say("console.test.other")
-		}
-		rule := frame.OrNone(one.Rule)
-		if one.Place != "" && !strings.HasSuffix(one.Rule, one.Place) {
-			rule.Note = one.Place
-		}
-		return []page.Cell{got, rule}
-	}
 	for i := range now {
 		one := &now[i]
 		who := page.Cell{Name: one.Caller}
@@ -125,18 +113,23 @@ func testedPart(now, edited []Tested) page.ConsolePart {
 		if one.Want != "" {
 			want = page.Cell{Text: page.Say("console.verdict." + one.Want)}
 		}
-		row := page.TableRow{Cells: append([]page.Cell{{Name: one.Method + " " + one.URL, Code: true}, who, want}, outcome(one)...)}
-		ok := one.OK
-		if edited != nil {
-			row.Cells = append(row.Cells, outcome(&edited[i])...)
-			if ok = edited[i].OK; edited[i].Got != one.Got {
+		got, rule, ok := verdictCell(one.Got), frame.OrNone(one.Rule), one.OK
+		cells := []page.Cell{got, rule}
+		if one.Place != "" && !strings.HasSuffix(one.Rule, one.Place) {
+			cells[1].Note = one.Place
+		}
+		if edited != nil { // each with its rule below
+			next := verdictCell(edited[i].Got)
+			got.Note, next.Note, ok = one.Rule, edited[i].Rule, edited[i].OK
+			if cells = []page.Cell{got, next}; edited[i].Got != one.Got {
 				changed++
 			}
 		}
 		if !ok {
+			want.Kind, want.Hint = "bad", page.Say("console.test.other")
 			failed++
 		}
-		t.Rows = append(t.Rows, row)
+		t.Rows = append(t.Rows, page.TableRow{Cells: append([]page.Cell{{Name: one.Method + " " + one.URL, Code: true}, who, want}, cells...)})
 	}
 	part := page.ConsolePart{ID: "tested", Title: page.Say("console.test.title"), Table: t, Text: page.Say("console.test.good", "n", len(now))}
 	switch {

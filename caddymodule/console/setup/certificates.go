@@ -41,8 +41,8 @@ func certificateCell(c *x509.Certificate) page.Cell {
 	return page.Cell{Name: cmp.Or(c.Subject.CommonName, c.Subject.String(), "—"), Note: "SHA-256 " + hex.EncodeToString(sum[:8]) + "…"}
 }
 
-// keysPart lists the certificates of a provider and the keys of ours that it knows, with what is left of each, and the
-// way to the next step of a rotation for those who may. ok: there are any
+// keysPart lists the certificates of a provider and our keys that it knows, with what is left of each, and the way to
+// the next step of a rotation for those who may. ok: there are any
 func (s *setup) keysPart(v *frame.Visit, p *shownProvider) (part page.ConsolePart, ok bool, err error) {
 	part = page.ConsolePart{ID: "keys", Title: page.Say("console.provider.keys")}
 	t := &page.Table{Label: part.Title, Columns: []string{"console.column.key", "console.column.use", "console.column.valid_until", "console.column.left", "console.column.rotation"}}
@@ -132,8 +132,7 @@ func turnPair(step func(ctx context.Context, id string, by event.Actor) error) f
 // shownExpiries bounds what is listed of what ends.
 const shownExpiries = 20
 
-// Expiring lists the certificates that end, the first one first: those of ours and those of the providers. ok: there are
-// any
+// Expiring lists the certificates that end, the first one first: our own and those of the providers. ok: there are any
 func Expiring(v *frame.Visit, own []keypair.Expiry, d Deps) (part page.ConsolePart, ok bool) {
 	type row struct {
 		until time.Time

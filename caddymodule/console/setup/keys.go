@@ -71,12 +71,16 @@ func (s *setup) showKeys(v *frame.Visit) (*page.Console, error) {
 }
 
 func (s *setup) pairTable(v *frame.Visit, pairs []keypair.Summary) *page.Table {
-	t := &page.Table{Label: page.Say("console.keys.pairs"), Columns: []string{"console.column.name", "console.field.kind", "console.column.valid_until", "console.column.left", "console.column.used_by", "console.column.public", "console.column.rotation", "console.column.action"}}
+	t := &page.Table{Label: page.Say("console.keys.pairs"), Columns: []string{"console.column.name", "console.field.kind", "console.column.valid_until", "console.column.used_by", "console.column.public", "console.column.rotation", "console.column.action"}}
 	for i := range pairs {
 		p := &pairs[i]
 		name, param := page.Cell{Name: p.Name}, p.ID
 		if p.ID == "" {
 			name, param = page.Cell{Text: page.Say("console.keys.own")}, ownPair
+		}
+		until := when(p.NotAfter)
+		if left := daysLeft(v.Now, p.NotAfter); !p.NotAfter.IsZero() {
+			until.Kind, until.Hint = left.Kind, left.Text
 		}
 		renew := page.Cell{}
 		if p.Private && p.Type != keypair.Keytab {
@@ -86,7 +90,7 @@ func (s *setup) pairTable(v *frame.Visit, pairs []keypair.Summary) *page.Table {
 		if p.PEM != nil {
 			public = v.Link("public-pair", "pair", param)
 		}
-		t.Rows = append(t.Rows, page.TableRow{Cells: []page.Cell{name, {Name: p.Type}, when(p.NotAfter), daysLeft(v.Now, p.NotAfter), frame.OrNone(strings.Join(p.UsedBy, ", ")), public, rotation(v, p), renew}})
+		t.Rows = append(t.Rows, page.TableRow{Cells: []page.Cell{name, {Name: p.Type}, until, frame.OrNone(strings.Join(p.UsedBy, ", ")), public, rotation(v, p), renew}})
 	}
 	return t
 }

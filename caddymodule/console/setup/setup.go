@@ -28,7 +28,7 @@ type Providers interface {
 	// Certificates returns the certificates with which the signatures of each provider are checked, by its id, as they
 	// are known now.
 	Certificates(ctx context.Context) map[string][]*x509.Certificate
-	// KeyUses returns what a provider uses key pairs of ours for.
+	// KeyUses returns what a provider uses our key pairs for.
 	KeyUses(ctx context.Context, id string) []idp.KeyUse
 }
 
