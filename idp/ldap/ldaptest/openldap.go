@@ -98,7 +98,7 @@ func StartOpenLDAP(t testing.TB, entries []Entry, run Slapd) *OpenLDAP {
 	go func() { gone <- cmd.Wait() }()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // it may be gone
-		<-gone
+		<-gone                 //nolint:errcheck // it was killed
 	})
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
