@@ -304,7 +304,7 @@ func TestDoctorInTheConsole(t *testing.T) {
 	if a := ask(wiki, "origin", "https://wiki.example.com"); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), "connection refused") {
 		t.Errorf("a site that is down: %d\n%s", a.Code, a.form())
 	}
-	t.Run("attack 860: the doctor goes nowhere but to the sites of the configuration", func(t *testing.T) {
+	t.Run("attack 833: the doctor goes nowhere but to the sites of the configuration", func(t *testing.T) {
 		h.doctor.asked, h.doctor.err = nil, nil
 		for _, fields := range [][]string{
 			{"origin", "http://169.254.169.254"}, {"origin", "https://shop.example.com"}, {"origin", ""}, {"origin", "https://wiki.example.com@evil.example"}, {"url", "http://127.0.0.1:2019/", "origin", "http://127.0.0.1:2019"},

@@ -475,6 +475,7 @@ var catalogue = []section{
 	{"What people read", []attackCase{
 		{831, "a preview of a page or an e-mail: scripts, forms, links, hidden fields, cookies, frames elsewhere", "nothing in it acts or leads anywhere, and its policy lets nothing"},
 		{832, "a test e-mail with another address in the form, to an address that is not verified, more than ten in an hour", "to the own verified address alone, with an event; 422 otherwise"},
+		{833, "the doctor of the console is sent to an address that is no site of the configuration: of this machine, of a network, of another site", "422, no connection"},
 	}},
 	{"Trusted browsers", []attackCase{
 		{851, "the cookie of a trusted browser in another person's browser, or with another person's session", "the second factor is asked for"},

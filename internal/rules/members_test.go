@@ -27,7 +27,7 @@ var unread = allowance{
 	"IDINAttributes.AcquirerPublicCertificateID": refused, "IDINAttributes.MerchantID": refused, "IDINAttributes.SubID": refused,
 	"IDINAttributes.MerchantReturnHostName": refused, "IDINAttributes.MerchantCertificatePairID": refused, "IDINAttributes.SAMLCertificatePairID": refused,
 	"LoginMethod.IDIN": refused,
-	"PolicyRule.Name":  asJSON, "PolicyNeed.Groups": asJSON, "PolicyNeed.Scopes": asJSON, "PolicyNeed.MaxAge": asJSON, "PolicyClaim.Name": asJSON,
+	"PolicyRule.Name":  asJSON, "PolicyNeed.Scopes": asJSON, "PolicyNeed.MaxAge": asJSON, "PolicyClaim.Name": asJSON,
 	"PolicyClaim.Values": asJSON, "PolicyNeed.Persons": asJSON, "PolicyNeed.Clients": asJSON, "PolicyNeed.Providers": asJSON, "PolicyRule.When": asJSON,
 	"PolicyRule.Message": asJSON,
 }
