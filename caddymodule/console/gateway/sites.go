@@ -40,7 +40,7 @@ func (g *gateway) showSites(v *frame.Visit) (*page.Console, error) {
 		return nil, err
 	}
 	q, after := strings.ToLower(strings.TrimSpace(v.URL.Query().Get("q"))), v.URL.Query().Get("after")
-	totals, err := g.totals(v)
+	totals, err := g.totals(v, list)
 	if err != nil {
 		return nil, err
 	}
@@ -111,20 +111,21 @@ func dedupe(list []string) (out []string) {
 }
 
 // totals are the numbers of the period, by measure and site.
-func (g *gateway) totals(v *frame.Visit) (out map[string]map[string]int64, err error) {
+func (g *gateway) totals(v *frame.Visit, sites []Site) (out map[string]map[string]int64, err error) {
+	var names []string
+	for i := range sites {
+		if sites[i].Name != "" {
+			names = append(names, sites[i].Name)
+		}
+	}
 	q := v.Period().Query(v.Now)
 	q.By = tally.Site
-	err = g.Store.View(v.Context(), func(tx storage.Tx) error {
+	err = g.Store.View(v.Context(), func(tx storage.Tx) (err error) {
 		out = map[string]map[string]int64{}
 		for _, m := range counted {
 			q.Measure = m.measure
-			a, err := tally.Read(tx, q)
-			if err != nil {
+			if out[m.measure], err = tally.Totals(tx, q, names); err != nil {
 				return err
-			}
-			out[m.measure] = map[string]int64{}
-			for _, s := range a.Series {
-				out[m.measure][s.Name] = s.Total
 			}
 		}
 		return nil
