@@ -52,6 +52,9 @@ type Key struct {
 	Beside []*Key
 }
 
+// All are the key itself and those beside it, in this order.
+func (k *Key) All() []*Key { return append([]*Key{k}, k.Beside...) }
+
 // UnfitKey says that a key pair exists, but cannot be used as the configuration wants.
 type UnfitKey struct{ Name, Problem string }
 

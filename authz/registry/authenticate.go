@@ -63,8 +63,8 @@ func verdictContext(req *http.Request) (context.Context, context.CancelFunc) {
 // Authenticate returns the client that sent the request. (RFC 6749 2.3, 3.2.1; token server document, "Authentication")
 func (r *Registry) Authenticate(req *http.Request, f oauth.Form) (*client.Client, error) {
 	c, err := r.authenticate(req, f)
-	if err == nil && r.deps.ClientCalled != nil && !c.Public {
-		r.deps.ClientCalled(c.ID, r.deps.Origin(req).ClientIP)
+	if err == nil && !c.Public {
+		r.noteCall(r.deps.ClientCalled, req, c.ID)
 	}
 	return c, err
 }
@@ -341,7 +341,7 @@ func (r *Registry) AuthenticateAPI(req *http.Request, api string) (*client.APICl
 	case !slices.Contains(reg.client.APIs, api):
 		return nil, &oauth.Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the API client may not use this API"}
 	default:
-		r.noteCall(req, reg.client.ID)
+		r.noteCall(r.deps.Called, req, reg.client.ID)
 		if err := r.belong(req, reg.client.ID, api); err != nil {
 			return nil, err
 		}
@@ -350,10 +350,10 @@ func (r *Registry) AuthenticateAPI(req *http.Request, api string) (*client.APICl
 	return nil, r.refuseClient(req, p.id, oauth.InvalidClient(err))
 }
 
-// noteCall says that an API client has called.
-func (r *Registry) noteCall(req *http.Request, id string) {
-	if r.deps.Called != nil {
-		r.deps.Called(id, r.deps.Origin(req).ClientIP)
+// noteCall says that a client has called. called nil: nothing is noted
+func (r *Registry) noteCall(called func(id, address string), req *http.Request, id string) {
+	if called != nil {
+		called(id, r.deps.Origin(req).ClientIP)
 	}
 }
 

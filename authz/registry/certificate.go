@@ -143,6 +143,6 @@ func (r *Registry) AuthenticateAPIByCertificate(req *http.Request, f oauth.Form,
 	if refused != nil {
 		return nil, r.refuseClient(req, id, oauth.InvalidClient(refused))
 	}
-	r.noteCall(req, reg.client.ID)
+	r.noteCall(r.deps.Called, req, reg.client.ID)
 	return reg.client, nil
 }

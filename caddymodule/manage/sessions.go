@@ -42,9 +42,36 @@ func (f SessionFilter) wanted() []wanted {
 // Sessions returns at most limit live sessions that a filter selects, behind one of them, and what continues the list.
 // There can be fewer, or none, although the list goes on.
 func (s *Service) Sessions(tx storage.Tx, f SessionFilter, after string, limit int, now time.Time) (list []SessionInfo, next string, err error) {
+	found, next, err := s.selected(tx, f, after, limit, maxLooked, now)
+	if err != nil {
+		return nil, "", err
+	}
+	var ids []string
+	for _, o := range found {
+		ids = append(ids, o.Record.PersonID)
+	}
+	names, err := s.Names(tx, ids)
+	for _, o := range found {
+		list = append(list, s.sessionInfo(o, names[o.Record.PersonID]))
+	}
+	return list, next, err
+}
+
+// CountSessions returns how many live sessions a filter selects, up to most. more: there are more, or there was too
+// much to look at.
+func (s *Service) CountSessions(tx storage.Tx, f SessionFilter, most int, now time.Time) (n int, more bool, err error) {
+	found, next, err := s.selected(tx, f, "", most+1, 2*most, now)
+	if err != nil {
+		return 0, false, err
+	}
+	return min(len(found), most), next != "", nil
+}
+
+// selected returns at most limit live sessions that a filter selects, behind one of them, and what continues them. It
+// looks at no more than about looked sessions, so that there can be fewer although there are more.
+func (s *Service) selected(tx storage.Tx, f SessionFilter, after string, limit, looked int, now time.Time) (found []session.Session, next string, err error) {
 	all := f.wanted()
-	var found []session.Session
-	for read := 0; len(found) < limit && read < maxLooked; {
+	for read := 0; len(found) < limit && read < looked; {
 		some, n, last, err := s.sessionsBehind(tx, all, after, now)
 		if err != nil {
 			return nil, "", err
@@ -67,44 +94,7 @@ func (s *Service) Sessions(tx storage.Tx, f SessionFilter, after string, limit i
 			break
 		}
 	}
-	var ids []string
-	for _, o := range found {
-		ids = append(ids, o.Record.PersonID)
-	}
-	names, err := s.Names(tx, ids)
-	for _, o := range found {
-		list = append(list, s.sessionInfo(o, names[o.Record.PersonID]))
-	}
-	return list, next, err
-}
-
-// CountSessions returns how many live sessions a filter selects, up to most. more: there are more, or there was too
-// much to look at.
-func (s *Service) CountSessions(tx storage.Tx, f SessionFilter, most int, now time.Time) (n int, more bool, err error) {
-	all, after := f.wanted(), ""
-	for read := 0; read < 2*most; {
-		some, looked, last, err := s.sessionsBehind(tx, all, after, now)
-		if err != nil {
-			return 0, false, err
-		}
-		read += looked
-		for i := range some {
-			ok, err := selects(tx, all, f, &some[i])
-			if err != nil {
-				return 0, false, err
-			}
-			if ok {
-				if n == most {
-					return n, true, nil
-				}
-				n++
-			}
-		}
-		if after = last; last == "" {
-			return n, false, nil
-		}
-	}
-	return n, true, nil
+	return found, next, nil
 }
 
 // sessionsPart is how many sessions are looked at at once.

@@ -96,7 +96,7 @@ func (p *Provider) decrypt(ctx context.Context, raw string) ([]byte, error) {
 		if err != nil {
 			return nil, localError{fmt.Errorf("key pair %q: %w", name, err)}
 		}
-		for _, key := range append([]*idp.Key{pair}, pair.Beside...) {
+		for _, key := range pair.All() {
 			if plain, err := sealed.Decrypt(key.Signer); err == nil {
 				return plain, nil
 			}

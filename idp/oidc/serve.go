@@ -141,7 +141,7 @@ func (p *Provider) publicKeys(r *http.Request) (jose.JSONWebKeySet, error) {
 		if err != nil {
 			return err
 		}
-		for i, key := range append([]*idp.Key{pair}, pair.Beside...) {
+		for i, key := range pair.All() {
 			if id == "" || i > 0 {
 				if id, err = thumbprint(key.Signer.Public()); err != nil {
 					return err

@@ -241,7 +241,7 @@ func (p *Provider) decrypters(ctx context.Context) ([]crypto.Decrypter, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, key := range append([]*idp.Key{pair}, pair.Beside...) {
+		for _, key := range pair.All() {
 			d, ok := key.Signer.(crypto.Decrypter)
 			if !ok {
 				return nil, fmt.Errorf("the key pair %q cannot decrypt", name)

@@ -158,7 +158,7 @@ func (p *Provider) described(ctx context.Context, name, use string) (out []schem
 	if err != nil {
 		return nil, err
 	}
-	for _, key := range append([]*idp.Key{pair}, pair.Beside...) {
+	for _, key := range pair.All() {
 		if err := checkSigner(key); err != nil {
 			return nil, err
 		}

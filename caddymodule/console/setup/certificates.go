@@ -53,7 +53,8 @@ func (s *setup) keysPart(v *frame.Visit, p *shownProvider) (part page.ConsolePar
 	if err != nil {
 		return part, false, err
 	}
-	for _, use := range s.Providers.KeyUses(v.Context(), p.ID) {
+	uses := s.Providers.KeyUses(v.Context(), p.ID)
+	for _, use := range uses {
 		i := slices.IndexFunc(pairs, func(k keypair.Summary) bool { return k.Name == use.Name || k.ID == use.Name })
 		row := []page.Cell{{Name: use.Name}, {Text: page.Say("console.keys.for." + use.Use)}, frame.OrNone(""), frame.OrNone(""), {}}
 		if use.Name == "" {
@@ -69,7 +70,7 @@ func (s *setup) keysPart(v *frame.Visit, p *shownProvider) (part page.ConsolePar
 		}
 		t.Rows = append(t.Rows, page.TableRow{Cells: row})
 	}
-	if part.Table = t; p.Enabled && len(s.Providers.KeyUses(v.Context(), p.ID)) > 0 {
+	if part.Table = t; p.Enabled && len(uses) > 0 {
 		part.Text = page.Say("console.provider.keys.text")
 	}
 	return part, len(t.Rows) > 0, nil
