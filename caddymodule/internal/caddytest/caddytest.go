@@ -6,27 +6,27 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 )
 
-// ports are those that tests were given.
-var ports sync.Map
-
-// FreePort returns a port that is free and that no other test has. It lies below the ports that the system gives to
-// connections, which could otherwise take it before the test does.
+// FreePort returns a port that is free, and that no other test gets before this one ends: neither one of this package
+// nor one of a package whose tests run beside it. It lies below the ports that the system gives to connections, which
+// could otherwise take it before the test does.
 func FreePort(t testing.TB) string {
 	t.Helper()
 	for range 100 {
 		port := 10_000 + rand.IntN(20_000) //nolint:gosec // a port of a test is no secret
-		if _, taken := ports.LoadOrStore(port, true); taken {
+		ours, err := net.Listen("unix", fmt.Sprintf("@gatehouse-test-port-%d", port))
+		if err != nil {
 			continue
 		}
 		if l, err := net.Listen("tcp", fmt.Sprintf(":%d", port)); err == nil {
 			_ = l.Close()
+			t.Cleanup(func() { _ = ours.Close() })
 			return strconv.Itoa(port)
 		}
+		_ = ours.Close()
 	}
 	t.Fatal("no port is free")
 	return ""
