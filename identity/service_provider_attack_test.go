@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/beevik/etree"
 
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/serviceprovider"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
@@ -308,6 +310,83 @@ func TestServiceProviderOfTheSameName(t *testing.T) {
 	h.serve(wiki(staff, func(p *serviceprovider.Provider) { p.Metadata = server.URL }), evil)
 	refusedRequest(t, b.request(h.authnRequest("_same2"), ""), http.StatusForbidden)
 	h.checkInvariants()
+}
+
+// TestServiceProviderTakesAName: the API client of an organisation adds an application with the entity ID of somebody
+// else's, and asks less of people there.
+func TestServiceProviderTakesAName(t *testing.T) {
+	t.Parallel()
+	evil := config.Organisation{ID: "acme", ServiceProviders: map[string]config.ServiceProvider{"evil": {ID: "evil", Name: "Evil", SAMLMetadata: metadataAs(wikiEntity, wikiACS)}}}
+	// lists lets these organisations be the ones of the settings, in this order.
+	lists := func(h *harness, list ...config.Organisation) {
+		u := config.Defaults()
+		u.Organisations = list
+		h.units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+	}
+	umbra := func(metadata string) config.Organisation {
+		return config.Organisation{ID: "umbra", ServiceProviders: map[string]config.ServiceProvider{"wiki": {ID: "wiki", Name: "The wiki", SAMLMetadata: metadata, RequiredAuthenticationLevel: 4}}}
+	}
+	entered := func(a *answer) bool {
+		return a.Code == http.StatusOK && strings.Contains(a.Body.String(), "SAMLResponse") && a.deliver(t).xml.FindElement("./Assertion") != nil
+	}
+	t.Run("attack 869: of an organisation that stands behind it", func(t *testing.T) {
+		t.Parallel()
+		h := serving(t)
+		up := true
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if !up {
+				w.WriteHeader(http.StatusBadGateway)
+				return
+			}
+			io.WriteString(w, metadataAs(wikiEntity, wikiACS)) //nolint:errcheck // the client is gone
+		}))
+		t.Cleanup(server.Close)
+		h.client = server.Client()
+		b := h.browser()
+		for i, metadata := range []string{metadataAs(wikiEntity, wikiACS), server.URL} {
+			lists(h, umbra(metadata))
+			h.serve()
+			if i == 0 {
+				b.signIn(demo, demoPassword)
+			}
+			if a := b.request(h.authnRequest(fmt.Sprintf("_held%d", i)), ""); entered(a) {
+				t.Fatalf("the wiki has let somebody in below its level: %s", a.Body)
+			}
+			for _, when := range []string{"at once", "after a restart", "while its metadata cannot be read"} {
+				lists(h, evil, umbra(metadata))
+				up = when != "while its metadata cannot be read"
+				if when != "at once" {
+					h.serve()
+				}
+				if a := b.get("/sso/start/evil"); a.Code < 400 {
+					t.Errorf("attack, %s: a sign-in that begins at evil: %d", when, a.Code)
+				}
+				if a := b.request(h.authnRequest(fmt.Sprintf("_taken%d%s", i, when[:2])), ""); entered(a) || strings.Contains(a.Body.String(), "Evil") {
+					t.Errorf("attack, %s: evil answers the wiki: %d %s", when, a.Code, a.Body)
+				}
+			}
+			up = true
+		}
+		lists(h, evil)
+		h.serve()
+		if a := b.get("/sso/start/evil"); !entered(a) {
+			t.Errorf("when the wiki is gone its entity ID is free: %d %s, want a sign-in", a.Code, a.Body)
+		}
+		h.checkInvariants()
+	})
+	t.Run("attack 869: of the Caddyfile, which it excludes from SAML", func(t *testing.T) {
+		t.Parallel()
+		h := serving(t)
+		excluding := evil
+		excluding.ServiceProviders = maps.Clone(evil.ServiceProviders)
+		excluding.ServiceProviders["wiki"] = config.ServiceProvider{ID: "wiki", Type: "OIDC"}
+		lists(h, excluding)
+		h.serve(wiki())
+		b := h.browser()
+		b.signIn(demo, demoPassword)
+		refusedRequest(t, b.get("/sso/start/evil"), http.StatusBadRequest)
+		refusedRequest(t, b.request(h.authnRequest("_excluded"), ""), http.StatusBadRequest)
+	})
 }
 
 // TestServiceProviderValues: what people can write about themselves stays a value.

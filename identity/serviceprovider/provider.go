@@ -18,6 +18,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp/saml/samlidp"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/loopback"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 const maxText = 256 // characters of a name of the configuration
@@ -187,11 +189,39 @@ func (s *Service) byID(u *config.Units, id string) *member {
 	return nil
 }
 
-// byEntity returns a service provider by its entity ID, with its metadata. nil: it is unknown. Of several the first
-// counts.
+// byEntity returns a service provider by its entity ID, with its metadata. nil: it is unknown. Of several those of the
+// file come first, even one that an organisation has excluded from SAML. Then comes the one that has signed people in
+// before, so that nobody takes its place by standing before it or while its metadata cannot be read.
+// (docs/decisions.md#saml-service-providers)
 func (s *Service) byEntity(ctx context.Context, u *config.Units, entity string) (*member, *samlidp.Metadata, error) {
+	all := s.members(u)
+	if m, meta, err := firstOf(ctx, s.fixed, entity); m != nil {
+		if !slices.Contains(all, m) {
+			return nil, nil, nil
+		}
+		return m, meta, err
+	}
+	var held holderRecord
+	err := s.deps.Store.View(ctx, func(tx storage.Tx) (err error) {
+		held, _, err = holders.Find(tx, secret.Hash(entity))
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if i := slices.IndexFunc(all, func(m *member) bool { return m.ID == held.Provider }); i >= 0 {
+		m := all[i]
+		if meta, err := m.source.Get(ctx); err != nil || meta.EntityID == entity {
+			return m, meta, err
+		}
+	}
+	return firstOf(ctx, all, entity)
+}
+
+// firstOf returns the first service provider of a list that has an entity ID, with its metadata, or nil.
+func firstOf(ctx context.Context, list []*member, entity string) (*member, *samlidp.Metadata, error) {
 	var waiting []*member // whose metadata have not arrived yet
-	for _, m := range s.members(u) {
+	for _, m := range list {
 		switch known := m.source.Known(); {
 		case known == nil:
 			waiting = append(waiting, m)
@@ -221,13 +251,6 @@ func arriving(ctx context.Context, waiting []*member, entity string) (*member, *
 		}
 	}
 	return nil, nil
-}
-
-// isFirst tells whether a service provider is the one that counts for its entity ID. Another one must not sign people
-// in under that name, since it can ask less of them.
-func (s *Service) isFirst(ctx context.Context, u *config.Units, m *member, meta *samlidp.Metadata) bool {
-	first, _, err := s.byEntity(ctx, u, meta.EntityID)
-	return err == nil && first != nil && first.ID == m.ID
 }
 
 // providersOf are the service providers of the organisations that have SAML metadata, sorted by organisation and id.

@@ -16,6 +16,7 @@ var (
 	visits    = storage.NewTable[visitRecord]("identity_sp_visit")                  // person, session, hash of the entity ID
 	visitors  = storage.NewTable[visitorRecord]("identity_sp_visitor")              // hash of entity ID and NameID, session
 	farewells = storage.NewTable[farewellRecord]("identity_sp_farewell")            // hash of the name
+	holders   = storage.NewTable[holderRecord]("identity_sp_holder")                // hash of the entity ID
 	logouts   = storage.NewTable[outbox.Record[logoutRecord]]("identity_sp_logout") // of internal/outbox
 )
 
@@ -97,4 +98,10 @@ type farewellRecord struct {
 // logoutRecord is a LogoutRequest that is posted without a browser.
 type logoutRecord struct {
 	Visit visitRecord `cbor:"1,keyasint"`
+}
+
+// holderRecord is the service provider that counts for an entity ID: the one that has signed people in first. It does
+// as long as its metadata have that entity ID.
+type holderRecord struct {
+	Provider string `cbor:"1,keyasint"`
 }

@@ -137,15 +137,30 @@ func (s *Service) requestOf(q *front.Request, in *samlidp.Incoming) (*member, *s
 	return m, asked, meta, nil
 }
 
-// notFirst answers for a service provider with the entity ID of another one.
-func (s *Service) notFirst(q *front.Request, m *member) error {
-	why := refusal.Refusal{Reason: refusal.ServiceProviderUnknown, ClientID: m.ID}
-	return s.pageError(q, http.StatusBadRequest, "error.service_provider", why, errors.New("a service_provider that stands before it has its entity ID: give it one of its own"))
+// checkEntity refuses a service provider that does not count for its entity ID. It must not sign people in under that
+// name, since it can ask less of them.
+func (s *Service) checkEntity(q *front.Request, m *member, meta *samlidp.Metadata) error {
+	counts, _, err := s.byEntity(q.Context(), q.Settings, meta.EntityID)
+	switch {
+	case counts != nil && counts.ID != m.ID:
+		why := refusal.Refusal{Reason: refusal.ServiceProviderUnknown, ClientID: m.ID}
+		return s.pageError(q, http.StatusBadRequest, "error.service_provider", why, errors.New("another service_provider has its entity ID: give it one of its own"))
+	case err != nil:
+		return s.failed(q, m, err)
+	case counts == nil: // its metadata have changed just now
+		return s.unknown(q)
+	}
+	return nil
 }
 
-// failed answers that the metadata of a service provider cannot be read.
+// failed answers that the metadata of a service provider, or what is stored of all, cannot be read. nil: it is unknown
+// which one it would be.
 func (s *Service) failed(q *front.Request, m *member, err error) error {
-	return s.pageError(q, http.StatusServiceUnavailable, "error.service_provider_down", refusal.Refusal{Reason: refusal.Unavailable, ClientID: m.ID}, err)
+	why := refusal.Refusal{Reason: refusal.Unavailable}
+	if m != nil {
+		why.ClientID = m.ID
+	}
+	return s.pageError(q, http.StatusServiceUnavailable, "error.service_provider_down", why, err)
 }
 
 // keep stores a request and sends the browser on to its answer.
@@ -163,6 +178,9 @@ func (s *Service) keep(q *front.Request, rec requestRecord) error {
 				return err
 			}
 		}
+		if err := hold(tx, rec.Entity, rec.Provider); err != nil {
+			return err
+		}
 		return requests.Create(tx, secret.Hash(name), rec, rec.ExpiresAt.Add(session.CollectAfter))
 	})
 	if err != nil {
@@ -170,6 +188,15 @@ func (s *Service) keep(q *front.Request, rec requestRecord) error {
 	}
 	page.RedirectStatus(q.W, continueURL(name), http.StatusSeeOther)
 	return nil
+}
+
+// hold keeps a service provider as the one that counts for an entity ID.
+func hold(tx storage.Tx, entity, provider string) error {
+	key := secret.Hash(entity)
+	if held, _, err := holders.Find(tx, key); err != nil || held.Provider == provider {
+		return err
+	}
+	return holders.Put(tx, key, holderRecord{provider}, time.Time{})
 }
 
 // answerKey names a request, so that it is answered once.
@@ -195,8 +222,8 @@ func (s *Service) showStart(q *front.Request) error {
 	if err != nil {
 		return s.failed(q, m, err)
 	}
-	if !s.isFirst(q.Context(), q.Settings, m, meta) {
-		return s.notFirst(q, m)
+	if err := s.checkEntity(q, m, meta); err != nil {
+		return err
 	}
 	now := s.now()
 	return s.keep(q, requestRecord{
@@ -241,8 +268,8 @@ func (s *Service) openOf(q *front.Request) (*open, error) {
 	if o.meta.EntityID != o.rec.Entity || !there {
 		return nil, s.unknown(q)
 	}
-	if !s.isFirst(q.Context(), q.Settings, o.m, o.meta) {
-		return nil, s.notFirst(q, o.m)
+	if err := s.checkEntity(q, o.m, o.meta); err != nil {
+		return nil, err
 	}
 	return o, nil
 }

@@ -79,7 +79,7 @@ var (
 		"alert", "alert_state", "backup_made", "backup_schedule", "backup_tested", "config_before", "config_last", "manage_import_file", "manage_import_report", "manage_import_whom", "manage_chain_check", "manage_job", "manage_job_left", "manage_job_open",
 		"identity_access_notice", "identity_wait",
 		"identity_lookup", "identity_lookup_due", "identity_lookup_of", "identity_lookup_step", "identity_value", "tally", "tally_active", "tally_due", "tally_last",
-		"identity_sp_answered", "identity_sp_farewell", "identity_sp_grant", "identity_sp_logout", "identity_sp_name", "identity_sp_request", "identity_sp_visit", "identity_sp_visitor",
+		"identity_sp_answered", "identity_sp_farewell", "identity_sp_grant", "identity_sp_holder", "identity_sp_logout", "identity_sp_name", "identity_sp_request", "identity_sp_visit", "identity_sp_visitor",
 	}
 	gone = []string{"authz_api_client"}
 )
