@@ -29,7 +29,18 @@ func (a *App) newUnits(c *core.Core, events *event.Recorder) (*config.Service, e
 }
 
 func (a *App) configOf() config.Config {
-	return config.Config{Fixed: a.fixedMethods(), Bootstrap: a.bootstrap, Verify: provider.Verify, VerifyMetadata: func(m string) error { return serviceprovider.CheckMetadata(m, time.Now()) }, Mail: a.mailer != nil, Switches: a.switches, Policies: a.writtenPolicies, CheckPolicy: a.policyLoader().Check, PolicyUsers: a.policyUsers}
+	return config.Config{Fixed: a.fixedMethods(), Reserved: a.applications(), Bootstrap: a.bootstrap, Verify: provider.Verify, VerifyMetadata: func(m string) error { return serviceprovider.CheckMetadata(m, time.Now()) }, Mail: a.mailer != nil, Switches: a.switches, Policies: a.writtenPolicies, CheckPolicy: a.policyLoader().Check, PolicyUsers: a.policyUsers}
+}
+
+// applications are the ids of the applications of the Caddyfile.
+func (a *App) applications() (ids []string) {
+	for i := range a.authz.Clients {
+		ids = append(ids, a.authz.Clients[i].ID)
+	}
+	for i := range a.persons.ServiceProviders.Providers {
+		ids = append(ids, a.persons.ServiceProviders.Providers[i].ID)
+	}
+	return ids
 }
 
 // loadBootstrap reads and checks the units that an empty storage starts with.

@@ -101,12 +101,13 @@ func TestEventsAPI(t *testing.T) {
 // TestEventsOfOrganisations: what the API client of an organisation causes, by any API, names the organisation.
 func TestEventsOfOrganisations(t *testing.T) {
 	s := newServer(t)
-	s.extra = apiClient("acme-api", "configuration persons") + apiClient("other-api", "persons")
+	s.extra = apiClient("acme-api", "configuration persons") + apiClient("other-api", "persons") +
+		"service_provider wiki {\n\t\t\tmetadata https://wiki.example.com/metadata\n\t\t}\n"
 	s.mustLoad()
 	file := filepath.Join(s.dir, "organisations.json")
 	writeFile(t, file, `{"features":{"configuration_api_enabled":true,"person_api_enabled":true},"organisations":[{"id":"acme","username_for_basic_auth":"acme-api"}]}`, 0o600)
 	s.run("", "config", "import", file)
-	call := func(client, path, kind, body string, want int) {
+	call := func(t *testing.T, client, path, kind, body string, want int) {
 		t.Helper()
 		r := s.request(http.MethodPost, s.issuer()+path, strings.NewReader(body))
 		r.Header.Set("Content-Type", kind)
@@ -115,9 +116,14 @@ func TestEventsOfOrganisations(t *testing.T) {
 			t.Fatalf("%s = %d %s, want %d", path, resp.StatusCode, body, want)
 		}
 	}
-	call("acme-api", "/api/v2/config", "application/json", `{"organisations":[{"id":"acme","name":"Acme","username_for_basic_auth":"acme-api"}]}`, http.StatusNoContent)
+	call(t, "acme-api", "/api/v2/config", "application/json", `{"organisations":[{"id":"acme","name":"Acme","username_for_basic_auth":"acme-api"}]}`, http.StatusNoContent)
+	for _, id := range []string{"reports", "wiki"} {
+		t.Run("attack 870: an application of the Caddyfile: "+id, func(t *testing.T) {
+			call(t, "acme-api", "/api/v2/config/organisations/acme/service-providers", "application/json", `[{"id":"`+id+`","use_trusted_device":"true"}]`, http.StatusConflict)
+		})
+	}
 	for client, person := range map[string]string{"acme-api": "ann@example.com", "other-api": "bob@example.com"} {
-		call(client, "/scim/v2/Users", "application/scim+json", `{"schemas":["urn:ietf:params:scim:schemas:core:2.0:User"],"userName":"`+person+`"}`, http.StatusCreated)
+		call(t, client, "/scim/v2/Users", "application/scim+json", `{"schemas":["urn:ietf:params:scim:schemas:core:2.0:User"],"userName":"`+person+`"}`, http.StatusCreated)
 	}
 	for client, want := range map[string]struct {
 		organisation any

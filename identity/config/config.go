@@ -36,6 +36,8 @@ type Config struct {
 	// VerifyMetadata says what is wrong with the metadata of a service provider, in words for the caller of the API. nil:
 	// only their beginning is checked.
 	VerifyMetadata func(metadata string) error
+	// Reserved are the applications of the Caddyfile. The API client of an organisation cannot make them its own.
+	Reserved []string
 	// Bootstrap is the JSON of units that is applied when storage holds no unit. It may be empty.
 	Bootstrap []byte
 	// Mail tells whether e-mails can be sent: some switches are then on unless somebody switches them off.

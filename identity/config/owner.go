@@ -34,7 +34,7 @@ func (st *state) seenBy(client string) *state {
 
 // confine puts what an API client has made of its organisation into the units that it does not see, or refuses what is
 // not its own. from is how everything was.
-func (u *Units) confine(from *Units, e edit) error {
+func (u *Units) confine(from *Units, e edit, reserved []string) error {
 	own := from.OrganisationByAPIClient(e.client)
 	for name := range e.sent {
 		if name != "organisations" {
@@ -53,8 +53,8 @@ func (u *Units) confine(from *Units, e edit) error {
 		}
 	}
 	for id := range now.ServiceProviders {
-		if _, has := own.ServiceProviders[id]; !has && from.OrganisationOf(id) != nil {
-			return refusal("organisations[0].service_providers."+shown(id), "is an application of another organisation")
+		if _, has := own.ServiceProviders[id]; !has && (from.OrganisationOf(id) != nil || slices.Contains(reserved, id)) {
+			return refusal("organisations[0].service_providers."+shown(id), "is an application of another organisation, or of the server")
 		}
 	}
 	return nil

@@ -35,7 +35,7 @@ func owned(t *testing.T) *world {
 	}}
 	ring, err := secret.NewKeyring(make([]byte, secret.KeySize))
 	if err == nil {
-		w.service, err = config.New(t.Context(), config.Config{Fixed: []config.LoginMethod{fixed}, Verify: verify}, config.Deps{
+		w.service, err = config.New(t.Context(), config.Config{Fixed: []config.LoginMethod{fixed}, Verify: verify, Reserved: []string{"payroll", "intranet"}}, config.Deps{
 			Store: w.store, Keyring: ring, Log: zap.NewNop(), Events: &event.Recorder{Random: rand.Reader, Now: time.Now}, Origin: event.PeerOrigin,
 		})
 	}
@@ -104,6 +104,11 @@ func TestOrganisationAPIClient(t *testing.T) {
 	}
 	if n != 3 {
 		t.Errorf("%d events of the API client, want 3", n)
+	}
+	// What somebody else has listed for it, it keeps and changes.
+	w.must(204, http.MethodPost, "/api/v2/config", `{"organisations":[`+strings.Replace(own, `"one":`, `"intranet":{},"one":`, 1)+`,{"id":"other","name":"Umbra","username_for_basic_auth":"umbra-api","service_providers":{"theirs":{"name":"Theirs"}}}]}`)
+	if a := w.asAcme(http.MethodPost, organisations+"/acme/service-providers/intranet", `{"name":"The intranet"}`); a.status != 204 {
+		t.Errorf("an application of the Caddyfile that is its own: %d %s, want 204", a.status, a.body)
 	}
 	tag := w.asAcme(http.MethodGet, "/api/v2/config", "").header.Get("ETag")
 	w.must(204, http.MethodPost, "/api/v2/config/features", `{"sign_up_enabled":true}`)
@@ -220,10 +225,12 @@ func TestAttacksOnOrganisations(t *testing.T) {
 		"attack 863: another id":             {units, `{"organisations":[` + strings.Replace(own, `"acme"`, `"new"`, 1) + `]}`},
 		"attack 864: a foreign application":  {units, `{"organisations":[` + strings.Replace(own, `"one":{"name":"One"}`, `"theirs":{}`, 1) + `]}`},
 		"attack 864: a foreign application.": {"/api/v2/config/organisations/acme/service-providers", `[{"id":"one"},{"id":"theirs","required_authentication_level":4}]`},
+		"attack 870: one of the Caddyfile":   {units, `{"organisations":[` + strings.Replace(own, `"one":{"name":"One"}`, `"payroll":{"use_trusted_device":"true"}`, 1) + `]}`},
+		"attack 870: one of the Caddyfile.":  {"/api/v2/config/organisations/acme/service-providers", `[{"id":"one"},{"id":"payroll","type":"OIDC"}]`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := []int{403, 404}
-			if strings.HasPrefix(name, "attack 864") {
+			if strings.HasPrefix(name, "attack 864") || strings.HasPrefix(name, "attack 870") {
 				want = []int{409}
 			}
 			w := &world{TB: t, store: w.store, service: w.service, handler: w.handler}
