@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -27,6 +30,7 @@ const (
 	keepEvery = time.Minute     // how often the place in the events is stored while nothing is selected
 	mostPause = time.Hour       // between two tries of a webhook
 	mostTries = 16
+	atOnce    = 20 // webhooks that are sent to at the same time
 
 	// AlertType and testType are the types of what a webhook gets.
 	alertType = "gatehouse.alert"
@@ -60,41 +64,85 @@ func (s *Service) Round(ctx context.Context) error {
 		}
 		return nil
 	})
-	failed := []error{err}
+	if err != nil {
+		return err
+	}
+	s.forgetOthers(ids)
+	var failed []error
+	var webhooks []string
 	for _, id := range ids {
-		if err := s.visit(ctx, id); err != nil && ctx.Err() == nil {
-			failed = append(failed, fmt.Errorf("alert %s: %w", id, err))
+		webhook, err := s.visit(ctx, id)
+		if webhook {
+			webhooks = append(webhooks, id)
 		}
+		failed = append(failed, about(id, err))
+	}
+	failed = append(failed, s.sendAll(ctx, webhooks)...)
+	if ctx.Err() != nil {
+		return nil
 	}
 	return errors.Join(failed...)
 }
 
-// visit looks for events of one alert, and sends what is due.
-func (s *Service) visit(ctx context.Context, id string) error {
+// about names the alert that an error is about.
+func about(id string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("alert %s: %w", id, err)
+}
+
+// forgetOthers forgets how far the searches of alerts have come that are gone.
+func (s *Service) forgetOthers(ids []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.seen, func(id string, _ progress) bool { return !slices.Contains(ids, id) })
+}
+
+// visit looks for events of one alert, and mails what is due. It tells whether a webhook is due.
+func (s *Service) visit(ctx context.Context, id string) (webhook bool, err error) {
 	var due bool
+	var to Kind
 	for range parts {
-		more, is, err := s.collect(ctx, id)
+		more, rec, is, err := s.collect(ctx, id)
 		if err != nil {
-			return err
+			return false, err
 		}
+		to = rec.To
 		if due = (is.Waiting > 0 || is.Sending != nil) && !is.Due.After(s.now()); !more {
 			break
 		}
 	}
-	if !due {
-		return nil
+	if !due || to == Webhook {
+		return due, nil
 	}
-	return s.send(ctx, id)
+	return false, s.send(ctx, id)
+}
+
+// sendAll sends what is due to webhooks. They can take their time: no e-mail waits for them, and they hardly wait for
+// each other.
+func (s *Service) sendAll(ctx context.Context, ids []string) []error {
+	failed := make([]error, len(ids))
+	var all sync.WaitGroup
+	room := make(chan struct{}, atOnce)
+	for i, id := range ids {
+		room <- struct{}{}
+		all.Go(func() {
+			defer func() { <-room }()
+			failed[i] = about(id, s.send(ctx, id))
+		})
+	}
+	all.Wait()
+	return failed
 }
 
 // collect takes the next events that an alert selects. more: there may be further ones.
-func (s *Service) collect(ctx context.Context, id string) (more bool, is stateRecord, err error) {
+func (s *Service) collect(ctx context.Context, id string) (more bool, rec record, is stateRecord, err error) {
 	var works bool
 	var found []event.Numbered
 	var next event.Cursor
 	from := ""
 	err = s.Store.View(ctx, func(tx storage.Tx) (err error) {
-		var rec record
 		if rec, is, works, err = s.read(tx, id); err != nil || !works {
 			return err
 		}
@@ -114,16 +162,16 @@ func (s *Service) collect(ctx context.Context, id string) (more bool, is stateRe
 		return err
 	})
 	if err != nil {
-		return false, is, err
+		return false, rec, is, err
 	}
 	switch now := s.now(); {
 	case !works:
 		if is.Behind == "" && is.Waiting == 0 && is.Sending == nil {
-			return false, stateRecord{}, nil
+			return false, rec, stateRecord{}, nil
 		}
-		return false, stateRecord{}, s.note(ctx, id, is.Behind, (*stateRecord).forget)
+		return false, rec, stateRecord{}, s.note(ctx, id, is.Behind, (*stateRecord).forget)
 	case len(found) == 0 && is.Behind != "" && !s.advance(id, is.Behind, next.String(), now):
-		return next.String() != from, is, nil
+		return next.String() != from, rec, is, nil
 	}
 	begun := is.Behind
 	err = s.note(ctx, id, begun, func(now *stateRecord) {
@@ -136,7 +184,7 @@ func (s *Service) collect(ctx context.Context, id string) (more bool, is stateRe
 		now.Behind = next.String()
 		is = *now
 	})
-	return len(found) == step, is, err
+	return len(found) == step, rec, is, err
 }
 
 // read returns an alert, and whether it works: it is there, not paused, and its owner may have it.

@@ -3,6 +3,7 @@ package console
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"html"
 	"io"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -412,6 +414,45 @@ func TestAlertAttacks(t *testing.T) {
 		}
 		if tries, _ := got.take(); len(tries) > 0 {
 			t.Errorf("%d messages", len(tries))
+		}
+	})
+	t.Run("attack 871: receivers that take their time", func(t *testing.T) {
+		h := newHarness(t)
+		h.alerts.Client.Timeout = time.Minute
+		h.setEmail("owner@example.com")
+		by, filter := event.Actor{ID: h.personID("owner@example.com")}, alert.Filter{Types: []string{"x"}}
+		h.receive() // lets them be saved
+		const slow = 3
+		for i := range slow {
+			_, _, err := h.alerts.Add(t.Context(), alert.Draft{Name: fmt.Sprint("slow ", i), To: alert.Webhook, URL: "https://hooks.example.com/", Filter: filter}, by)
+			h.must(err)
+		}
+		_, _, err := h.alerts.Add(t.Context(), alert.Draft{Name: "z", To: alert.Mail, Filter: filter}, by)
+		h.must(err)
+		var there atomic.Int32
+		all := make(chan struct{})
+		srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if there.Add(1) == slow {
+				if sent := h.notices.Take(); len(sent) != 1 {
+					t.Errorf("attack: %d e-mails before the webhooks have answered, want 1", len(sent))
+				}
+				close(all)
+			}
+			select { // one that answers when all others are there
+			case <-all:
+			case <-r.Context().Done():
+			}
+		}))
+		t.Cleanup(srv.Close)
+		h.out.mu.Lock()
+		h.out.to = srv
+		h.out.mu.Unlock()
+		h.happens("x.AEvent", "192.0.2.1", "")
+		h.round()
+		for _, a := range kept(h) {
+			if a.Told != 1 || a.Problem != "" {
+				t.Errorf("attack: %s has told of %d events, want 1: %s", a.Name, a.Told, a.Problem)
+			}
 		}
 	})
 	t.Run("attack 543: names that would be headers or markup", func(t *testing.T) {
