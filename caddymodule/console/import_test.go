@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"mime/multipart"
@@ -81,6 +82,11 @@ func (b *browser) imports(kind, file string, fields ...string) (*answer, string)
 	b.h.must(b.h.console.Manage.WorkOff(b.h.t.Context()))
 	return b.get(path), path
 }
+
+// readerFunc is a reader that is a function.
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // exists tells whether there is a person of a username.
 func (h *harness) exists(username string) bool {
@@ -373,6 +379,25 @@ func TestImportAttacks(t *testing.T) {
 		}
 		if h.kept("manage_job_open") != 0 {
 			t.Errorf("attack: a forged upload is read")
+		}
+	})
+	t.Run("attack 872: uploads that are broken off", func(t *testing.T) {
+		t.Parallel()
+		h := newHarness(t)
+		for range 2 {
+			ctx, leave := context.WithCancel(t.Context())
+			_, err := h.console.Manage.StartImport(ctx, manage.NewImport{Kind: personfile.Htpasswd, Next: func() (io.Reader, error) {
+				return io.MultiReader(strings.NewReader(strings.Repeat("# nothing\n", 100_000)), readerFunc(func([]byte) (int, error) {
+					leave()
+					return 0, io.ErrClosedPipe
+				})), nil
+			}})
+			if err == nil {
+				t.Error("half a file is taken")
+			}
+		}
+		if n := h.kept("manage_import_file"); n != 0 {
+			t.Errorf("attack: %d pieces of files are kept", n)
 		}
 	})
 	t.Run("attack 816: an import goes on after the role is lost", func(t *testing.T) {

@@ -52,8 +52,9 @@ func (s *Service) StartImport(ctx context.Context, n NewImport) (id string, err 
 	}
 	id = u.String()
 	if err := s.keepUpload(ctx, id, n, most); err != nil {
-		for more := true; more; {
-			more, _ = s.clearImport(ctx, id) // what fails here is deleted after a day
+		// Who breaks an upload off leaves nothing either. What fails here is deleted after a day.
+		for more, failed := true, error(nil); more && failed == nil; {
+			more, failed = s.clearImport(context.WithoutCancel(ctx), id)
 		}
 		return "", err
 	}
