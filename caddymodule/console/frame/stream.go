@@ -135,7 +135,7 @@ func (f *Frame) feed(v *Visit, feed Feed) {
 		case err != nil:
 			return
 		case m.Name != "":
-			out.send(fmt.Sprintf("id: %s\nevent: %s\ndata: %s\n\n", m.ID, m.Name, strings.ReplaceAll(m.Data, "\n", "\ndata: ")))
+			out.send(fmt.Sprintf("id: %s\nevent: %s\ndata: %s\n\n", m.ID, m.Name, dataLines.Replace(m.Data)))
 			spoke = now.Now
 		case now.Now.Sub(spoke) >= heartbeat:
 			out.send(": \n\n")
@@ -170,6 +170,9 @@ func (v *Visit) again() (*Visit, error) {
 	}
 	return &now, nil
 }
+
+// dataLines continues each line of a message. A carriage return alone ends a line, too. (HTML Standard 9.2.5)
+var dataLines = strings.NewReplacer("\r\n", "\ndata: ", "\r", "\ndata: ", "\n", "\ndata: ")
 
 // sender writes to a browser that reads.
 type sender struct {
