@@ -42,7 +42,7 @@ func (n *Need) Changes(who Facts) (at time.Time) {
 	if !who.known() {
 		return at
 	}
-	if n.assurance > 0 && who.Who.Person != nil {
+	if _, assurance := n.Levels(who); assurance > 0 && who.Who.Person != nil {
 		at = who.Who.Person.Assurance.Changes(who.Now)
 	}
 	if n.maxAge > 0 {

@@ -14,7 +14,7 @@ import (
 type Need struct {
 	// Groups of which the person must be in at least one.
 	Groups []string `json:"groups,omitempty"`
-	// Scopes that a bearer token must have, all of them. A browser's session at the site has every scope.
+	// Scopes that a bearer token must have, all of them. A browser's session at the site has those whose levels it has.
 	Scopes []string `json:"scopes,omitempty"`
 	// The least authentication level, 1 to 4.
 	Level options.Count `json:"level,omitempty"`
@@ -81,31 +81,45 @@ func (n *Need) IsEmpty() bool {
 // Facts are what is known of the caller.
 type Facts struct {
 	Who     *token.Introspection // nil: a stranger
-	Browser bool                 // a session at the site, which has every scope that Assured allows
+	Browser bool                 // a session at the site, which has every scope whose levels it has
 	Now     time.Time
-	// Assured tells whether the identity of the person is assured as a scope demands. nil: it is.
-	Assured func(scope string) bool
+	// Demands is the authentication level that a scope needs, and the identity assurance level. nil: no scope needs any.
+	Demands func(scope string) (level, assurance int)
 }
 
 func (f Facts) known() bool { return f.Who != nil && f.Who.Active }
 
+// Levels are the least authentication level and the least identity assurance level that the need asks of a caller. 0:
+// any. What the scopes demand counts for browsers alone: a token had to meet it to get the scope.
+func (n *Need) Levels(who Facts) (level, assurance int) {
+	level, assurance = n.level, n.assurance
+	if who.Browser && who.Demands != nil {
+		for _, scope := range n.Scopes {
+			l, a := who.Demands(scope)
+			level, assurance = max(level, l), max(assurance, a)
+		}
+	}
+	return level, assurance
+}
+
 // Judge tells whether the need is met, or what would meet it. A client with a token of its own has no level, no
 // identity and no sign-in, and cannot get one.
 func (n *Need) Judge(who Facts) Outcome {
+	level, assurance := n.Levels(who)
 	switch {
 	case !who.known():
 		return SignIn
 	case !n.lasting(who):
 		return Denied
-	case n.lacksScope(who):
+	case !who.Browser && n.lacksScope(who.Who):
 		return Scope
-	case n.level == 0 && n.maxAge == 0 && n.assurance == 0:
+	case level == 0 && n.maxAge == 0 && assurance == 0:
 		return Allowed
 	case who.Who.Person == nil:
 		return Denied
-	case who.Who.Assurance(who.Now) < n.assurance: // first: to sign in better would be in vain
+	case who.Who.Assurance(who.Now) < assurance: // first: to sign in better would be in vain
 		return Unassured
-	case who.Who.Level < n.level:
+	case who.Who.Level < level:
 		return StepUp
 	case n.maxAge > 0 && who.Now.Sub(who.Who.AuthTime) >= n.maxAge:
 		return Renew
@@ -113,13 +127,8 @@ func (n *Need) Judge(who Facts) Outcome {
 	return Allowed
 }
 
-func (n *Need) lacksScope(who Facts) bool {
-	return slices.ContainsFunc(n.Scopes, func(s string) bool {
-		if who.Browser {
-			return who.Assured != nil && !who.Assured(s)
-		}
-		return !slices.Contains(who.Who.Scope, s)
-	})
+func (n *Need) lacksScope(who *token.Introspection) bool {
+	return slices.ContainsFunc(n.Scopes, func(s string) bool { return !slices.Contains(who.Scope, s) })
 }
 
 // lasting tells whether what no sign-in changes is met.

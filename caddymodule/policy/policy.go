@@ -251,12 +251,13 @@ func (s Selection) Judge(who Facts) Decision {
 	return lacking
 }
 
-// Strictest is the highest levels and the most recent sign-in that an allow rule asks for, of those that concern the
-// request.
+// Strictest is the highest levels, all scopes and the most recent sign-in that an allow rule asks for, of those that
+// concern the request.
 func (s Selection) Strictest() *Need {
 	out := new(Need)
 	for _, rule := range s.allow {
 		out.level, out.assurance = max(out.level, rule.Need.level), max(out.assurance, rule.Need.assurance)
+		out.Scopes = append(out.Scopes, rule.Need.Scopes...)
 		if age := rule.Need.maxAge; age > 0 && (out.maxAge == 0 || age < out.maxAge) {
 			out.maxAge = age
 		}
@@ -269,5 +270,9 @@ func (r *Rule) open(now time.Time) bool {
 	return len(r.when) == 0 || slices.ContainsFunc(r.when, func(w window) bool { return w.contains(now) })
 }
 
-// refuses tells whether the person part of a deny rule fits. That of a stranger is unknown, so that it does not.
-func (r *Rule) refuses(who Facts) bool { return r.Need.IsEmpty() || r.Need.Judge(who) == Allowed }
+// refuses tells whether the person part of a deny rule fits. That of a stranger is unknown, so that it does not. A
+// browser has the scopes of a deny rule at every level: nobody evades it by a weaker sign-in.
+func (r *Rule) refuses(who Facts) bool {
+	who.Demands = nil
+	return r.Need.IsEmpty() || r.Need.Judge(who) == Allowed
+}

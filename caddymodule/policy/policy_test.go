@@ -213,6 +213,49 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
+// What a scope demands is asked of a browser, which has no scopes of its own, and not of a token, which has the scope.
+// A deny rule for a scope holds at every level.
+func TestLevelsOfScopes(t *testing.T) {
+	t.Parallel()
+	demands := func(scope string) (level, assurance int) {
+		return map[string]int{"pay": 3, "read": 1}[scope], map[string]int{"vote": 2}[scope]
+	}
+	assured := func(f Facts) Facts {
+		f.Who.Person.Assurance = login.Assurance{{Kind: login.EvidenceDocument, By: "desk", Level: 2, Until: monday.Add(time.Hour)}}
+		return f
+	}
+	for name, c := range map[string]struct {
+		rule string
+		who  Facts
+		want Outcome
+	}{
+		"browser below":              {"allow {\nneed scopes read pay\n}", somebody(2), StepUp},
+		"browser there":              {"allow {\nneed scopes read pay\n}", somebody(3), Allowed},
+		"browser, other scope":       {"allow {\nneed scopes read\n}", somebody(1), Allowed},
+		"the rule wants more":        {"allow {\nneed scopes pay\nneed level 4\n}", somebody(3), StepUp},
+		"group lacking":              {"allow {\nneed scopes pay\nneed groups admins\n}", somebody(1), Denied},
+		"identity not assured":       {"allow {\nneed scopes vote pay\n}", somebody(1), Unassured},
+		"identity assured":           {"allow {\nneed scopes vote\n}", assured(somebody(1)), Allowed},
+		"token":                      {"allow {\nneed scopes pay\n}", bearer(somebody(1), "pay"), Allowed},
+		"token without":              {"allow {\nneed scopes pay\n}", bearer(somebody(4)), Scope},
+		"machine":                    {"allow {\nneed scopes pay\n}", machine("pay"), Allowed},
+		"the next rule is not asked": {"allow {\nneed scopes pay\n}\nallow {\nneed groups staff\n}", somebody(1, "staff"), StepUp},
+		"deny, browser below":        {"deny {\nneed scopes pay\n}", somebody(1), Denied},
+		"deny, identity not assured": {"deny {\nneed scopes vote\n}", somebody(1), Denied},
+		"deny, token without":        {"deny {\nneed scopes pay\n}", bearer(somebody(1)), Allowed},
+	} {
+		c.who.Demands = demands
+		if got := start(t, c.rule).judge(t, "GET /", c.who).Outcome; got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+	vote := assured(somebody(1))
+	vote.Demands = demands
+	if at := (&Need{Scopes: []string{"vote"}}).Changes(vote); !at.Equal(monday.Add(time.Hour)) {
+		t.Errorf("a need of a scope changes at %v, want the end of what assures the identity", at)
+	}
+}
+
 // An address that nobody has verified is no claim: anybody can have typed it.
 func TestNeedIgnoresUnverifiedEmail(t *testing.T) {
 	t.Parallel()

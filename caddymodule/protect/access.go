@@ -83,14 +83,16 @@ func (p *Protect) besideGroups(rules policy.Selection, who *token.Introspection)
 		return v, policy.Decision{}
 	}
 	now := p.now()
-	if d := rules.Judge(p.factsOf(who, true, now)); d.Outcome == policy.Denied && d.Rule != nil {
+	facts := p.factsOf(who, true, now)
+	if d := rules.Judge(facts); d.Outcome == policy.Denied && d.Rule != nil {
 		return ruleDenied, d
 	}
 	for _, need := range []*policy.Need{&p.Need, rules.Strictest()} {
-		if who.Level < need.RequiredLevel() {
+		level, assurance := need.Levels(facts)
+		if who.Level < level {
 			return tooLow, policy.Decision{Outcome: policy.StepUp, Need: need}
 		}
-		if who.Assurance(now) < need.RequiredAssurance() {
+		if who.Assurance(now) < assurance {
 			return unassured, policy.Decision{Outcome: policy.Unassured, Need: need}
 		}
 		if age := need.OldestSignIn(); age > 0 && now.Sub(who.AuthTime) >= age {

@@ -446,7 +446,9 @@ func (p *testProtect) wire(f *fakeAuthority, ctx caddy.Context) error {
 		p.log = ctx.Logger()
 	}
 	p.recheck, p.now = fakeRecheck, f.now
-	p.scopeLevel = func(scope string) (level, assurance int) { return 0, map[string]int{"assured": 2}[scope] }
+	p.scopeLevel = func(scope string) (level, assurance int) {
+		return map[string]int{"strong": 3}[scope], map[string]int{"assured": 2}[scope]
+	}
 	if f.store != nil {
 		p.recheck = time.Hour
 	}
@@ -540,6 +542,7 @@ func startGateway(t *testing.T, options ...func(*fakeAuthority)) *gateway {
 		"rules.localhost":    rulesOfSite + `,"login":true,"origins":["` + g.origin("rules.localhost") + `"]`,
 		"need.test":          `"need":{"claims":[{"name":"name","values":["Demo Pérson"]}],"level":"2"}`,
 		"known.localhost":    `"login":true,"need":{"assurance":"2"},"headers":[{"name":"X-Assurance","claim":"identity_assurance_level"}],"origins":["` + g.origin("known.localhost") + `"]`,
+		"strong.localhost":   `"login":true,"need":{"scopes":["write","strong"]},"origins":["` + g.origin("strong.localhost") + `"]`,
 		"scoped.localhost":   `"login":true,"scopes":["assured"],"origins":["` + g.origin("scoped.localhost") + `"]`,
 		"dav.localhost":      `"scopes":["a"],"audience":["https://aud.test"],"accept":["app_passwords"],"public":["/public/*"],"sites":["` + g.origin("dav.localhost") + `"]`,
 		"code.localhost":     `"login":true,"accept":["app_passwords"],"origins":["` + g.origin("code.localhost") + `"]`,

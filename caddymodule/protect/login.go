@@ -245,8 +245,8 @@ func (p *Protect) signIn(g *passage, rec *arrival, auth authority, d authz.SiteD
 	if err != nil {
 		return p.answer(g, cannotTell(err))
 	}
-	asked := p.demandOf(g.decision)
-	d.Origin, d.Level, d.MaxAge = s.origin, max(p.reach, asked.level), asked.maxAge
+	asked := p.demandOf(g)
+	d.Origin, d.Level, d.MaxAge = s.origin, asked.level, asked.maxAge
 	to, err := auth.BeginSite(r.Context(), d, binding)
 	if err != nil {
 		if e := new(oauth.Error); errors.As(err, &e) && e.Status < http.StatusInternalServerError {

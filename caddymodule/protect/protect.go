@@ -128,6 +128,7 @@ type Protect struct {
 	opened  *watch.List[credential, standing] // the requests that last
 
 	scopeLevel func(string) (level, assurance int)
+	asSession  bool // rules judge a token like a session: see Caller
 
 	level    int
 	reach    int // least level of a browser: that of the scopes too, as if the site had asked for a token with them
@@ -290,6 +291,7 @@ func (p *Protect) ProvisionIn(ctx caddy.Context, a App) error {
 		return err
 	}
 	scopes, groups := a.Known()
+	demands := p.scopeDemands(scopes)
 	if p.remote != nil { // the server elsewhere has others
 		scopes, groups = nil, nil
 	} else {
@@ -299,7 +301,7 @@ func (p *Protect) ProvisionIn(ctx caddy.Context, a App) error {
 		a.Found(f)
 	}
 	p.raiseReach()
-	p.fingerprint = p.rulesText(p.fixed.rules, matchers)
+	p.fingerprint = p.rulesText(p.fixed.rules, matchers) + demands
 	a.RegisterRules(p.fingerprint)
 	if p.Login {
 		a.RegisterSite(p.Origins...)
@@ -314,6 +316,22 @@ func (p *Protect) raiseReach() {
 		level, assurance := p.scopeLevel(scope)
 		p.reach, p.assured = max(p.reach, level), max(p.assured, assurance)
 	}
+}
+
+// scopeDemands returns the levels of the scopes that rules can ask of browsers, for comparison with another
+// configuration. Policies that are not in the Caddyfile can ask for any that is known.
+func (p *Protect) scopeDemands(known []string) string {
+	scopes := p.everyScope()
+	if p.binder != nil {
+		scopes = known
+	}
+	out := ""
+	for _, scope := range scopes {
+		if level, assurance := p.scopeLevel(scope); level+assurance > 0 {
+			out += fmt.Sprintf(" %s:%d:%d", scope, level, assurance)
+		}
+	}
+	return out
 }
 
 // setUp turns the options into what ServeHTTP works with.

@@ -59,7 +59,7 @@ var reasons = map[verdict]refusals.Reason{
 
 // refusalOf returns the refusal for a verdict about the credential of a request.
 func (p *Protect) refusalOf(g *passage, v verdict) refusal {
-	f := p.challengeOf(v, p.demandOf(g.decision))
+	f := p.challengeOf(v, p.demandOf(g))
 	switch f.reason = reasons[v]; {
 	case g.basic != nil && (v == noCredentials || v == inactive):
 		f.reason, f.text = g.basic.reason, g.basic.text
@@ -181,7 +181,7 @@ func (p *Protect) answer(g *passage, f refusal) bool {
 
 // record logs and keeps a refusal.
 func (p *Protect) record(g *passage, f refusal, ref string) {
-	r, asked := g.r, p.demandOf(g.decision)
+	r, asked := g.r, p.demandOf(g)
 	out := refusals.Refusal{
 		Ref: ref, Where: refusals.Site, Reason: cmp.Or(f.reason, refusals.Malformed), Detail: f.text, Status: f.status, Code: f.code,
 		Site: r.Host, Method: r.Method, Path: original(r).Path,
@@ -201,9 +201,6 @@ func (p *Protect) record(g *passage, f refusal, ref string) {
 	if need := g.decision.Need; need != nil && len(need.Groups) > 0 {
 		out.WantedGroups = need.Groups
 	}
-	if g.site != nil {
-		out.WantedLevel = max(p.reach, asked.level)
-	}
 	if who := g.who; who != nil && who.Active {
 		out.ClientID, out.Provider, out.Scopes, out.Level = who.ClientID, who.Provider, who.Scope, who.Level
 		if who.Person != nil {
@@ -216,22 +213,13 @@ func (p *Protect) record(g *passage, f refusal, ref string) {
 	in.Refusals.Refuse(r.Context(), p.log, out, f.cause, zap.String("client_ip", p.origin(r).ClientIP))
 }
 
-// wantedAssurance is the identity assurance level that is asked of a request.
-func (p *Protect) wantedAssurance(g *passage) int {
-	wanted := p.demandOf(g.decision).assurance
-	if g.site != nil {
-		wanted = max(wanted, p.assured)
-	}
-	return wanted
-}
-
 // assuranceText says to operators which identity assurance level is lacking.
 func (p *Protect) assuranceText(g *passage) string {
 	is := 0
 	if g.who != nil {
 		is = g.who.Assurance(p.now())
 	}
-	return fmt.Sprintf("identity assurance level wanted: %d; there: %d", p.wantedAssurance(g), is)
+	return fmt.Sprintf("identity assurance level wanted: %d; there: %d", p.demandOf(g).assurance, is)
 }
 
 func writeRefusal(w http.ResponseWriter, r *http.Request, f refusal, ref string) {

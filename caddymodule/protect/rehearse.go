@@ -27,7 +27,9 @@ import (
 type Caller struct {
 	Who     *token.Introspection // nil: a stranger
 	Browser bool                 // signed in at the site, and not by a bearer token
-	Now     time.Time
+	// AsSession says that rules judge the caller's bearer token like a browser's session, where there is no site.
+	AsSession bool
+	Now       time.Time
 	// Policies are those that are not in the Caddyfile. nil: they are not known.
 	Policies library
 	// Granted tells whether an operator has granted a person access to a site. nil: nobody has.
@@ -86,7 +88,7 @@ func (p *Protect) Rehearse(w http.ResponseWriter, r *http.Request, c Caller, nex
 		return in, nil
 	}
 	q.log, q.now, q.origin = zap.NewNop(), func() time.Time { return c.Now }, func(*http.Request) event.Origin { return event.Self }
-	q.Shadow = nil
+	q.Shadow, q.asSession = nil, c.AsSession
 	out := Rehearsal{Place: p.Place()}
 	if p.Login && strings.HasPrefix(original(r).Path, ownPrefix) {
 		out.Verdict, out.Why = Open, "it is a page of Gatehouse itself, such as the sign-out"
@@ -120,15 +122,12 @@ func (p *Protect) Rehearse(w http.ResponseWriter, r *http.Request, c Caller, nex
 	}
 	if !passed {
 		out.Why = g.reason.Why()
-		asked := q.demandOf(g.decision)
+		asked := q.demandOf(g)
 		if out.Verdict == StepUp || out.Verdict == SignIn {
 			out.WantedLevel = asked.level
-			if g.site != nil {
-				out.WantedLevel = max(q.reach, asked.level)
-			}
 		}
 		if g.reason == refusals.AssuranceTooLow {
-			out.WantedAssurance = q.wantedAssurance(g)
+			out.WantedAssurance = asked.assurance
 			out.Why += "; " + q.assuranceText(g)
 		}
 		if g.reason == refusals.ScopeMissing {
@@ -138,7 +137,7 @@ func (p *Protect) Rehearse(w http.ResponseWriter, r *http.Request, c Caller, nex
 	if rule := g.decision.Rule; rule != nil && !passed {
 		out.Message = rule.Message
 	}
-	facts := p.factsOf(c.Who, c.Browser, c.Now)
+	facts := q.factsOf(c.Who, c.Browser, c.Now)
 	if g.credential.token == "" && (passed || g.who == nil) {
 		facts.Who = nil // the site has not looked at the caller
 	}

@@ -53,11 +53,16 @@ type demand struct {
 	rule      *policy.Rule // which decided. nil: none
 }
 
-// demandOf is what the site asks of every request and a decision in addition.
-func (p *Protect) demandOf(d policy.Decision) demand {
+// demandOf is what the site asks of every request and the decision about this one in addition.
+func (p *Protect) demandOf(g *passage) demand {
+	d := g.decision
 	out := demand{level: p.level, maxAge: p.session, scopes: p.Scopes, rule: d.Rule}
+	if g.site != nil {
+		out.level, out.assurance = p.reach, p.assured
+	}
 	if d.Need != nil {
-		out.level, out.assurance = max(out.level, d.Need.RequiredLevel()), d.Need.RequiredAssurance()
+		level, assurance := d.Need.Levels(p.factsOf(nil, g.site != nil, time.Time{}))
+		out.level, out.assurance = max(out.level, level), max(out.assurance, assurance)
 		if age := d.Need.OldestSignIn(); age > 0 && (out.maxAge == 0 || age < out.maxAge) {
 			out.maxAge = age
 		}
@@ -79,10 +84,7 @@ func (p *Protect) decide(rules policy.Selection, who *token.Introspection, brows
 
 // factsOf is what rules are judged by.
 func (p *Protect) factsOf(who *token.Introspection, browser bool, now time.Time) policy.Facts {
-	return policy.Facts{Who: who, Browser: browser, Now: now, Assured: func(scope string) bool {
-		_, least := p.scopeLevel(scope)
-		return who.Assurance(now) >= least
-	}}
+	return policy.Facts{Who: who, Browser: browser || p.asSession, Now: now, Demands: p.scopeLevel}
 }
 
 // decideBy is decide with another need.

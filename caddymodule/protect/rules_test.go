@@ -29,6 +29,7 @@ const rulesOfSite = `"policies":["office"],"public":["/open/*"],"rules":{
 		{"name":"writers","match":[{"path":["/write"]}],"need":{"scopes":["write"]}},
 		{"name":"known","match":[{"path":["/known/*"]}],"need":{"assurance":"2"}},
 		{"name":"scoped","match":[{"path":["/scoped/*"]}],"need":{"scopes":["assured"]}},
+		{"name":"strong","match":[{"path":["/strong/*"]}],"need":{"scopes":["write","strong"]}},
 		{"name":"night","match":[{"path":["/events","/ws"]}],"need":{"groups":["staff"]}}]}`
 
 // rulesGateway adds tokens of persons and of a client to a gateway.
@@ -136,6 +137,88 @@ func TestRulesAtLogin(t *testing.T) {
 	g.passed(t, g.open(t, host, "/write", "Cookie: "+g.session(t, host, person(1)))) // a session at the site has every scope
 }
 
+// A scope that a site or a rule needs and that has a level is asked of a browser as that level is: the browser is
+// sent to sign in at it and comes back, a script gets a challenge that names it, and a sign-in that does not reach it
+// ends in a page. A token has the scope or lacks it.
+func TestNeedScopesAsksForTheirLevel(t *testing.T) {
+	g := startGateway(t)
+	for _, at := range []string{"rules.localhost /strong/x?y=1", "strong.localhost /x?y=1"} {
+		host, path, _ := strings.Cut(at, " ")
+		session := func(level int) string { return "Cookie: " + g.session(t, host, person(level)) }
+		asked := func(a answer) {
+			t.Helper()
+			g.refused(t, a, http.StatusFound)
+			if f := g.fake.flows[len(g.fake.flows)-1]; f.Level != 3 || f.Return != g.origin(host)+path {
+				t.Errorf("%s: asked for level %d, to come back to %s; want level 3 and the same address", at, f.Level, f.Return)
+			}
+		}
+		g.refused(t, g.open(t, host, path), http.StatusFound) // a stranger signs in first
+		asked(g.open(t, host, path, session(1)))
+		g.passed(t, g.open(t, host, path, session(3)))
+
+		script := []string{"GET " + path + " HTTP/1.1", "Host: " + host + ":" + g.port, "Sec-Fetch-Mode: cors", "Sec-Fetch-Site: same-origin"}
+		a := g.raw(t, append(slices.Clone(script), session(2))...)
+		g.refused(t, a, http.StatusUnauthorized)
+		if got := a.Header.Get("WWW-Authenticate"); !strings.Contains(got, `error="insufficient_user_authentication"`) || !strings.Contains(got, `acr_values="urn:gatehouse:level:3"`) {
+			t.Errorf("%s: the challenge for a script is %q, want the level", at, got)
+		}
+		raw := newToken(t, secret.AccessToken)
+		token := append(slices.Clone(script), "Authorization: Bearer "+raw)
+		with := func(level int, scopes ...string) answer {
+			who := person(level)
+			who.Scope = scopes
+			g.fake.set(func() { g.fake.tokens[raw] = who })
+			return g.raw(t, token...)
+		}
+		a = with(4, "write")
+		g.refused(t, a, http.StatusForbidden)
+		if got := a.Header.Get("WWW-Authenticate"); !strings.Contains(got, `error="insufficient_scope"`) || !strings.Contains(got, `strong"`) {
+			t.Errorf("%s: the challenge for a token without the scope is %q", at, got)
+		}
+		g.passed(t, with(1, "write", "strong"))
+
+		for _, request := range []string{"GET", "HEAD", "POST", "DELETE", "OPTIONS"} {
+			g.attack(t, "attack 869: "+request+" "+at+" below the level of the scope, which is claimed", func(t *testing.T) {
+				g.refused(t, g.raw(t, request+" "+path+" HTTP/1.1", "Host: "+host+":"+g.port, "Sec-Fetch-Mode: navigate", "Accept: text/html",
+					"Content-Length: 0", session(2), "Scope: strong", "X-Scope: strong", "Remote-User: root"), http.StatusFound, http.StatusUnauthorized)
+			})
+		}
+		g.attack(t, "attack 869: a sign-in that does not reach the level of the scope at "+at, func(t *testing.T) {
+			cookies := map[string]string{}
+			for range maxKept + 1 {
+				var line []string
+				for name, value := range cookies {
+					line = append(line, name+"="+value)
+				}
+				a := g.open(t, host, path, "Cookie: "+strings.Join(line, "; "))
+				if a.StatusCode == http.StatusFound { // the issuer of the test signs in at level 2, whatever is asked
+					keepCookies(cookies, a)
+					line = nil
+					for name, value := range cookies {
+						line = append(line, name+"="+value)
+					}
+					a = g.open(t, host, withCode(path, g.code(t)), "Cookie: "+strings.Join(line, "; "))
+					g.refused(t, a, http.StatusSeeOther)
+					keepCookies(cookies, a)
+					continue
+				}
+				g.refused(t, a, http.StatusBadRequest)
+				return
+			}
+			t.Error("the browser goes round for ever")
+		})
+	}
+}
+
+// keepCookies does with the cookies of an answer what a browser does.
+func keepCookies(cookies map[string]string, a answer) {
+	for _, c := range a.Cookies() {
+		if cookies[c.Name] = c.Value; c.MaxAge < 0 {
+			delete(cookies, c.Name)
+		}
+	}
+}
+
 // What the site needs of every request.
 func TestSiteNeed(t *testing.T) {
 	g := startGateway(t)
@@ -182,7 +265,7 @@ func TestAssuranceOfSites(t *testing.T) {
 				continue
 			}
 			g.refused(t, a, http.StatusForbidden)
-			if path != "/scoped/x" && (!strings.Contains(a.body, "Your identity needs to be confirmed") || !strings.Contains(a.body, "demo@example.com")) {
+			if !strings.Contains(a.body, "Your identity needs to be confirmed") || !strings.Contains(a.body, "demo@example.com") {
 				t.Errorf("%s, level %d: %s, want a page that says so", at, level, a.body)
 			}
 		}

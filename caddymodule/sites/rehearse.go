@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/gateway"
 	"github.com/gatehouse-id/gatehouse/caddymodule/explain"
@@ -79,8 +77,8 @@ func (s *Sites) test(r *http.Request, inst *admin.Instance, name string, p *conf
 	gate := explain.Gate{Name: name, Protect: s.gates.DecidedAlone()}
 	library := shelf{policy.NewBook(map[string]*policy.Policy{forwardauth.Alone: rules})}
 	outcomes, err := cases.Run(r.Context(), func(ctx context.Context, q explain.Request, c protect.Caller) (*explain.Answer, error) {
-		if c.Policies = library; c.Browser { // a policy alone has no sessions: a token that has every scope stands for one
-			c.Browser, c.Who = false, withScopes(c.Who, rules)
+		if c.Policies = library; c.Browser { // a policy alone has no sessions: a token stands for one
+			c.Browser, c.AsSession = false, true
 		}
 		return explain.AskGate(ctx, gate, q, c)
 	}, now)
@@ -101,16 +99,4 @@ func (s *Sites) test(r *http.Request, inst *admin.Instance, name string, p *conf
 		})
 	}
 	return out, nil
-}
-
-// withScopes is a caller with every scope that the rules ask for.
-func withScopes(who *token.Introspection, p *policy.Policy) *token.Introspection {
-	if who == nil {
-		return nil
-	}
-	out := *who
-	for _, r := range slices.Concat(p.Deny, p.Allow) {
-		out.Scope = append(slices.Clone(out.Scope), r.Need.Scopes...)
-	}
-	return &out
 }
