@@ -621,6 +621,36 @@ func TestManagedProviders(t *testing.T) {
 	}
 }
 
+// The buttons of providers stand in the order of their names, as people read them; where an application or the
+// configuration API gives an order, that order wins.
+func TestProvidersStandByTheirNames(t *testing.T) {
+	t.Parallel()
+	e := newElsewhere(t, func(c *identity.Config) {
+		for _, p := range []string{"a Zebra", "b école", "c Office 10", "d apple", "e Office 2", "g Zebra", "h Banana"} {
+			c.Providers = append(c.Providers, federation.Provider{ID: p[:1], Name: p[2:], Source: idptest.New(), Path: "oidc"})
+		}
+	})
+	m := &managerStub{version: 1}
+	e.manager = m
+	m.list = []federation.Provider{{ID: "y", Name: "Second", Source: idptest.New(), Path: "oidc"}, {ID: "x", Name: "First", Source: idptest.New(), Path: "oidc"}}
+	e.start()
+	order := func() (ids string) {
+		for _, found := range regexp.MustCompile(`[?&;]idp=([a-z]+)`).FindAllStringSubmatch(e.browser().get("/next").Body.String(), -1) {
+			if id := found[1]; len(id) == 1 {
+				ids += id
+			}
+		}
+		return ids
+	}
+	if got := order(); got != "dhbecagyx" {
+		t.Errorf("the page has the providers in the order %s, want dhbecagyx", got)
+	}
+	e.asking(func(d *login.Demand) { d.Providers = []string{"identity", "g", "x", "d", "y"} })
+	if got := order(); got != "gxdy" {
+		t.Errorf("the page has the providers of an application in the order %s, want its own, gxdy", got)
+	}
+}
+
 // TestCancelledAtProvider: a person who has gone back at a provider reads so, and can go on. An application that names
 // the provider itself is told.
 func TestCancelledAtProvider(t *testing.T) {

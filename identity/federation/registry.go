@@ -6,6 +6,9 @@ import (
 	"maps"
 	"slices"
 
+	"golang.org/x/text/collate"
+	"golang.org/x/text/language"
+
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -46,7 +49,8 @@ type Registry struct {
 	phone             func(method string) (level int, shown bool)
 }
 
-// newRegistry returns the providers of the configuration file, in its order.
+// newRegistry returns the providers of the configuration file, which gives them no order: people see them by their
+// names.
 func newRegistry(list []Provider) (*Registry, error) {
 	g := &Registry{byID: map[string]*Member{}}
 	for _, p := range list {
@@ -59,10 +63,14 @@ func newRegistry(list []Provider) (*Registry, error) {
 		}
 		g.byID[p.ID], g.order = m, append(g.order, p.ID)
 	}
+	// The root collation is that of every language of the pages.
+	by := collate.New(language.Und, collate.Numeric)
+	slices.SortStableFunc(g.order, func(a, b string) int { return by.CompareString(g.byID[a].Name, g.byID[b].Name) })
 	return g, nil
 }
 
-// with adds managed providers. One that cannot be used is left out: it must not keep people from signing in by others.
+// with adds managed providers behind the others, in the order of the list of the configuration API. One that cannot be
+// used is left out: it must not keep people from signing in by others.
 func (g *Registry) with(list []Provider, version uint64) *Registry {
 	out := &Registry{version: version, byID: maps.Clone(g.byID), order: slices.Clone(g.order)}
 	for _, p := range list {
