@@ -45,8 +45,8 @@ func (e namedOwnerError) Unwrap() []error {
 	}
 }
 
-// guardOwner keeps the last owner, and those that the configuration names, from being removed, by whom and where ever.
-// It is a hook of the removal.
+// guardOwner keeps the last owner, and those that the configuration names, from being removed by anybody. It is a hook
+// of the removal, so it holds for every page, command and API.
 func (c *Console) guardOwner(tx storage.Tx, id string) error {
 	_, rec, err := c.Identity.Person.Find(tx, id)
 	if err != nil {

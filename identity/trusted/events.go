@@ -2,7 +2,7 @@ package trusted
 
 import "github.com/gatehouse-id/gatehouse/internal/event"
 
-// Events of trusted browsers. A change that ends all of them, such as a new password, is an event of its own.
+// Events of trusted browsers. What ends the trust in all of them, such as a new password, has its own event.
 var (
 	browserTrusted = event.Type{Type: "login.BrowserTrustedEvent", Name: "Browser Trusted"}
 	browserUsed    = event.Type{Type: "login.TrustedBrowserUsedEvent", Name: "Trusted Browser Used"}

@@ -1,6 +1,6 @@
-// Package gateway is the screens of the admin console about what Gatehouse stands in front of: the sites, whom they
-// have refused and why, the policies, and what a request would get. It decides nothing: what a site does is told to it,
-// by the code that does it. What all screens have in common is in package frame.
+// Package gateway has the screens of the admin console about what Gatehouse stands in front of: the sites, the people
+// that they have refused and why, the policies, and what a request would get. It decides nothing: the code that decides
+// at a site tells it what happens there. What all screens have in common is in package frame.
 package gateway
 
 import (

@@ -47,7 +47,7 @@ func (u *upkeep) showWaiting(v *frame.Visit) (*page.Console, error) {
 		return nil, err
 	}
 	word := strings.ToLower(string(state))
-	// What is done about each is done on the page of the person, by whom it says.
+	// Each is dealt with on the page of its person.
 	act, label := "invite-again", "console.act.invite-again"
 	if state == person.Inactive {
 		act, label = "unblock", "console.waiting.approve"
