@@ -178,12 +178,12 @@ func TestNeedScopesAsksForTheirLevel(t *testing.T) {
 		g.passed(t, with(1, "write", "strong"))
 
 		for _, request := range []string{"GET", "HEAD", "POST", "DELETE", "OPTIONS"} {
-			g.attack(t, "attack 869: "+request+" "+at+" below the level of the scope, which is claimed", func(t *testing.T) {
+			g.attack(t, "attack 874: "+request+" "+at+" below the level of the scope, which is claimed", func(t *testing.T) {
 				g.refused(t, g.raw(t, request+" "+path+" HTTP/1.1", "Host: "+host+":"+g.port, "Sec-Fetch-Mode: navigate", "Accept: text/html",
 					"Content-Length: 0", session(2), "Scope: strong", "X-Scope: strong", "Remote-User: root"), http.StatusFound, http.StatusUnauthorized)
 			})
 		}
-		g.attack(t, "attack 869: a sign-in that does not reach the level of the scope at "+at, func(t *testing.T) {
+		g.attack(t, "attack 874: a sign-in that does not reach the level of the scope at "+at, func(t *testing.T) {
 			cookies := map[string]string{}
 			for range maxKept + 1 {
 				var line []string

@@ -452,6 +452,9 @@ func TestEToegang(t *testing.T) {
 		{"with a name for others", func() []*etree.Element {
 			return []*etree.Element{plain(name(acting, sealed(others, "urn:etoegang:DV:2:entities:1", bsn, "123456782"), sealed(sealing, dv, pseudo, "p1"))), attribute(sealing, first)}
 		}, pseudo + ":p1", ""},
+		{"attack 873: a company alone", func() []*etree.Element {
+			return []*etree.Element{plain(name(legal, sealed(sealing, dv, "urn:etoegang:1.9:EntityConcernedID:KvKnr", "12345678"))), attribute(sealing, first)}
+		}, "", ""},
 		{"attack 784: sealed for another key", func() []*etree.Element {
 			return []*etree.Element{plain(name(acting, sealed(others, dv, bsn, "111222333")))}
 		}, "", ""},

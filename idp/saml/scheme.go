@@ -174,7 +174,8 @@ var (
 )
 
 // actingSubject finds the name of the person who signs in, which is in an attribute: the NameID is another one each
-// time. The kind of the name is part of it, so that a pseudonym is never taken for a number.
+// time. The kind of the name is part of it, so that a pseudonym is never taken for a number. A legal subject that is not
+// a person, such as a company by its number in the trade register, would be one account for all who act for it.
 func actingSubject(v *verified, raw map[string][]string) (string, error) {
 	for _, a := range v.Attributes {
 		for _, n := range a.Names {
@@ -183,7 +184,7 @@ func actingSubject(v *verified, raw map[string][]string) (string, error) {
 			}
 		}
 	}
-	for _, among := range [][]string{actingSubjects, legalSubjects} {
+	for i, among := range [][]string{actingSubjects, legalSubjects} {
 		var names []nameID
 		for _, a := range v.Attributes {
 			if slices.Contains(among, a.Name) {
@@ -192,6 +193,9 @@ func actingSubject(v *verified, raw map[string][]string) (string, error) {
 		}
 		if len(names) > 1 {
 			names = slices.DeleteFunc(names, func(n nameID) bool { return !strings.HasSuffix(n.NameQualifier, ":BSN") })
+		}
+		if i > 0 && len(names) == 1 && !strings.HasSuffix(names[0].NameQualifier, ":BSN") && !strings.HasSuffix(names[0].NameQualifier, ":PseudoID") {
+			return "", &idp.Rejection{Reason: "the provider names an organisation, and not the person who acts for it: no ActingSubjectID"}
 		}
 		switch {
 		case len(names) == 1:

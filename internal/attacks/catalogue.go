@@ -500,4 +500,10 @@ var catalogue = []section{
 		{871, "alerts of events to webhooks that do not answer", "the e-mails of other alerts do not wait for them, nor do other webhooks"},
 		{872, "uploads that are broken off half-way", "nothing of the file is kept"},
 	}},
+	{"National schemes", []attackCase{
+		{873, "an answer of eToegang that names a company by its number, and nobody who acts for it", "refused: it would be one account for everybody there"},
+	}},
+	{"Levels of scopes", []attackCase{
+		{874, "a browser's session below the level of a scope that a site or a rule needs, by every method, with headers that claim the scope; a sign-in that does not reach the level", "sign-in at the level or 401, nothing upstream; no loop"},
+	}},
 }
