@@ -272,15 +272,36 @@ func TestProtectScopeWithLevel(t *testing.T) {
 	site := "http://" + freeAddr(t)
 	w.extra = "scope ledger.read {\n\t\t\tlevel 2\n\t\t}"
 	w.config = func() string {
-		return config() + fmt.Sprintf("\n%s {\n\tprotect ledger.read {\n\t\tlogin\n\t}\n\trespond \"the ledger\"\n}\n", site)
+		return config() + fmt.Sprintf(`
+%s {
+	handle /need/* {
+		protect {
+			login
+			allow {
+				match path /need/*
+				need  scopes ledger.read
+			}
+		}
+		respond "the ledger"
+	}
+	handle {
+		protect ledger.read {
+			login
+		}
+		respond "the ledger"
+	}
+}
+`, site)
 	}
 	w.reload()
 	b := newBrowser(t)
 	if res, body := b.signIn(w.wiki + "/"); res.StatusCode != http.StatusOK || res.Request.URL.String() != w.wiki+"/" {
 		t.Fatalf("after sign-in: %d at %s: %s", res.StatusCode, res.Request.URL, body)
 	}
-	res, body := b.open(site + "/")
-	if strings.Contains(body, "the ledger") || res.StatusCode != http.StatusForbidden || !strings.HasPrefix(res.Request.URL.String(), w.issuer()) {
-		t.Errorf("with level 1: %d at %s: %.80s, want the issuer's refusal", res.StatusCode, res.Request.URL, body)
+	for _, path := range []string{"/", "/need/1", "/", "/need/1"} {
+		res, body := b.open(site + path)
+		if strings.Contains(body, "the ledger") || res.StatusCode != http.StatusForbidden || !strings.HasPrefix(res.Request.URL.String(), w.issuer()) {
+			t.Errorf("%s with level 1: %d at %s: %.3000s, want the issuer's refusal", path, res.StatusCode, res.Request.URL, body)
+		}
 	}
 }
