@@ -60,7 +60,7 @@ func (b *builder) openConsole() error {
 	for _, name := range b.owners {
 		id.Person.KeepName(name)
 	}
-	i.manage = &manage.Service{Identity: id, Authz: i.authz, Store: i.core.Store, Recorder: b.events, Keyring: i.core.Keyring}
+	i.manage = &manage.Service{Identity: id, Authz: i.authz, Store: i.core.Store, Recorder: b.events, Keyring: i.core.Keyring, Outgoing: i.outgoing()}
 	b.openBackups()
 	set := settings.Deps{Config: i.config, Store: i.core.Store, PlaceOf: b.Places.Of, Names: i.manage.Names}
 	var sender notify.Sender
@@ -78,7 +78,7 @@ func (b *builder) openConsole() error {
 		Alerts:   i.alerts,
 		Upkeep:   b.upkeep(),
 		Settings: set,
-		Messages: messages.Deps{Deps: set, Mail: mailConfig(b.App, i.pages), SMS: smsConfig(b.App, i.pages), Sender: sender, Recorder: b.events},
+		Messages: messages.Deps{Deps: set, Mail: mailConfig(b.App, i.pages), SMS: smsConfig(b.App, i.pages), Sender: sender, Recorder: b.events, Manage: i.manage},
 		GroupUses: func(ctx context.Context, group string) (places []string, err error) {
 			book, _, err := i.policies.Current(ctx)
 			if err != nil {

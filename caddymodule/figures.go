@@ -7,6 +7,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/console"
 	"github.com/gatehouse-id/gatehouse/caddymodule/metrics"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -16,17 +17,25 @@ func (i *instance) figures() *metrics.Figures {
 	return &metrics.Figures{Store: i.core.Store, Waiting: i.waiting()}
 }
 
+// outgoing returns the messages that are not handed over yet, in the order in which they are shown.
+func (i *instance) outgoing() (out []notify.Outgoing) {
+	if i.mail != nil {
+		out = append(out, i.mail)
+	}
+	if i.texts != nil {
+		out = append(out, i.texts)
+	}
+	if i.pushes != nil {
+		out = append(out, i.pushes)
+	}
+	return out
+}
+
 // waiting returns what counts the messages that are not handed over yet, by kind.
 func (i *instance) waiting() map[string]func(context.Context, int) (int, error) {
 	waiting := map[string]func(context.Context, int) (int, error){}
-	if i.mail != nil {
-		waiting["mail"] = i.mail.Waiting
-	}
-	if i.texts != nil {
-		waiting["sms"] = i.texts.Waiting
-	}
-	if i.pushes != nil {
-		waiting["push"] = i.pushes.Waiting
+	for _, o := range i.outgoing() {
+		waiting[o.Channel()] = o.Waiting
 	}
 	return waiting
 }

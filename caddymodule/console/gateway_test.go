@@ -290,6 +290,10 @@ func TestDoctorInTheConsole(t *testing.T) {
 	if want := (gateway.Examination{URL: "https://wiki.example.com/admin", Public: "/healthz", Proxy: "protect"}); len(h.doctor.asked) != 1 || h.doctor.asked[0] != want {
 		t.Errorf("the doctor looked at %v, want %v", h.doctor.asked, want)
 	}
+	events := h.allEvents(t.Context())
+	if e := events[len(events)-1]; e.Type != "console.SiteExaminationEvent" || e.Actor != h.personID("operator@example.com") || e.Reason != "https://wiki.example.com" {
+		t.Errorf("the event of the examination is %+v", e)
+	}
 	h.doctor.found = append(h.doctor.found, gateway.Finding{Probe: "the method HEAD", Verdict: "failed", What: "the answer is 200", Mend: "take the matcher away"}, gateway.Finding{Probe: "// in front of the path", Verdict: "warning", What: "the answer is 404"})
 	for _, want := range []string{"got past that nobody may make", "the method HEAD", "take the matcher away", "Doubtful"} {
 		if a := ask(shop, "origin", "https://shop.example.com", "proxy", "nginx"); !strings.Contains(a.form(), want) {
@@ -306,6 +310,7 @@ func TestDoctorInTheConsole(t *testing.T) {
 	}
 	t.Run("attack 833: the doctor goes nowhere but to the sites of the configuration", func(t *testing.T) {
 		h.doctor.asked, h.doctor.err = nil, nil
+		before := h.events()
 		for _, fields := range [][]string{
 			{"origin", "http://169.254.169.254"}, {"origin", "https://shop.example.com"}, {"origin", ""}, {"origin", "https://wiki.example.com@evil.example"}, {"url", "http://127.0.0.1:2019/", "origin", "http://127.0.0.1:2019"},
 		} {
@@ -316,8 +321,8 @@ func TestDoctorInTheConsole(t *testing.T) {
 		if a := ask(shop, "origin", "https://shop.example.com", "proxy", "protect"); a.Code != http.StatusUnprocessableEntity {
 			t.Errorf("a proxy that is none = %d, want 422", a.Code)
 		}
-		if len(h.doctor.asked) > 0 {
-			t.Errorf("the doctor looked at %v", h.doctor.asked)
+		if now := h.events(); len(h.doctor.asked) > 0 || now != before {
+			t.Errorf("the doctor looked at %v, and wrote %q", h.doctor.asked, now[len(before):])
 		}
 	})
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/access"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/lookup"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -89,6 +90,8 @@ type harness struct {
 	keyring   *secret.Keyring
 	alerts    *alert.Service
 	alertsOf  map[string]string // ids by usernames
+	server    mailServer
+	mail      *notify.Mail // its queue is what the console shows
 	out       *wayOut
 }
 
@@ -183,10 +186,12 @@ func newHarnessOver(t *testing.T, over func(storage.Store) storage.Store) *harne
 		},
 	}
 	h.keyring = keyring
+	h.openQueues(deps.Manage, pages)
 	h.alerts = alert.New(h.alertDeps())
 	deps.Alerts = h.alerts
 	deps.Gateway, deps.Setup, deps.Upkeep, deps.Settings = h.gateway(deps.Manage), h.setup(), h.upkeep(raw), h.settingsDeps(deps.Manage)
 	deps.Messages = h.messagesDeps(deps.Settings)
+	deps.Messages.Manage = deps.Manage
 	h.strict = New(frame.Config{Level: 2}, deps)
 	h.console = New(frame.Config{Level: 1, SeeAs: frame.Operator}, deps)
 	h.alerts.Allow = h.console.MayAlert

@@ -8,6 +8,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/messages"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/setup"
 	"github.com/gatehouse-id/gatehouse/identity/keypair"
 	"github.com/gatehouse-id/gatehouse/internal/cluster"
@@ -51,11 +52,11 @@ func (c *Console) machineParts(v *frame.Visit) ([]page.ConsolePart, error) {
 		if !sent {
 			continue
 		}
-		cell := page.Cell{Name: strconv.Itoa(n), URL: frame.Root + "/settings"}
+		cells := []page.Cell{{Name: strconv.Itoa(n), URL: messages.QueuePath(kind)}}
 		if n >= MostWaiting {
-			cell = page.Cell{Text: page.Say("console.count.more", "n", MostWaiting), Kind: "warn"}
+			cells = []page.Cell{{Text: page.Say("console.count.more", "n", MostWaiting), Kind: "warn"}, {Text: page.Say("console.queue.title"), URL: messages.QueuePath(kind)}}
 		}
-		part.Facts = append(part.Facts, page.ConsoleFact{Label: "console.machine.waiting." + kind, Cells: []page.Cell{cell}})
+		part.Facts = append(part.Facts, page.ConsoleFact{Label: "console.machine.waiting." + kind, Cells: cells})
 	}
 	if m.Free > 0 {
 		part.Facts = append(part.Facts, page.ConsoleFact{Label: "console.machine.free", Cells: []page.Cell{{Name: humanize.IBytes(m.Free), URL: frame.Root + "/storage"}}})

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"encoding/base64"
 	"maps"
 	"net/http"
 	"net/url"
@@ -35,6 +36,9 @@ func init() {
 		"/messages/previews/{id}/document":   everybody,
 		"/messages/previews/{id}/send-test":  {"-", "-", "+", "+"},
 		"/messages/brand":                    everybody,
+		"/messages/queue":                    everybody,
+		"/messages/queue/send-now":           looksAfter,
+		"/messages/queue/drop-message":       operator,
 	})
 }
 
@@ -50,6 +54,8 @@ func (h *harness) messagesDeps(s settings.Deps) messages.Deps {
 func (h *harness) messagesPaths(payload, q string) (out []string) {
 	h.t.Helper()
 	text := strings.TrimSpace(payload)
+	item := "?item=mail." + base64.RawURLEncoding.EncodeToString([]byte(h.failing(payload)))
+	out = append(out, queuePath+"/send-now"+item, queuePath+"/drop-message"+item)
 	h.edit(func(u *config.Units) {
 		u.CustomMessages.Default = config.Translations{"xss": text, "sign_in.title": text, "mail.welcome.text": text, "mail.welcome.subject": text, "mail.welcome.action": text, "sms.usernames": text}
 		u.CustomMessages.Locales["nl"] = config.Translations{"mail.greeting": text, "sign_in.submit": text}
@@ -58,7 +64,7 @@ func (h *harness) messagesPaths(payload, q string) (out []string) {
 	for _, path := range []string{
 		"", "?" + q, "?state=changed&locale=nl", "/texts/xss", "/texts/sign_in.title", "/texts/sign_in.title?" + q, "/texts/sign_in.title/edit-message?locale=default", "/texts/sign_in.title/edit-message?" + q, "/texts/mail.greeting/reset-message?locale=nl", "/undo-messages",
 		"/previews", "/previews?" + q, "/previews?group=mail", "/previews?group=sms", "/previews/sign_in", "/previews/sign_in?locale=nl", "/previews/mail.welcome", "/previews/mail.welcome?" + q, "/previews/mail.welcome?locale=nl", "/previews/sms.usernames",
-		"/previews/sign_in/document", "/previews/sign_in/document?locale=nl&scheme=dark", "/previews/sign_in/document?" + q, "/previews/mail.welcome/document", "/previews/mail.welcome/document?locale=nl", "/previews/mail.welcome/send-test", "/brand",
+		"/previews/sign_in/document", "/previews/sign_in/document?locale=nl&scheme=dark", "/previews/sign_in/document?" + q, "/previews/mail.welcome/document", "/previews/mail.welcome/document?locale=nl", "/previews/mail.welcome/send-test", "/brand", "/queue", "/queue?" + q, "/queue?state=failed&channel=" + url.QueryEscape(payload),
 	} {
 		out = append(out, frame.Root+"/messages"+path)
 	}

@@ -17,6 +17,12 @@ var (
 	// chainChecked says that somebody has asked for a check of the seals.
 	chainChecked = event.Type{Type: "console.EventChainCheckedEvent", Name: "Event Chain Check Asked For"}
 
+	// examined says that somebody has the doctor look at a site.
+	examined = event.Type{Type: "console.SiteExaminationEvent", Name: "Site Examination Asked For"}
+
+	sentAgain = event.Type{Type: "console.QueuedMessageSentNowEvent", Name: "Queued Message Sent Now"}
+	dropped   = event.Type{Type: "console.QueuedMessageDroppedEvent", Name: "Queued Message Dropped"}
+
 	exported = event.Type{Type: "console.PersonsExportedEvent", Name: "Persons Exported"}
 )
 

@@ -442,9 +442,19 @@ func (r *jobRecord) actor(check func(storage.Tx) error) event.Actor {
 
 // NoteExport records that somebody takes a list of persons away as a file, before they get it.
 func (s *Service) NoteExport(ctx context.Context, by event.Actor) error {
-	e, err := s.Recorder.New(exported, by.Origin)
+	return s.noteAsked(ctx, exported, "", by)
+}
+
+// NoteExamination records that somebody has the doctor look at a site, before it sends anything there.
+func (s *Service) NoteExamination(ctx context.Context, origin string, by event.Actor) error {
+	return s.noteAsked(ctx, examined, origin, by)
+}
+
+// noteAsked records that somebody has asked for something that changes nothing.
+func (s *Service) noteAsked(ctx context.Context, kind event.Type, what string, by event.Actor) error {
+	e, err := s.Recorder.New(kind, by.Origin)
 	if err != nil {
 		return err
 	}
-	return s.Store.Update(ctx, func(tx storage.Tx) error { return s.Recorder.Append(tx, by.Fill(e, "", "")) })
+	return s.Store.Update(ctx, func(tx storage.Tx) error { return s.Recorder.Append(tx, by.Fill(e, "", what)) })
 }

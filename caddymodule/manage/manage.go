@@ -16,6 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/lookup"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
@@ -34,6 +35,8 @@ type Service struct {
 	Allow func(tx storage.Tx, by Requester, kind, personID string) error
 	// GivesRole tells whether a group gives a role. Imports put nobody into one. The console sets it.
 	GivesRole func(group string) bool
+	// Outgoing are the messages that are not handed over yet, a value for each channel.
+	Outgoing []notify.Outgoing
 	// Keyring seals what is uploaded.
 	Keyring *secret.Keyring
 }

@@ -35,7 +35,7 @@ func (s *Sites) Console(instance func(context.Context) (*admin.Instance, error),
 			}
 			return out, err
 		},
-		Doctor: &one,
+		Doctor: &onDuty,
 		TestPolicy: func(r *http.Request, name string, p *config.Policy, cases string) ([]gateway.Tested, error) {
 			inst, err := instance(r.Context())
 			if err != nil {

@@ -19,7 +19,8 @@ const (
 // valid is not looked at, since nothing secret is sent.
 type physician struct{ at sync.Mutex }
 
-var one physician
+// onDuty is the physician of this process.
+var onDuty physician
 
 // Proxies implements gateway.Doctor.
 func (*physician) Proxies() (all []string, own string) { return doctor.Proxies, doctor.Protect }

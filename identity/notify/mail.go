@@ -78,7 +78,7 @@ func NewMail(c MailConfig, d Deps[Transport]) (*Mail, error) {
 	}
 	d.defaults(time.Now, rand.Reader)
 	m := &Mail{Deps: d, cfg: c}
-	m.sealedQueue = newSealedQueue(d, mails, "gatehouse notice v1", m.deliver, outbox.Config{Lane: "mail", First: firstWait, AtOnce: 4, Tried: c.Tried})
+	m.sealedQueue = newSealedQueue(d, mails, "gatehouse notice v1", m.deliver, outbox.Config{Lane: "mail", First: firstWait, AtOnce: 4, Keep: mailKept, Tried: c.Tried})
 	return m, nil
 }
 

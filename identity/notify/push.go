@@ -77,7 +77,7 @@ func NewPushes(c PushConfig, d Deps[PushTransport]) *Pushes {
 	d.defaults(time.Now, rand.Reader)
 	p := &Pushes{Deps: d, cfg: c}
 	p.sealedQueue = newSealedQueue(d, pushes, "gatehouse push v1", p.deliver, outbox.Config{
-		Lane: "push", First: smsFirstWait, Most: pushMostWait, Tries: 60, MaxAge: pushLife, AtOnce: 4, Tried: c.Tried,
+		Lane: "push", First: smsFirstWait, Most: pushMostWait, Tries: 60, MaxAge: pushLife, AtOnce: 4, Keep: shortKept, Tried: c.Tried,
 	})
 	return p
 }

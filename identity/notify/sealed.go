@@ -40,8 +40,11 @@ func (d *Deps[T]) defaults(now func() time.Time, random io.Reader) {
 	}
 }
 
+// message is what a sealed queue has.
+type message interface{ outline() outline }
+
 // sealedQueue is an outbox whose items are kept sealed: they hold addresses, codes, and links to sign in with.
-type sealedQueue[T any] struct {
+type sealedQueue[T message] struct {
 	queue   *outbox.Queue[[]byte]
 	deliver func(ctx context.Context, id string, v T) error // makes one try
 	lane    string
@@ -52,7 +55,7 @@ type sealedQueue[T any] struct {
 
 // newSealedQueue returns a queue whose items deliver hands over. purpose distinguishes these sealed items from all
 // others.
-func newSealedQueue[T, H any](
+func newSealedQueue[T message, H any](
 	d Deps[H], table storage.Table[outbox.Record[[]byte]], purpose string, deliver func(ctx context.Context, id string, v T) error, c outbox.Config,
 ) *sealedQueue[T] {
 	c.Log = d.Log
@@ -74,7 +77,10 @@ func (q *sealedQueue[T]) try(ctx context.Context, id string, sealed []byte) erro
 	if err != nil {
 		return fmt.Errorf("%s: %w", q.lane, err)
 	}
-	return q.deliver(ctx, id, v)
+	if err := q.deliver(ctx, id, v); err != nil { // it may quote what the other side was given
+		return &hiddenError{err, hide(err.Error(), v.outline().secrets)}
+	}
+	return nil
 }
 
 // add queues an item in the transaction of its cause.

@@ -96,7 +96,7 @@ func NewTexts(c SMSConfig, d Deps[SMSTransport]) (*Texts, error) {
 	d.defaults(time.Now, rand.Reader)
 	t := &Texts{Deps: d, cfg: c}
 	t.sealedQueue = newSealedQueue(d, texts, "gatehouse sms v1", t.deliver, outbox.Config{
-		Lane: "sms", First: smsFirstWait, Most: smsMostWait, Tries: 60, MaxAge: smsLife, AtOnce: 4, Tried: c.Tried,
+		Lane: "sms", First: smsFirstWait, Most: smsMostWait, Tries: 60, MaxAge: smsLife, AtOnce: 4, Keep: shortKept, Tried: c.Tried,
 	})
 	return t, nil
 }

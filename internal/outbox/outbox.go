@@ -1,6 +1,6 @@
 // Package outbox delivers items to other systems without losing them and without making the caller wait. An item is
 // written in the transaction of its cause, claimed by a worker, retried with growing waits, and deleted once it is
-// delivered.
+// delivered. What was given up can be kept for a while: see held.go.
 package outbox
 
 import (
@@ -26,6 +26,10 @@ type Record[T any] struct {
 	Value   T         `cbor:"v"`
 	AddedAt time.Time `cbor:"a"`
 	Tries   int       `cbor:"t,omitempty"`
+	// Tried is when the try that is under way began. Zero: none is, or the lane keeps nothing.
+	Tried time.Time `cbor:"b,omitzero"`
+	// Problem is why the last try failed, where the lane keeps what is given up.
+	Problem string `cbor:"p,omitempty"`
 }
 
 // Config says how a queue works. A zero field means its default.
@@ -38,6 +42,8 @@ type Config struct {
 	// Tries is how often an item is tried, MaxAge for how long. Default: 16 and 3 days.
 	Tries  int
 	MaxAge time.Duration
+	// Keep is how long an item that was given up can still be looked at and sent again. 0: it is deleted at once
+	Keep time.Duration
 	// AtOnce is how many items are sent in parallel. Default: 8.
 	AtOnce int
 	// Every is how soon Run sees an item that another process has added, or whose time has come. Default: 500ms.
@@ -202,6 +208,7 @@ func (q *Queue[T]) Round(ctx context.Context, most int, send func(ctx context.Co
 	}
 	wg.Wait()
 	var done []string
+	var missed []miss[T]
 	for i, c := range due {
 		if errors.Is(results[i], errLate) {
 			continue // the next look decides
@@ -216,22 +223,35 @@ func (q *Queue[T]) Round(ctx context.Context, most int, send func(ctx context.Co
 			done = append(done, c.key)
 		case errors.Is(results[i], ErrRefused), c.rec.Tries >= q.Tries, q.now().Sub(c.rec.AddedAt) >= q.MaxAge:
 			failed++
-			done = append(done, c.key)
+			if q.Keep > 0 {
+				missed = append(missed, miss[T]{c, results[i].Error(), true})
+			} else {
+				done = append(done, c.key)
+			}
 			q.Log.Error("not taken; given up", fields...)
 		default:
 			failed++
+			if q.Keep > 0 {
+				missed = append(missed, miss[T]{c, results[i].Error(), false})
+			}
 			q.Log.Warn("not taken; it is sent again", fields...)
 		}
 	}
-	if len(done) == 0 {
+	if len(done)+len(missed) == 0 {
 		return sent, failed, nil
 	}
+	at := q.now()
 	// Delivered items are deleted even if the worker is told to stop meanwhile.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	return sent, failed, q.store.Update(ctx, func(tx storage.Tx) error {
 		for _, key := range done {
 			if err := q.table.Delete(tx, key); err != nil {
+				return err
+			}
+		}
+		for _, m := range missed {
+			if err := q.note(tx, m, at); err != nil {
 				return err
 			}
 		}
@@ -269,6 +289,9 @@ func (q *Queue[T]) reserve(ctx context.Context, most int) (list []claim[T], err 
 				wait = q.Most
 			}
 			rec.Tries++
+			if q.Keep > 0 {
+				rec.Tried = now
+			}
 			c := claim[T]{key: q.key(now.Add(wait), id), id: id, rec: rec}
 			if err := q.table.Delete(tx, e.Key); err != nil {
 				return err

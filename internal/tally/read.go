@@ -20,6 +20,7 @@ const (
 type Query struct {
 	Measure      string
 	By           Dimension // empty: in all
+	Value        string    // of the dimension, alone. Empty: each of them
 	Unit         Unit
 	Partition    string    // empty: all of them
 	Since, Until time.Time // from the bucket of Since on, and before Until
@@ -88,18 +89,22 @@ func Read(tx storage.Tx, q Query) (Answer, error) {
 		out.Starts = append(out.Starts, at)
 	}
 	of := series{q.Unit, q.Partition, q.Measure, q.By}
-	if q.By != "" {
+	if q.By != "" && q.Value == "" {
 		return out, out.split(tx, of)
+	}
+	value := ""
+	if q.Value != "" {
+		value = "=" + q.Value
 	}
 	keys := make([][]byte, 0, len(out.Starts))
 	for _, at := range out.Starts {
-		keys = append(keys, counts.Key(of.bucket(at)))
+		keys = append(keys, counts.Key(of.bucket(at)+value))
 	}
 	found, err := tx.GetMany(keys...)
 	if err != nil {
 		return out, err
 	}
-	whole := Series{Counts: make([]int64, len(out.Starts))}
+	whole := Series{Name: q.Value, Counts: make([]int64, len(out.Starts))}
 	for i, raw := range found {
 		if raw == nil {
 			continue

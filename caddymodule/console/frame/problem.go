@@ -47,6 +47,8 @@ var problems = []struct {
 	{registry.ErrDeclared, Problem{Key: "console.problem.declared"}},
 	{registry.ErrChanged, Problem{Key: "console.problem.changed"}},
 	{manage.ErrGone, Problem{Key: "console.problem.gone"}},
+	{manage.ErrTrying, Problem{Key: "console.problem.trying"}},
+	{manage.ErrLate, Problem{Key: "console.problem.late"}},
 }
 
 // ProblemOf returns what a person is told of an error, or nil if it is not theirs.

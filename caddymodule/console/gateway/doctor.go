@@ -97,6 +97,9 @@ func (g *gateway) runDoctor(v *frame.Visit, in url.Values) (frame.Result, error)
 			return frame.Result{}, &frame.Problem{Field: "proxy", Key: "console.problem.value"}
 		}
 	}
+	if err := g.Manage.NoteExamination(v.Context(), origin, v.Actor()); err != nil {
+		return frame.Result{}, err
+	}
 	found, err := g.Doctor.Examine(v.Context(), e)
 	bad := new(Wrong)
 	switch {

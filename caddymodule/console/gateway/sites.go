@@ -296,7 +296,7 @@ func kindCell(kind string) page.Cell {
 // numbers are what the site has done, from counters alone.
 func (g *gateway) numbers(v *frame.Visit, name string) (page.ConsolePart, error) {
 	q, shown := v.Period().Query(v.Now), v.NewNumbers("numbers", page.Say("console.numbers.title"))
-	q.By = tally.Site
+	q.By, q.Value = tally.Site, name
 	err := g.Store.View(v.Context(), func(tx storage.Tx) error {
 		shown.Begin()
 		for _, m := range counted {
@@ -305,11 +305,7 @@ func (g *gateway) numbers(v *frame.Visit, name string) (page.ConsolePart, error)
 			if err != nil {
 				return err
 			}
-			out := frame.Measure{Key: m.key, Bad: m.bad, Starts: a.Starts, Counts: make([]int64, len(a.Starts))}
-			if i := slices.IndexFunc(a.Series, func(s tally.Series) bool { return s.Name == name }); i >= 0 {
-				out.Counts, out.Total = a.Series[i].Counts, a.Series[i].Total
-			}
-			shown.Add(out)
+			shown.Add(frame.Measure{Key: m.key, Bad: m.bad, Starts: a.Starts, Counts: a.Series[0].Counts, Total: a.Series[0].Total})
 		}
 		return nil
 	})

@@ -1,7 +1,7 @@
 // Package messages is the part of the admin console about what people read: the texts of pages, e-mails and text
-// messages in each language, what they look like, and the brand. Texts are stored in the unit custom_messages, which
-// belongs to identity/config; how pages look is internal/page's, how mail does identity/notify's. What all pages of the
-// console have in common is in the package frame.
+// messages in each language, what they look like, the brand, and which messages are not sent yet. Texts are stored in
+// the unit custom_messages, which belongs to identity/config; how pages look is internal/page's, how mail does
+// identity/notify's. What all pages of the console have in common is in the package frame.
 package messages
 
 import (
@@ -14,6 +14,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/settings"
+	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
@@ -33,12 +34,15 @@ type Deps struct {
 	// Sender sends e-mails. nil: none are sent
 	Sender   notify.Sender
 	Recorder *event.Recorder
+	// Manage has the messages that are not handed over.
+	Manage *manage.Service
 }
 
 // texts makes the screens.
 type texts struct {
 	Deps
 
+	frame    *frame.Frame
 	identity *identity.Service
 	pages    *page.Renderer
 
@@ -47,9 +51,9 @@ type texts struct {
 
 // Screens returns the screens, in the order of the navigation.
 func Screens(f *frame.Frame, d Deps) []*frame.Screen {
-	t := &texts{Deps: d, identity: f.Identity, pages: f.Pages}
+	t := &texts{Deps: d, frame: f, identity: f.Identity, pages: f.Pages}
 	t.uses = sync.OnceValue(t.findUses)
-	return []*frame.Screen{t.messagesScreen(), t.textScreen(), t.previewsScreen(), t.previewScreen(), t.documentScreen(), t.brandScreen()}
+	return []*frame.Screen{t.messagesScreen(), t.textScreen(), t.previewsScreen(), t.previewScreen(), t.documentScreen(), t.brandScreen(), t.queueScreen()}
 }
 
 // areas are the parts that texts belong to, by the beginnings of their keys. All others are of pages.
@@ -151,6 +155,7 @@ func cards() []page.Card {
 		{Icon: "device", Title: "console.previews.title", URL: frame.Root + previewsPath, Text: page.Say("console.previews.card")},
 		{Icon: "mail", Title: "console.previews.mails", URL: frame.Root + previewsPath + "?group=mail", Text: page.Say("console.previews.mails.card")},
 		{Icon: "app", Title: "console.brand.title", URL: frame.Root + brandPath, Text: page.Say("console.brand.card")},
+		{Icon: "clock", Title: "console.queue.title", URL: frame.Root + queuePath, Text: page.Say("console.queue.card")},
 	}
 }
 
