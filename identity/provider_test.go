@@ -299,7 +299,7 @@ func TestProviderChoice(t *testing.T) {
 // TestLastProvider: the provider used last is listed first, and a forged cookie cannot change the order.
 func TestLastProvider(t *testing.T) {
 	t.Parallel()
-	e := newElsewhere(t)
+	e := newElsewhere(t, provider("corp", func(p *federation.Provider) { p.Name = "Workplace" }))
 	e.asking(func(d *login.Demand) {
 		if d.Return == "/next?corp" {
 			d.Provider = "corp"
@@ -308,7 +308,7 @@ func TestLastProvider(t *testing.T) {
 	b := e.browser()
 	order := func() (corpFirst, marked bool) {
 		body := b.get("/next?" + e.clock.Now().Format("150405")).Body.String()
-		return strings.Index(body, "Continue with corp") < strings.Index(body, "Continue with Partner account"), strings.Contains(body, "Last used")
+		return strings.Index(body, "Continue with Workplace") < strings.Index(body, "Continue with Partner account"), strings.Contains(body, "Last used")
 	}
 	if first, marked := order(); first || marked {
 		t.Error("a new browser has used a provider")

@@ -174,8 +174,8 @@ var (
 )
 
 // actingSubject finds the name of the person who signs in, which is in an attribute: the NameID is another one each
-// time. The kind of the name is part of it, so that a pseudonym is never taken for a number. A legal subject that is not
-// a person, such as a company by its number in the trade register, would be one account for all who act for it.
+// time. The kind of the name is part of it, so that a pseudonym is never taken for a number. A legal subject that is
+// not a person, such as a company by its number in the trade register, would be one account for all who act for it.
 func actingSubject(v *verified, raw map[string][]string) (string, error) {
 	for _, a := range v.Attributes {
 		for _, n := range a.Names {
