@@ -272,7 +272,7 @@ func (s *Service) furnish(ctx context.Context, cfg Config, d Deps) (err error) {
 		Random: d.Random,
 	})
 	s.Account = account.New(account.Deps{
-		Person: s.Person, Session: s.Session, Proof: s.Proof, Front: s.Front, Federation: s.Federation, StepUp: s.StepUp,
+		Person: s.Person, Session: s.Session, Proof: s.Proof, Front: s.Front, Federation: s.Federation, StepUp: s.StepUp, Trusted: s.Trusted,
 		Store: d.Store, Events: d.Events, Units: d.Units, Notify: d.Notify, Pages: d.Pages, Origin: d.Origin, Jar: s.jar, Issuer: cfg.Issuer, Log: d.Log,
 		Now: d.Now, Random: d.Random,
 	})

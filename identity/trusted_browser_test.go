@@ -1,6 +1,8 @@
 package identity_test
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -12,6 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/trusted"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -403,7 +406,14 @@ func TestTrustedBrowserEnds(t *testing.T) {
 			return x.Person.SetState(x.t.Context(), demo, person.Active, admin)
 		},
 		"the end of the person's sessions": func(x *trust, _ *browser) error { return x.Person.EndSessions(x.t.Context(), demo, admin) },
-		"the end of all sessions":          func(x *trust, _ *browser) error { return x.store.Update(x.t.Context(), session.EndAllSessions) },
+		"an administrator": func(x *trust, _ *browser) error {
+			ended, err := x.Trusted.ForgetFor(x.t.Context(), x.idOf(demo), "", admin)
+			if err == nil && ended != 2 {
+				x.t.Errorf("the trust has ended in %d browsers, want 2", ended)
+			}
+			return err
+		},
+		"the end of all sessions": func(x *trust, _ *browser) error { return x.store.Update(x.t.Context(), session.EndAllSessions) },
 		"another factor": func(x *trust, b *browser) error {
 			x.u.Features.PINEnabled = true
 			a := b.get("/account/security/pin")
@@ -455,4 +465,57 @@ func TestTrustedBrowserEnds(t *testing.T) {
 			x.checkInvariants()
 		})
 	}
+}
+
+// TestTrustedBrowserIsEnded: an administrator or backend ends the trust in one browser of a person: it counts for no
+// further request, while the other browsers and the sessions go on.
+func TestTrustedBrowserIsEnded(t *testing.T) {
+	t.Parallel()
+	x := trusting(t)
+	admin := event.Actor{ID: "admin", Name: "Ann Admin"}
+	b := x.trusted()
+	x.clock.Advance(time.Minute)
+	other := x.trusted()
+	x.wantInside("the browser", x.comes(b))
+	var list []trusted.Info
+	demoID := x.idOf(demo)
+	err := x.store.View(t.Context(), func(tx storage.Tx) (err error) {
+		list, err = x.Trusted.Listed(tx, demoID, x.clock.Now())
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, value, _ := strings.Cut(b.cookie("trusted"), ".")
+	if len(list) != 2 || list[1].ID != id || list[1].UserAgent == "" || !list[1].LastUsedAt.After(list[1].TrustedAt) || list[1].ExpiresAt.Sub(list[1].TrustedAt) != 30*24*time.Hour {
+		t.Fatalf("listed are %+v, want %s as the second one", list, id)
+	}
+	if said := fmt.Sprintf("%+v", list); strings.Contains(said, value) || strings.Contains(said, secret.Hash(value)) {
+		t.Errorf("the list has the secret: %s", said)
+	}
+	for _, of := range []string{robin, demo} { // attack 887: by the id of another person's browser
+		which := map[string]string{robin: id, demo: "made-up"}[of]
+		if ended, err := x.Trusted.ForgetFor(t.Context(), x.idOf(of), which, admin); ended != 0 || err != nil {
+			t.Errorf("browser %s of %s: %d, %v", which, of, ended, err)
+		}
+	}
+	if got := x.events()["login.BrowserTrustEndedEvent"]; got != 0 {
+		t.Errorf("%d events although no trust has ended", got)
+	}
+	if ended, err := x.Trusted.ForgetFor(t.Context(), x.idOf(demo), id, admin); ended != 1 || err != nil {
+		t.Fatalf("the browser: %d, %v", ended, err)
+	}
+	if a := b.get("/account/profile"); a.Code != http.StatusOK || isAsked(a) {
+		t.Errorf("the session has ended, too: %d %s", a.Code, a.url)
+	}
+	x.wantAsked("the session where it counted", b.get("/next"))
+	x.wantAsked("a new session", x.comes(b))
+	x.wantInside("the other browser", x.comes(other))
+	if _, err := x.Trusted.ForgetFor(t.Context(), "nobody@example.com", "", admin); !errors.Is(err, person.ErrNoPerson) {
+		t.Errorf("nobody's browsers: %v", err)
+	}
+	if got := x.events()["login.BrowserTrustEndedEvent"]; got != 1 {
+		t.Errorf("%d events, want 1", got)
+	}
+	x.checkInvariants()
 }

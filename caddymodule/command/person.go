@@ -37,7 +37,7 @@ func personCommands() *cobra.Command {
 		addPersonCommand(), inviteCommand(), listPersonsCommand(), findPersonsCommand(), importCommand())
 	cmd.AddCommand(completeArguments(completePersons,
 		showPersonCommand(), setPersonCommand(), passwdCommand(), personSessionsCommand(),
-		signOutCommand(), revokeAppPasswordCommand(), unlockCommand(),
+		signOutCommand(), untrustCommand(), revokeAppPasswordCommand(), unlockCommand(),
 		blockCommand(),
 		stateCommand("unblock", "Lets a blocked person sign in again", person.Active),
 		removePersonCommand(),

@@ -2,6 +2,7 @@ package command
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -137,6 +138,13 @@ func personLines(p *admin.PersonDetails) []string {
 	if len(p.Sessions) > 0 {
 		lines = append(append(lines, ""), sessionTable(p.Sessions, false).lines()...)
 	}
+	if len(p.TrustedBrowsers) > 0 {
+		t := table{noun: "trusted browser", header: []string{"ID", "SINCE", "LAST USED", "UNTIL", "ADDRESS"}}
+		for _, b := range p.TrustedBrowsers {
+			t.rows = append(t.rows, []string{b.ID, day(b.TrustedAt), day(b.LastUsedAt), day(b.ExpiresAt), b.ClientIP})
+		}
+		lines = append(append(lines, ""), t.lines()...)
+	}
 	lines = appendItems(lines, "token grant", p.Tokens)
 	lines = appendItems(lines, "consent", p.Consents)
 	if len(p.AppPasswords) == 0 {
@@ -258,12 +266,13 @@ func revokeAppPasswordCommand() *cobra.Command {
 		Long: `Revokes an app password of a person at once, by the id that "person show" has, or all with --all.
 "token revoke" takes an app password itself, where one was found in a wrong place.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if all == (len(args) == 2) {
-				return errors.New("name the app password by the id that `person show` has, or give --all")
+			id, err := itemOrAll(args, all, "app password")
+			if err != nil {
+				return err
 			}
-			in, done := map[string]string{"person": args[0]}, "revoked every app password of "+args[0]
-			if !all {
-				in["id"], done = args[1], "revoked "+args[1]
+			in, done := map[string]string{"person": args[0], "id": id}, "revoked every app password of "+args[0]
+			if id != "" {
+				done = "revoked " + id
 			}
 			var answer admin.Outcome
 			if err := call(cmd, "/persons/app-passwords", in, &answer); err != nil {
@@ -273,6 +282,44 @@ func revokeAppPasswordCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "Whether all of them are revoked")
+	return cmd
+}
+
+// itemOrAll returns the id of what belongs to a person, the argument behind them, or "" with --all. An empty argument
+// is neither: a script with an unset variable would end all of them.
+func itemOrAll(args []string, all bool, noun string) (id string, err error) {
+	if len(args) == 2 {
+		id = args[1]
+	}
+	if all != (len(args) == 1) || !all && id == "" {
+		return "", fmt.Errorf("name the %s by the id that `person show` has, or give --all", noun)
+	}
+	return id, nil
+}
+
+func untrustCommand() *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use: "untrust <username or id> [<id>]", Short: "Ends the trust in a browser of a person, or in all of them", Args: cobra.RangeArgs(1, 2),
+		Long: `Ends the trust in a browser, by the id that "person show" has, or in all of them with --all: there the person is asked
+for the second factor again. Sessions go on; "person sign-out" ends them and the trust.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := itemOrAll(args, all, "browser")
+			if err != nil {
+				return err
+			}
+			in, done := map[string]string{"person": args[0], "id": id}, args[0]+" has no trusted browser any more"
+			if id != "" {
+				done = "browser " + id + " is no longer trusted"
+			}
+			var answer admin.Outcome
+			if err := call(cmd, "/persons/untrust", in, &answer); err != nil {
+				return err
+			}
+			return printResult(cmd, answer, done)
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "Whether the trust in all of them ends")
 	return cmd
 }
 

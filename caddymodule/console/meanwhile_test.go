@@ -56,12 +56,14 @@ func TestRightsThatAreLostMeanwhile(t *testing.T) {
 		}
 		operator := h.personID("operator@example.com")
 		h.as("nobody@example.com")
+		h.trusts("nobody@example.com", "kept")
 		b := h.as("operator@example.com")
 		for _, c := range []struct {
 			path   string
 			fields []string
 		}{
 			{personPath(victim) + "/edit", []string{"name", "Evil", "email", "evil@example.com", "username", "nobody@example.com"}},
+			{personPath(victim) + "/untrust-all", nil},
 			{personPath(victim) + "/end", nil},
 			{personPath(victim) + "/block", nil},
 			{personPath(victim) + "/data", nil},

@@ -34,6 +34,8 @@ func (c *Console) personScreen() *frame.Screen {
 			{Name: "unlock", Role: frame.Helpdesk, When: func(v *frame.Visit) bool { return !shownPerson(v).SignInWaits.IsZero() }, Do: c.unlock},
 			{Name: "end", Role: frame.Helpdesk, Own: true, Danger: true, When: func(v *frame.Visit) bool { return len(shownPerson(v).Sessions) > 0 }, Ask: c.askEnd, Do: c.endAll},
 			{Name: "end-session", Role: frame.Helpdesk, Own: true, Danger: true, Hidden: true, Ask: askPart("session"), Do: c.endSession},
+			{Name: "untrust-all", Role: frame.Helpdesk, Danger: true, When: func(v *frame.Visit) bool { return len(shownPerson(v).TrustedBrowsers) > 0 }, Ask: askUntrust, Do: c.untrustAll},
+			{Name: "untrust", Role: frame.Helpdesk, Danger: true, Hidden: true, Ask: askPart("browser"), Do: c.untrust},
 			{Name: "revoke", Role: frame.Helpdesk, Danger: true, Hidden: true, Ask: askPart("token"), Do: c.endHeld("tokens", "token")},
 			{Name: "withdraw", Role: frame.Helpdesk, Danger: true, Hidden: true, Ask: askPart("client"), Do: c.endHeld("consents", "client")},
 			{Name: "revoke-password", Role: frame.Helpdesk, Danger: true, Hidden: true, Ask: askPart("password"), Do: c.endHeld("app_passwords", "password")},
@@ -114,6 +116,10 @@ func (c *Console) showPerson(v *frame.Visit) (*page.Console, error) {
 	}
 	if len(p.Linked) > 0 {
 		out.Parts = slices.Insert(out.Parts, 2, c.linkedPart(v))
+	}
+	if len(p.TrustedBrowsers) > 0 {
+		at := slices.IndexFunc(out.Parts, func(part page.ConsolePart) bool { return part.ID == "sessions" })
+		out.Parts = slices.Insert(out.Parts, at+1, c.trustedPart(v))
 	}
 	if len(p.AppPasswords) > 0 {
 		out.Parts = append(out.Parts, c.appPasswordsPart(v))

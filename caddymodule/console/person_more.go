@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
+	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -89,4 +90,30 @@ func (c *Console) downloadData(v *frame.Visit, _ url.Values) (frame.Result, erro
 			return err
 		},
 	}}, err
+}
+
+// trustedPart is which browsers count for the second factor of the person.
+func (c *Console) trustedPart(v *frame.Visit) page.ConsolePart {
+	t := &page.Table{Label: page.Say("device.trusted"), Columns: []string{"console.column.device", "console.column.address", "console.column.since", "console.column.seen", "console.column.until", "console.column.action"}}
+	for _, b := range shownPerson(v).TrustedBrowsers {
+		t.Rows = append(t.Rows, page.TableRow{Cells: []page.Cell{
+			{Text: front.AgentText(b.UserAgent)}, {Name: b.ClientIP}, {Text: page.Say("console.time", "time", b.TrustedAt)},
+			{Text: page.Say("console.time", "time", b.LastUsedAt)}, {Text: page.Say("console.time", "time", b.ExpiresAt)}, v.Link("untrust", "browser", b.ID),
+		}})
+	}
+	return page.ConsolePart{ID: "trusted", Title: page.Say("device.trusted"), Text: page.Say("console.person.trusted.text"), Table: t}
+}
+
+func askUntrust(v *frame.Visit) (frame.Question, error) {
+	return frame.Question{Fill: []any{"n", len(shownPerson(v).TrustedBrowsers)}}, nil
+}
+
+// untrust ends the trust in one browser of the person.
+func (c *Console) untrust(v *frame.Visit, in url.Values) (frame.Result, error) {
+	return frame.Result{}, c.Manage.Untrust(v.Context(), shownPerson(v).ID, frame.Part(in, "browser"), v.Actor())
+}
+
+// untrustAll ends it in all of them. Their sessions go on.
+func (c *Console) untrustAll(v *frame.Visit, _ url.Values) (frame.Result, error) {
+	return frame.Result{}, c.Manage.Untrust(v.Context(), shownPerson(v).ID, "", v.Actor())
 }

@@ -90,6 +90,8 @@ var rights = map[string][4]string{
 	"/persons/{id}/unlock":          helpdesk,
 	"/persons/{id}/end":             helpdesk,
 	"/persons/{id}/end-session":     helpdesk,
+	"/persons/{id}/untrust":         helpdesk,
+	"/persons/{id}/untrust-all":     helpdesk,
 	"/persons/{id}/revoke":          helpdesk,
 	"/persons/{id}/withdraw":        helpdesk,
 	"/persons/{id}/revoke-password": helpdesk,
@@ -477,11 +479,15 @@ func TestEveryActHasItsEvent(t *testing.T) {
 	victim := personPath(h.personID("nobody@example.com"))
 	h.as("nobody@example.com")
 	h.link("corp", h.personID("nobody@example.com"))
+	h.trusts("nobody@example.com", "one")
+	h.trusts("nobody@example.com", "two")
 	h.more = func(u *config.Units) { u.Features.ExternallyDeliveredCodeStepUp.Enabled = true }
 	for _, c := range []struct {
 		path, event string
 		fields      []string
 	}{
+		{victim + "/untrust?browser=one", "login.BrowserTrustEndedEvent", nil},
+		{victim + "/untrust-all", "login.BrowserTrustEndedEvent", nil},
 		{victim + "/edit", "person.PersonUpdatedEvent", []string{"name", "Somebody Else", "email", "nobody@example.com", "username", "nobody@example.com"}},
 		{victim + "/verify", "person.PersonUpdatedEvent", nil},
 		{victim + "/data", "person.DataDownloadedEvent", nil},

@@ -20,6 +20,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
+	"github.com/gatehouse-id/gatehouse/identity/trusted"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -57,8 +58,10 @@ type PersonDetails struct {
 	SignedIn time.Time     `json:"last_sign_in,omitzero"`
 	Linked   []Linked      `json:"linked,omitempty"`
 	Sessions []SessionInfo `json:"sessions"`
-	Tokens   []authz.Item  `json:"tokens"`
-	Consents []authz.Item  `json:"consents"`
+	// TrustedBrowsers count for a second factor, without a session too.
+	TrustedBrowsers []trusted.Info `json:"trusted_browsers,omitempty"`
+	Tokens          []authz.Item   `json:"tokens"`
+	Consents        []authz.Item   `json:"consents"`
 	// AppPasswords are those that work now, without the secrets.
 	AppPasswords []authz.Item `json:"app_passwords,omitempty"`
 }
@@ -128,6 +131,9 @@ func (s *Service) Details(tx storage.Tx, p person.Person, now time.Time) (Person
 	if out.SignedIn, err = lookup.SignedIn(tx, p.ID); err != nil {
 		return out, err
 	}
+	if out.TrustedBrowsers, err = s.Identity.Trusted.Listed(tx, p.ID, now); err != nil {
+		return out, err
+	}
 	list, err := s.SessionsOf(tx, p, now)
 	if out.Sessions = append(out.Sessions, list...); err != nil || p.State != person.Active {
 		return out, err
@@ -182,6 +188,16 @@ func (s *Service) EndSession(ctx context.Context, id string, by event.Actor) err
 func (s *Service) EndHeld(ctx context.Context, personID, kind, item string, by event.Actor) error {
 	err := s.Authz.EndHeld(ctx, personID, kind, item, by)
 	if e := new(oauth.Error); errors.As(err, &e) && e.Status == http.StatusNotFound {
+		return ErrGone
+	}
+	return err
+}
+
+// Untrust ends the trust in a browser of a person, or in every one if id is empty. It returns ErrGone for a browser
+// that the person does not trust, or not any more.
+func (s *Service) Untrust(ctx context.Context, personID, id string, by event.Actor) error {
+	ended, err := s.Identity.Trusted.ForgetFor(ctx, personID, id, by)
+	if err == nil && ended == 0 && id != "" {
 		return ErrGone
 	}
 	return err

@@ -91,11 +91,8 @@ func (s *Service) endTrust(a *front.Visit, id string) error {
 		if err := s.recheck(tx, a, now); err != nil {
 			return err
 		}
-		ended, err := trusted.End(tx, a.SignIn.Session.PersonID, id)
-		if err != nil || !ended {
-			return err
-		}
-		return s.events.Append(tx, a.SignIn.OwnEvent(ev[0], "by the person"))
+		_, err := s.trusted.Forget(tx, a.SignIn.Session.PersonID, id, now, a.SignIn.OwnEvent(ev[0], "by the person"))
+		return err
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
+	"github.com/gatehouse-id/gatehouse/identity/trusted"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
@@ -32,6 +33,7 @@ type Deps struct {
 	Front      *front.Service
 	Federation *federation.Service
 	StepUp     *stepup.Service
+	Trusted    *trusted.Service
 
 	Store  storage.Store
 	Events *event.Recorder
@@ -58,6 +60,7 @@ type Service struct {
 	front      *front.Service
 	federation *federation.Service
 	stepup     *stepup.Service
+	trusted    *trusted.Service
 
 	store  storage.Store
 	events *event.Recorder
@@ -78,7 +81,7 @@ type Service struct {
 // New returns a service.
 func New(d Deps) *Service {
 	return &Service{
-		person: d.Person, session: d.Session, proof: d.Proof, front: d.Front, federation: d.Federation, stepup: d.StepUp,
+		person: d.Person, session: d.Session, proof: d.Proof, front: d.Front, federation: d.Federation, stepup: d.StepUp, trusted: d.Trusted,
 		store: d.Store, events: d.Events, units: d.Units, notify: d.Notify, pages: d.Pages, origin: d.Origin,
 		jar: d.Jar, issuer: d.Issuer, log: d.Log, now: d.Now, random: d.Random,
 		apps: noApplications{}, appPasswords: noAppPasswords{},

@@ -201,6 +201,18 @@ func Operations() []openapi.Operation {
 			Answers: []openapi.Answer{{Status: http.StatusNoContent}, {Status: http.StatusNotFound}},
 		},
 		{
+			Method: http.MethodGet, Path: "/api/persons/{id}/trusted-browsers", ID: "listTrustedBrowsers", Tag: sessionsAPI, Summary: "Lists the browsers that count for the second factor of a person",
+			Answers: []openapi.Answer{{Status: http.StatusOK, Body: trustedAnswer{}}, {Status: http.StatusNotFound}},
+		},
+		{
+			Method: http.MethodDelete, Path: "/api/persons/{id}/trusted-browsers", ID: "endTrustInBrowsers", Tag: sessionsAPI, Summary: "Ends the trust in all browsers of a person. Sessions go on",
+			Answers: []openapi.Answer{{Status: http.StatusNoContent}, {Status: http.StatusNotFound}},
+		},
+		{
+			Method: http.MethodDelete, Path: "/api/persons/{id}/trusted-browsers/{browser}", ID: "endTrustInBrowser", Tag: sessionsAPI, Summary: "Ends the trust in a browser of a person",
+			Answers: []openapi.Answer{{Status: http.StatusNoContent}, {Status: http.StatusNotFound}},
+		},
+		{
 			Method: http.MethodGet, Path: "/api/sessions/{session}", ID: "readSession", Tag: sessionsAPI, Summary: "Reads a live session",
 			Answers: []openapi.Answer{{Status: http.StatusOK, Body: identity.OpenSession{}}, {Status: http.StatusNotFound}},
 		},

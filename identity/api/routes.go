@@ -46,6 +46,8 @@ func (a *API) routes() http.Handler {
 	}))
 	sessions := able(a.deps.Identity != nil, a.on(func(f *config.Features) bool { return f.SessionAPIEnabled }, sessionsOff))
 	mux.Handle("/api/persons/{id}/sessions", a.deps.Gate.Methods(sessionsAPI, sessions, map[string]rest.Handler{http.MethodGet: a.handleSessions, http.MethodDelete: a.handleEndSessions}))
+	mux.Handle("/api/persons/{id}/trusted-browsers", a.deps.Gate.Methods(sessionsAPI, sessions, map[string]rest.Handler{http.MethodGet: a.handleTrusted, http.MethodDelete: a.handleUntrust}))
+	mux.Handle("/api/persons/{id}/trusted-browsers/{browser}", a.deps.Gate.Methods(sessionsAPI, sessions, map[string]rest.Handler{http.MethodDelete: a.handleUntrust}))
 	mux.Handle("/api/sessions/{session}", a.deps.Gate.Methods(sessionsAPI, sessions, map[string]rest.Handler{http.MethodGet: a.handleSession, http.MethodDelete: a.handleEndSession}))
 	mux.Handle("/api/persons/{id}/assurance", a.deps.Gate.Methods(assuranceAPI, persons, map[string]rest.Handler{http.MethodGet: a.handleAssurance, http.MethodDelete: a.handleWithdrawAssurance}))
 	mux.Handle("/api/persons/{id}/identity-card", a.deps.Gate.Methods(assuranceAPI, persons, map[string]rest.Handler{http.MethodPost: a.handleIdentityCard}))

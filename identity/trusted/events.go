@@ -6,6 +6,6 @@ import "github.com/gatehouse-id/gatehouse/internal/event"
 var (
 	browserTrusted = event.Type{Type: "login.BrowserTrustedEvent", Name: "Browser Trusted"}
 	browserUsed    = event.Type{Type: "login.TrustedBrowserUsedEvent", Name: "Trusted Browser Used"}
-	// Ended is the event of a browser that is no longer trusted.
+	// Ended is the event of a browser that is no longer trusted, or of all of a person that end together.
 	Ended = event.Type{Type: "login.BrowserTrustEndedEvent", Name: "Browser No Longer Trusted"}
 )

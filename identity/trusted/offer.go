@@ -114,7 +114,7 @@ func (s *Service) answer(q *front.Request, d login.Demand, trusts bool) error {
 				Secret: secret.Hash(fresh), Epoch: rec.Epoch, Global: rec.Global, Since: now, Used: now, ExpiresAt: now.Add(life),
 				Address: from.ClientIP, Agent: session.KeptAgent(from.UserAgent),
 			}
-			if err := browsers.Create(tx, storage.Key(rec.PersonID, id), browser, browser.ExpiresAt); err != nil {
+			if err := Browsers.Create(tx, storage.Key(rec.PersonID, id), browser, browser.ExpiresAt); err != nil {
 				return err
 			}
 			e := open.OwnEvent(ev[0], "")

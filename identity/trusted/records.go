@@ -6,8 +6,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// browsers are the browsers that persons trust.
-var browsers = storage.NewTable[Record]("identity_trusted_browser") // person id, id
+// Browsers are the browsers that persons trust.
+var Browsers = storage.NewTable[Record]("identity_trusted_browser") // person id, id
 
 // Record is a browser that a person trusts. It is valid while the epochs are those of now.
 type Record struct {

@@ -56,7 +56,7 @@ func (s *Service) Counts(q *front.Request, d login.Demand) (counts bool, err err
 
 // still tells whether a trust that has counted in a session is there and valid.
 func (s *Service) still(tx storage.Tx, si *session.Current, id string, now time.Time) (bool, error) {
-	rec, found, err := browsers.Find(tx, storage.Key(si.Session.PersonID, id))
+	rec, found, err := Browsers.Find(tx, storage.Key(si.Session.PersonID, id))
 	if err != nil || !found {
 		return false, err
 	}
@@ -84,7 +84,7 @@ func (s *Service) use(q *front.Request, d login.Demand, has carried, now time.Ti
 			return err
 		}
 		key := storage.Key(open.Session.PersonID, has.id)
-		browser, found, err := browsers.Find(tx, key)
+		browser, found, err := Browsers.Find(tx, key)
 		if err != nil || !found { // of another person, made up, or ended
 			return err
 		}
@@ -100,7 +100,7 @@ func (s *Service) use(q *front.Request, d login.Demand, has carried, now time.Ti
 			browser.Address, browser.Agent = from.ClientIP, session.KeptAgent(from.UserAgent)
 			rec := open.Session
 			rec.Trusted = has.id
-			if err := browsers.Put(tx, key, browser, browser.ExpiresAt); err != nil {
+			if err := Browsers.Put(tx, key, browser, browser.ExpiresAt); err != nil {
 				return err
 			}
 			if err := session.Records.Put(tx, open.ID, rec, s.session.Collect(rec)); err != nil {
@@ -109,7 +109,7 @@ func (s *Service) use(q *front.Request, d login.Demand, has carried, now time.Ti
 		} else {
 			counts, ended = false, true
 			e = open.OwnEvent(ev[1], "an earlier secret of the browser was used")
-			if err := browsers.Delete(tx, key); err != nil {
+			if err := Browsers.Delete(tx, key); err != nil {
 				return err
 			}
 		}

@@ -506,4 +506,9 @@ var catalogue = []section{
 	{"Levels of scopes", []attackCase{
 		{874, "a browser's session below the level of a scope that a site or a rule needs, by every method, with headers that claim the scope; a sign-in that does not reach the level", "sign-in at the level or 401, nothing upstream; no loop"},
 	}},
+	{"Trusted browsers that administrators end", []attackCase{
+		{885, "the trust in browsers is ended by a viewer, by a helpdesk of an owner, by somebody whose rights end meanwhile, by a backend without the right or of another partition", "403 or 404, the trust stays"},
+		{886, "a form that ends the trust is forged: without a token, with that of another session, act or person, from another site, by GET", "403, the trust stays"},
+		{887, "the browser of another person is named under this person's address, in the console, the API and the command", "unknown, the trust stays"},
+	}},
 }

@@ -140,6 +140,24 @@ func adminRevokeAppPasswords(i *Instance, r *http.Request, in appPasswordRequest
 	return Outcome{"revoked"}, err
 }
 
+// untrustRequest names a trusted browser of a person, or without an id all of them.
+type untrustRequest struct {
+	Person string `json:"person"`
+	ID     string `json:"id,omitempty"`
+}
+
+func adminUntrust(i *Instance, r *http.Request, in untrustRequest) (any, error) {
+	p, err := i.person(r, in.Person)
+	if err != nil {
+		return nil, err
+	}
+	err = i.manage().Untrust(r.Context(), p.ID, in.ID, caller(r))
+	if errors.Is(err, manage.ErrGone) {
+		err = &unknownError{what: "trusted browser", name: in.ID, cause: errUnknownItem}
+	}
+	return Outcome{"no longer trusted"}, err
+}
+
 func adminEndSession(i *Instance, r *http.Request, in sessionRequest) (any, error) {
 	err := i.manage().EndSession(r.Context(), in.Session, caller(r))
 	if errors.Is(err, manage.ErrGone) {

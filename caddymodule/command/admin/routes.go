@@ -19,6 +19,7 @@ func (AdminAPI) Routes() []caddy.AdminRoute {
 		"POST /gatehouse/addresses/unlock":          reading(adminUnlockAddress),
 		"POST /gatehouse/persons/sign-out":          reading(adminSignOut),
 		"POST /gatehouse/persons/app-passwords":     reading(adminRevokeAppPasswords),
+		"POST /gatehouse/persons/untrust":           reading(adminUntrust),
 		"GET /gatehouse/sessions":                   adminListSessions,
 		"POST /gatehouse/sessions/end":              reading(adminEndSession),
 		"POST /gatehouse/persons/password":          reading(adminSetPassword),
