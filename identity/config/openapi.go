@@ -102,7 +102,7 @@ func Operations() []openapi.Operation {
 		if strings.HasPrefix(o.Path, "/api/config") {
 			o.Answers = append(o.Answers, openapi.Answer{Status: http.StatusInternalServerError, Text: "The configuration API is switched off, or something went wrong"})
 		} else {
-			o.Answers = append(o.Answers, openapi.Answer{Status: http.StatusConflict, Text: "The configuration API is switched off, what is asked does not work yet, or it is in use"})
+			o.Answers = append(o.Answers, openapi.Answer{Status: http.StatusConflict, Text: "The configuration API is switched off, or what is asked does not work yet, is in use, or is at another stage"})
 		}
 		if strings.Contains(o.Path, "{") {
 			o.Answers = append(o.Answers, openapi.Answer{Status: http.StatusNotFound})

@@ -197,6 +197,18 @@ func TestAttacksOnOrganisations(t *testing.T) {
 			}
 		}
 	})
+	t.Run("attack 880: it rotates key pairs, which belong to no organisation", func(t *testing.T) {
+		before := w.must(200, http.MethodGet, "/v2/config/certificates/own/rotation", "").body
+		for _, path := range []string{"GET rotations", "GET own/rotation", "POST own/rotation/announce", "POST own/rotation/switch", "POST own/rotation/retire", "POST own/renew"} {
+			method, path, _ := strings.Cut(path, " ")
+			if a := w.asAcme(method, "/v2/config/certificates/"+path, ""); a.status != 403 {
+				t.Errorf("%s %s = %d %s, want 403", method, path, a.status, a.body)
+			}
+		}
+		if after := w.must(200, http.MethodGet, "/v2/config/certificates/own/rotation", "").body; after != before {
+			t.Errorf("the key pair is now %s", after)
+		}
+	})
 	t.Run("attack 861: an entity tag of another one", func(t *testing.T) {
 		for _, tag := range []string{theirs, whole, `"x"`, "*"} {
 			one := w.asAcme(http.MethodPost, "/api/v2/config/organisations/other/service-providers", `[]`, "If-Match", tag)

@@ -60,7 +60,7 @@ func TestKeytab(t *testing.T) {
 		t.Errorf("Get after the change = %s", content())
 	}
 	// The realm has the keys too, so we make none.
-	if err := c.service.KeyPairs().Renew(t.Context(), id, event.Actor{ID: "ops"}); err == nil {
+	if err := c.service.KeyPairs().Rotate(t.Context(), id, keypair.Renew, event.Actor{ID: "ops"}); err == nil {
 		t.Error("Renew of a keytab = nil, want an error")
 	}
 	list, err := c.service.KeyPairs().Summaries(t.Context())

@@ -32,12 +32,12 @@ func TestRotation(t *testing.T) {
 		}
 		return found
 	}
-	want("Switch before Announce", pairs.Switch(t.Context(), id, by), keypair.ErrStage)
-	want("Retire before Switch", pairs.Retire(t.Context(), id, by), keypair.ErrStage)
-	want("Announce of a certificate alone", pairs.Announce(t.Context(), partner, by), keypair.ErrNoPrivateKey)
-	want("Announce of an unknown pair", pairs.Announce(t.Context(), "x", by), keypair.ErrUnknown)
-	want("Announce", pairs.Announce(t.Context(), id, by), nil)
-	want("Announce twice", pairs.Announce(t.Context(), id, by), keypair.ErrStage)
+	want("Switch before Announce", pairs.Rotate(t.Context(), id, keypair.Switch, by), keypair.ErrStage)
+	want("Retire before Switch", pairs.Rotate(t.Context(), id, keypair.Retire, by), keypair.ErrStage)
+	want("Announce of a certificate alone", pairs.Rotate(t.Context(), partner, keypair.Announce, by), keypair.ErrNoPrivateKey)
+	want("Announce of an unknown pair", pairs.Rotate(t.Context(), "x", keypair.Announce, by), keypair.ErrUnknown)
+	want("Announce", pairs.Rotate(t.Context(), id, keypair.Announce, by), nil)
+	want("Announce twice", pairs.Rotate(t.Context(), id, keypair.Announce, by), keypair.ErrStage)
 	now := get(pairs, "sign")
 	if !m.ec.Equal(now.Key) || len(now.Beside) != 1 || now.Beside[0].Key == nil || m.ec.Equal(now.Beside[0].Key) {
 		t.Fatalf("after Announce: %d keys beside the first one", len(now.Beside))
@@ -50,11 +50,11 @@ func TestRotation(t *testing.T) {
 	if resealed := get(pairs, "sign"); len(resealed.Beside) != 1 || !resealed.Beside[0].Certificate.Equal(next) || resealed.Beside[0].Key == nil {
 		t.Error("the next keys were not sealed anew")
 	}
-	want("Switch", pairs.Switch(t.Context(), id, by), nil)
+	want("Switch", pairs.Rotate(t.Context(), id, keypair.Switch, by), nil)
 	if now = get(pairs, "sign"); !now.Certificate.Equal(next) || len(now.Beside) != 1 || !m.ec.Equal(now.Beside[0].Key) {
 		t.Fatal("after Switch the next keys are not used, or the former ones are gone")
 	}
-	want("Retire", pairs.Retire(t.Context(), id, by), nil)
+	want("Retire", pairs.Rotate(t.Context(), id, keypair.Retire, by), nil)
 	if now = get(pairs, "sign"); !now.Certificate.Equal(next) || len(now.Beside) != 0 {
 		t.Error("after Retire the former keys are still there")
 	}

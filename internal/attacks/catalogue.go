@@ -506,6 +506,12 @@ var catalogue = []section{
 	{"Levels of scopes", []attackCase{
 		{874, "a browser's session below the level of a scope that a site or a rule needs, by every method, with headers that claim the scope; a sign-in that does not reach the level", "sign-in at the level or 401, nothing upstream; no loop"},
 	}},
+	{"Rotation of key pairs", []attackCase{
+		{880, "a stranger, an API client without the right, or that of an organisation reads or rotates key pairs", "401, 403, nothing changes"},
+		{881, "the page of another site makes the browser of an administrator take a step of a rotation, which has no body", "403, nothing changes"},
+		{882, "steps of a rotation out of order, or by several at once, to push out keys that still decrypt", "409; one is taken, and no key is lost"},
+		{883, "the private keys of a rotation: in the answers of the API, the commands and the console, and in events", "none is told"},
+	}},
 	{"Trusted browsers that administrators end", []attackCase{
 		{885, "the trust in browsers is ended by a viewer, by a helpdesk of an owner, by somebody whose rights end meanwhile, by a backend without the right or of another partition", "403 or 404, the trust stays"},
 		{886, "a form that ends the trust is forged: without a token, with that of another session, act or person, from another site, by GET", "403, the trust stays"},

@@ -2,7 +2,6 @@ package setup
 
 import (
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
@@ -15,7 +14,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/keypair"
-	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
@@ -76,32 +74,22 @@ func (s *setup) keysPart(v *frame.Visit, p *shownProvider) (part page.ConsolePar
 	return part, len(t.Rows) > 0, nil
 }
 
-// stageOf is the act that leads a key pair on in its rotation.
-func stageOf(k *keypair.Summary) string {
-	switch {
-	case k.Former != nil:
-		return "retire-pair"
-	case k.Next != nil:
-		return "switch-pair"
-	}
-	return "announce-pair"
-}
-
 // rotation is the next step of the rotation of a key pair, for those who may, and at which it is.
 func rotation(v *frame.Visit, k *keypair.Summary) page.Cell {
-	if !k.Private || k.Type == keypair.Keytab {
+	at := k.Stage()
+	if at == keypair.Fixed {
 		return page.Cell{}
 	}
-	act, param := stageOf(k), cmp.Or(k.ID, ownPair)
+	act, param := string(at.NextStep())+"-pair", cmp.Or(k.ID, ownPair)
 	cell := page.Cell{}
 	if v.Role >= frame.Owner {
 		cell = page.Cell{Text: page.Say("console.act." + act), URL: frame.With(frame.Root+keysPath+"/"+act, "pair", param)}
 	}
 	var stage page.Text
-	switch {
-	case k.Former != nil:
+	switch at {
+	case keypair.Switched:
 		stage = page.Say("console.keys.stage.former", "time", k.Former.Since)
-	case k.Next != nil:
+	case keypair.Announced:
 		stage = page.Say("console.keys.stage.next", "time", k.Next.Since)
 	}
 	if cell.URL == "" {
@@ -112,14 +100,14 @@ func rotation(v *frame.Visit, k *keypair.Summary) page.Cell {
 	return cell
 }
 
-// turnPair leads the key pair of a form one step through its rotation.
-func turnPair(step func(ctx context.Context, id string, by event.Actor) error) func(*frame.Visit, url.Values) (frame.Result, error) {
+// turnPair takes one step with the keys of the pair of a form.
+func (s *setup) turnPair(step keypair.Step) func(*frame.Visit, url.Values) (frame.Result, error) {
 	return func(v *frame.Visit, in url.Values) (frame.Result, error) {
 		id := frame.Part(in, "pair")
 		if id == ownPair {
 			id = ""
 		}
-		err := step(write(v), id, v.Actor())
+		err := s.Config.KeyPairs().Rotate(write(v), id, step, v.Actor())
 		switch {
 		case errors.Is(err, keypair.ErrUnknown), errors.Is(err, keypair.ErrNoPrivateKey):
 			err = &frame.Problem{Key: "console.problem.gone"}

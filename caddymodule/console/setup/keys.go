@@ -16,7 +16,7 @@ import (
 
 const (
 	keysPath   = "/keys"
-	ownPair    = "own"               // what addresses call Gatehouse's own key pair
+	ownPair    = keypair.OwnID       // what addresses call Gatehouse's own key pair
 	expirySoon = 30 * 24 * time.Hour // of a certificate
 )
 
@@ -27,10 +27,10 @@ func (s *setup) keysScreen() *frame.Screen {
 		Acts: []*frame.Act{
 			{Name: "rotate-keys", Role: frame.Owner, Do: s.rotateKeys},
 			{Name: "retire-key", Role: frame.Owner, Danger: true, Hidden: true, Ask: s.askRetire, Do: s.retireKey},
-			{Name: "announce-pair", Role: frame.Owner, Hidden: true, Ask: s.askRenew, Do: turnPair(s.Config.KeyPairs().Announce)},
-			{Name: "switch-pair", Role: frame.Owner, Hidden: true, Ask: s.askRenew, Do: turnPair(s.Config.KeyPairs().Switch)},
-			{Name: "retire-pair", Role: frame.Owner, Danger: true, Hidden: true, Ask: s.askRenew, Do: turnPair(s.Config.KeyPairs().Retire)},
-			{Name: "renew-pair", Role: frame.Owner, Danger: true, Hidden: true, Ask: s.askRenew, Do: turnPair(s.Config.KeyPairs().Renew)},
+			{Name: "announce-pair", Role: frame.Owner, Hidden: true, Ask: s.askRenew, Do: s.turnPair(keypair.Announce)},
+			{Name: "switch-pair", Role: frame.Owner, Hidden: true, Ask: s.askRenew, Do: s.turnPair(keypair.Switch)},
+			{Name: "retire-pair", Role: frame.Owner, Danger: true, Hidden: true, Ask: s.askRenew, Do: s.turnPair(keypair.Retire)},
+			{Name: "renew-pair", Role: frame.Owner, Danger: true, Hidden: true, Ask: s.askRenew, Do: s.turnPair(keypair.Renew)},
 			{Name: "public-key", Role: frame.Viewer, Hidden: true, Ask: askPublic, Do: s.publicKey},
 			{Name: "public-pair", Role: frame.Viewer, Hidden: true, Ask: askPublic, Do: s.publicPair},
 		},
@@ -83,7 +83,7 @@ func (s *setup) pairTable(v *frame.Visit, pairs []keypair.Summary) *page.Table {
 			until.Kind, until.Hint = left.Kind, left.Text
 		}
 		renew := page.Cell{}
-		if p.Private && p.Type != keypair.Keytab {
+		if p.Stage() != keypair.Fixed {
 			renew = v.Link("renew-pair", "pair", param)
 		}
 		public := page.Cell{}
