@@ -5,6 +5,8 @@ import (
 	"html"
 	"maps"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -110,6 +112,17 @@ func TestConsole(t *testing.T) {
 	c := newCrawlerOf(t, func(caddyfile string) string {
 		return strings.Replace(caddyfile, "\n\t\tidentity {", "\n\t\tidentity {\n\t\t\tadmin "+person+" {\n\t\t\t\tlevel 1\n\t\t\t\tsee_as owner\n\t\t\t}\n\t\t\tperson second@example.com {\n\t\t\t\tgroups staff\n\t\t\t}\n"+people, 1)
 	})
+	// A mail that the server refuses stays in the queue.
+	c.mail.refuse.Store(true)
+	welcome := filepath.Join(t.TempDir(), "welcome.json")
+	if err := os.WriteFile(welcome, []byte(`{"email_notifications":{"welcome":{"on_api_enabled":true}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.must("", "config", "import", welcome)
+	c.must(random(12)+"\n", "person", "add", "waits@example.com")
+	c.mail.refusesOne(t)
+	c.must("", "person", "remove", "waits@example.com")
+
 	c.b.open(c.Issuer + "/admin")
 	c.b.signIn(person, c.Password)
 	if at := c.b.location(); !strings.HasPrefix(at, c.Issuer+"/admin") {

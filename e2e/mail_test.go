@@ -79,6 +79,17 @@ func newMailServer(t *testing.T) *mailServer {
 	return m
 }
 
+// refusesOne waits until the server has refused a mail.
+func (m *mailServer) refusesOne(t *testing.T) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); m.refused.Load() == 0; {
+		if time.Now().After(deadline) {
+			t.Fatal("no mail was tried")
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
 // mailSession is one connection. It implements smtp.AuthSession.
 type mailSession struct {
 	server *mailServer
@@ -202,12 +213,7 @@ func TestMail(t *testing.T) {
 
 	m.refuse.Store(true)
 	s.must(random(12)+"\n", "person", "passwd", "ann@example.com")
-	for deadline := time.Now().Add(30 * time.Second); m.refused.Load() == 0; {
-		if time.Now().After(deadline) {
-			t.Fatal("nothing was tried")
-		}
-		<-time.After(20 * time.Millisecond)
-	}
+	m.refusesOne(t)
 	s.must("", "person", "remove", "ann@example.com")
 	m.refuse.Store(false)
 	subjects := map[string]bool{}
