@@ -85,12 +85,12 @@ func (c *Console) showOverview(v *frame.Visit) (*page.Console, error) {
 // causes are the screens where what findings are about is seen or mended, by the first word of their options.
 var causes = map[string]string{
 	"client": "/applications/", "idp": "/providers/", "policy": "/policies/",
-	"api_client": "/api-clients", "key_pair": "/keys", "person": "/persons", "group": "/groups", "groups": "/groups", "policies": "/policies", "storage": "/storage",
+	"api_client": "/api-clients", "key_pair": "/keys", "group": "/groups", "groups": "/groups", "policies": "/policies", "storage": "/storage",
 	"mail": "/settings", "sms": "/settings", "push": "/settings", "brand": "/messages/brand", "scope": "/settings", "identity": "/settings",
 }
 
-// causeOf is the screen where a finding can be followed up: that of the site, application, provider or policy that it
-// is about, or else that of the settings, which name file and line.
+// causeOf is the screen where a finding can be followed up: that of the site, application, provider, person or policy
+// that it is about, or else that of the settings, which name file and line.
 func causeOf(f *finding.Finding, sites []gateway.Site) string {
 	option, _, _ := strings.Cut(f.About, ": ")
 	kind, name, _ := strings.Cut(option, " ")
@@ -102,13 +102,15 @@ func causeOf(f *finding.Finding, sites []gateway.Site) string {
 	for i := range sites {
 		for _, g := range sites[i].Gates {
 			at := func(r gateway.Rule) bool { return r.Place == f.Place }
-			if f.Place != "" && (g.Place == f.Place || slices.ContainsFunc(g.Rules, at)) || kind == "forward_auth" && g.Name == name {
+			if f.Place != "" && (g.Place == f.Place || slices.ContainsFunc(g.Rules, at)) || kind == "site" && name != "" && g.Place == name || kind == "forward_auth" && g.Name == name {
 				return gateway.SitePath(sites[i].ID)
 			}
 		}
 	}
 	to, known := causes[kind]
 	switch {
+	case kind == "person":
+		return frame.Root + "/persons?" + url.Values{"q": {name}}.Encode()
 	case !known:
 		return frame.Root + "/settings"
 	case !strings.HasSuffix(to, "/"):

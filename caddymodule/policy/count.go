@@ -20,6 +20,7 @@ func (p *Policy) CountAs(owner string) {
 		if i >= len(p.Deny) {
 			kind = "allow"
 		}
+		r.owner = owner
 		r.counted = tally.RuleName(owner, kind, r.Name, r.Place)
 	}
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -15,7 +16,7 @@ import (
 // names.
 func (p *Policy) Findings(label string, scopes, groups []string) (out []finding.Finding) {
 	warn := func(r *Rule, reason, mend string) {
-		out = append(out, finding.Finding{Severity: finding.Warning, Place: r.Place, Reason: label + ": " + reason, Mend: mend, About: label})
+		out = append(out, finding.Finding{Severity: finding.Warning, Place: r.Place, Reason: label + ": " + reason, Mend: mend, About: cmp.Or(r.owner, label)})
 	}
 	for i, r := range p.Deny {
 		for _, before := range p.Deny[:i] {

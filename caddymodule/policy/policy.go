@@ -53,6 +53,7 @@ type Rule struct {
 	byPath   bool
 	when     []window
 
+	owner   string // whose it is, such as policy office. Empty: unknown
 	counted string // under what its decisions are counted. Empty: they are not
 	count   atomic.Pointer[ruleCounter]
 }

@@ -32,7 +32,7 @@ func (p *Protect) needGroups(fn func(group, place string)) {
 // people who have no way to sign in. scopes and groups are those that the configuration names.
 func (p *Protect) findings(scopes, groups []string) (out []finding.Finding) {
 	warn := func(option, reason, mend string) {
-		out = append(out, finding.Finding{Severity: finding.Warning, Place: p.Places.Of("protect: " + option), Reason: "protect: " + reason, Mend: mend, About: "site " + p.name})
+		out = append(out, finding.Finding{Severity: finding.Warning, Place: p.Places.Of("protect: " + option), Reason: "protect: " + reason, Mend: mend, About: p.called()})
 	}
 	if p.open {
 		warn("", "the matcher leaves all other paths of the site open to everybody", "protect the whole site, and name the open paths with `public`")

@@ -121,7 +121,7 @@ func (p *Protect) probe(ctx context.Context) *finding.Finding {
 	if err := p.remote.Probe(ctx); err != nil {
 		return &finding.Finding{
 			Severity: finding.Warning, Place: p.Places.Of("protect: introspect"), Reason: "protect: the server of introspect cannot be asked: " + err.Error(),
-			Mend: "look at the address, the client and its secret: until it answers, requests with a token get 503", About: "site " + p.name,
+			Mend: "look at the address, the client and its secret: until it answers, requests with a token get 503", About: p.called(),
 		}
 	}
 	return nil

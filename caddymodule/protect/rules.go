@@ -1,7 +1,6 @@
 package protect
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -26,7 +25,7 @@ func (p *Protect) loadRules(ctx caddy.Context, use usePolicy) error {
 	if err := p.Rules.Provision(ctx, "protect", res); err != nil {
 		return err
 	}
-	p.Rules.CountAs("site " + cmp.Or(p.name, p.Place(), "without a name"))
+	p.Rules.CountAs(p.called())
 	parts := p.gather(p.Policies, &p.Rules, "policy", use)
 	rules := fixedOf(parts)
 	p.fixed = &ruling{rules: rules, public: append(slices.Clone(p.fixed.public), res.List("public", rules.Public, CheckPublic)...), byPath: p.open || rules.ByPath()}

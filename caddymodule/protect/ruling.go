@@ -73,6 +73,9 @@ func (p *Protect) user() string {
 	return place
 }
 
+// called is what counts and findings call the site: by a host, or by its place in the Caddyfile.
+func (p *Protect) called() string { return "site " + cmp.Or(p.name, p.Place(), "without a name") }
+
 // isLater tells whether the policy of a part is not in the Caddyfile.
 func (p part) isLater() bool { return p.rules == nil }
 
