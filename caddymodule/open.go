@@ -90,7 +90,14 @@ func (b *builder) openConfig() (err error) {
 	if _, _, err = b.inst.policies.Current(b.ctx); err != nil {
 		return err
 	}
+	signs := func(name string) []string {
+		if slices.Contains(b.persons.ServiceProviders.Sign, name) {
+			return []string{"saml_sign"}
+		}
+		return nil
+	}
 	b.inst.config.KeyPairs().OnUse(b.idps.KeyUsers, b.idps.Signers)
+	b.inst.config.KeyPairs().OnUse(signs, signs)
 	b.inst.pages.SetOverrides(b.inst.config.Overrides)
 	b.inst.pages.SetOrganisations(b.inst.config.PageOrganisations)
 	return nil
