@@ -1,6 +1,7 @@
 package caddymodule_test
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -22,6 +23,12 @@ func keyPair(t *testing.T, name string, lasts time.Duration) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return keyPairOf(t, name, "EC", key, lasts)
+}
+
+// keyPairOf is a key pair with this key.
+func keyPairOf(t *testing.T, name, kind string, key crypto.Signer, lasts time.Duration) map[string]string {
+	t.Helper()
 	now := time.Now()
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(lasts)}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
@@ -35,7 +42,7 @@ func keyPair(t *testing.T, name string, lasts time.Duration) map[string]string {
 	armor := func(kind string, der []byte) string {
 		return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 	}
-	return map[string]string{"name": name, "key_type": "EC", "private_key": armor("PRIVATE KEY", private), "public_key": armor("CERTIFICATE", cert)}
+	return map[string]string{"name": name, "key_type": kind, "private_key": armor("PRIVATE KEY", private), "public_key": armor("CERTIFICATE", cert)}
 }
 
 // TestCertificateExpiry: what ends within 30 days is in the metrics, the log and in check.

@@ -288,7 +288,17 @@ func TestServiceCommands(t *testing.T) {
 	if again := decode[[]any](t, s.run("", "keys", "rotate", "--json")); len(again) != 6 {
 		t.Errorf("%d keys after a second rotation, want 6: the successors wait already", len(again))
 	}
-	if out := s.run("", "keys", "list"); !strings.HasPrefix(out, "ALG") || !strings.HasSuffix(out, "6 keys\n") {
+	kid := ""
+	for _, k := range rotated {
+		if k["use"] == "signs" {
+			kid = k["kid"].(string)
+		}
+	}
+	if out := s.run("", "keys", "retire", kid); strings.Contains(out, kid) || !strings.HasSuffix(out, "5 keys\n") {
+		t.Errorf("keys retire %s = %s", kid, out)
+	}
+	s.refused("no such", "", "keys", "retire", kid)
+	if out := s.run("", "keys", "list"); !strings.HasPrefix(out, "ALG") || !strings.HasSuffix(out, "5 keys\n") {
 		t.Errorf("keys list = %s", out)
 	}
 	if out := s.run("", "idp", "list"); out != "0 identity providers\n" {

@@ -48,7 +48,7 @@ func addCommands(root *cobra.Command) {
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	root.AddCommand(
 		initCommand(), checkCommand(), doctorCommand(), mcpCommands(), whyCommand(), explainCommand(), policyCommands(), secretCommand(), versionCommand(), importKindCommand(), adminCommands(), personCommands(), groupCommands(), clientCommands(), tokenCommands(),
-		sessionCommands(), accessCommands(), providerCommands(), mailCommands(), keyCommands(), eventCommands(), configCommands(), backupCommand(), restoreCommand(), storageCommands(), nodesCommand(), acceptLossCommand(), upgradeCommands(),
+		sessionCommands(), accessCommands(), providerCommands(), mailCommands(), keyCommands(), keyPairCommands(), eventCommands(), configCommands(), backupCommand(), restoreCommand(), storageCommands(), nodesCommand(), acceptLossCommand(), upgradeCommands(),
 	)
 	jsonErrors(root)
 }

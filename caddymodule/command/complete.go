@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
+	"github.com/gatehouse-id/gatehouse/identity/keypair"
 )
 
 // The shell asks for the names that can follow: `caddy completion bash`. A server that does not answer has none.
@@ -52,6 +53,20 @@ func completeProviders(cmd *cobra.Command, args []string, _ string) ([]cobra.Com
 	var out []cobra.Completion
 	for _, p := range list {
 		out = append(out, cobra.CompletionWithDesc(p.ID, p.Name))
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+func completeKeyPairs(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var list []keypair.Rotation
+	if len(args) > 0 || call(cmd, "/key-pairs", nil, &list) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var out []cobra.Completion
+	for _, p := range list {
+		if p.Name != "" && p.NextStep != "" {
+			out = append(out, cobra.CompletionWithDesc(p.Name, string(p.Stage)))
+		}
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
 }

@@ -68,8 +68,8 @@ func (s *Summary) rotation() Rotation {
 	return out
 }
 
-// rotations returns the key pairs in the order of their names, Gatehouse's own first once it is made.
-func (s *Service) rotations(ctx context.Context) ([]Rotation, error) {
+// Rotations returns the key pairs in the order of their names, Gatehouse's own first once it is made.
+func (s *Service) Rotations(ctx context.Context) ([]Rotation, error) {
 	list, err := s.Summaries(ctx)
 	out := make([]Rotation, len(list))
 	for i := range list {
@@ -78,9 +78,16 @@ func (s *Service) rotations(ctx context.Context) ([]Rotation, error) {
 	return out, err
 }
 
+// Rotation returns the key pair of an id; "" is Gatehouse's own, which is made if it is not there yet. Error:
+// ErrUnknown.
+func (s *Service) Rotation(ctx context.Context, id string) (Rotation, error) {
+	_, is, err := s.one(ctx, id)
+	return is.rotation(), err
+}
+
 // handleGetRotations serves GET /v2/config/certificates/rotations. (docs/decisions.md#rotation-of-key-pairs)
 func (s *Service) handleGetRotations(w http.ResponseWriter, r *http.Request, _ string) error {
-	list, err := s.rotations(r.Context())
+	list, err := s.Rotations(r.Context())
 	if err != nil {
 		return err
 	}
@@ -90,9 +97,13 @@ func (s *Service) handleGetRotations(w http.ResponseWriter, r *http.Request, _ s
 
 // handleGetRotation serves GET /v2/config/certificates/{certificateId}/rotation.
 func (s *Service) handleGetRotation(w http.ResponseWriter, r *http.Request, _ string) error {
-	now, err := s.rotationOf(r)
+	id, err := rotationID(r)
 	if err != nil {
 		return err
+	}
+	now, err := s.Rotation(r.Context(), id)
+	if err != nil {
+		return Refusal(err)
 	}
 	rest.Tagged(w, r, rest.Tag(now, 0), now)
 	return nil
@@ -110,18 +121,6 @@ func rotationID(r *http.Request) (string, error) {
 	return id, nil
 }
 
-func (s *Service) rotationOf(r *http.Request) (out Rotation, err error) {
-	id, err := rotationID(r)
-	if err != nil {
-		return out, err
-	}
-	_, is, err := s.one(r.Context(), id)
-	if err != nil {
-		return out, rotationRefused(err)
-	}
-	return is.rotation(), nil
-}
-
 // handleRotate serves POST /v2/config/certificates/{certificateId}/rotation/announce, its sisters switch and retire,
 // and /v2/config/certificates/{certificateId}/renew.
 func (s *Service) handleRotate(step Step) rest.Handler {
@@ -135,11 +134,11 @@ func (s *Service) handleRotate(step Step) rest.Handler {
 			holds = func(is Summary) bool { return tagged(rest.Tag(is.rotation(), 0)) }
 		}
 		if err := s.rotateIf(r.Context(), id, step, s.by(r, client), holds); err != nil {
-			return rotationRefused(err)
+			return Refusal(err)
 		}
-		now, err := s.rotationOf(r)
+		now, err := s.Rotation(r.Context(), id)
 		if err != nil {
-			return err
+			return Refusal(err)
 		}
 		w.Header().Set("ETag", rest.Tag(now, 0))
 		rest.JSON(w, http.StatusOK, now)
@@ -147,8 +146,8 @@ func (s *Service) handleRotate(step Step) rest.Handler {
 	}
 }
 
-// rotationRefused is an error of Rotate as it is answered.
-func rotationRefused(err error) error {
+// Refusal is an error of Rotate or Rotation as APIs answer it.
+func Refusal(err error) error {
 	at := new(StageError)
 	switch {
 	case errors.Is(err, ErrUnknown):

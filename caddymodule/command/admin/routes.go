@@ -68,6 +68,8 @@ func (AdminAPI) Routes() []caddy.AdminRoute {
 		"POST /gatehouse/keys/rotate":               adminRotateKeys,
 		"POST /gatehouse/keys/retire":               reading(adminRetireKey),
 		"POST /gatehouse/keys/reseal":               reading(adminReseal),
+		"GET /gatehouse/key-pairs":                  adminListKeyPairs,
+		"POST /gatehouse/key-pairs/rotate":          reading(adminRotateKeyPair),
 		"POST /gatehouse/tokens/revoke-all":         adminRevokeEverything,
 	} {
 		mux.HandleFunc(pattern, adminHandler(call))

@@ -1,0 +1,108 @@
+package command
+
+import (
+	"cmp"
+	"encoding/base64"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
+	"github.com/gatehouse-id/gatehouse/identity/keypair"
+)
+
+func keyPairCommands() *cobra.Command {
+	return group("key-pair", "Lists and rotates the key pairs by which providers and SAML applications know Gatehouse", append(completeArguments(completeKeyPairs,
+		keyPairStep(keypair.Announce, "Publishes the next keys of a pair beside those in use", `Makes the next keys of a pair, and publishes them in the metadata and key sets beside those in use, which stay in
+use. Prints their certificate, for those who do not read metadata. Go on with switch when everybody knows it.`),
+		keyPairStep(keypair.Switch, "Uses the keys that were announced", `Lets the keys that were announced take the place of those in use. The former ones stay published and decrypt what is
+still encrypted for them. Go on with retire when everybody has read the new metadata again.`),
+		keyPairStep(keypair.Retire, "Removes the former keys of a pair", "Removes the keys that others have taken the place of: what is still encrypted for them cannot be read any more."),
+		keyPairStep(keypair.Renew, "Replaces the keys of a pair at once", `Replaces the keys of a pair at once, such as those that others may have, and ends a rotation. Everybody who knows the
+old certificate refuses what Gatehouse signs until the new metadata is read.`),
+	), listKeyPairsCommand())...)
+}
+
+func listKeyPairsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "Lists the key pairs, Gatehouse's own included, with the stage of their rotation", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var all []keypair.Rotation
+			if err := call(cmd, "/key-pairs", nil, &all); err != nil {
+				return err
+			}
+			t := table{noun: "key pair", header: []string{"NAME", "TYPE", "STAGE", "NEXT STEP", "SINCE", "ENDS", "SHA-256", "USED BY"}}
+			for _, p := range all {
+				since, now := time.Time{}, &keypair.PublicPart{}
+				for _, beside := range []*keypair.PublicPart{p.Next, p.Former} {
+					if beside != nil {
+						since = beside.Since
+					}
+				}
+				if p.Current != nil {
+					now = p.Current
+				}
+				t.rows = append(t.rows, []string{cmp.Or(p.Name, "("+p.ID+")"), p.KeyType, string(p.Stage), cmp.Or(string(p.NextStep), "-"), day(since), day(now.NotAfter), now.SHA256[:min(16, len(now.SHA256))], strings.Join(p.UsedBy, ", ")})
+			}
+			return printResult(cmd, all, t.lines()...)
+		},
+	}
+}
+
+// keyPairStep is the command of a step.
+func keyPairStep(step keypair.Step, short, long string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: string(step) + " [name or id]", Short: short, Long: long + "\nWithout a name it is Gatehouse's own key pair.", Args: cobra.MaximumNArgs(1),
+		Example: "  caddy gatehouse key-pair " + string(step) + " saml-2026",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name := strings.Join(args, "")
+			if step == keypair.Retire || step == keypair.Renew {
+				if err := confirm(cmd, "The old keys of "+keyPairName(name)+" are deleted. Go on?"); err != nil {
+					return err
+				}
+			}
+			var out keypair.Rotation
+			if err := call(cmd, "/key-pairs/rotate", admin.KeyPairRequest{KeyPair: name, Step: step}, &out); err != nil {
+				return err
+			}
+			return printResult(cmd, out, keyPairLines(step, out)...)
+		},
+	}
+	if step == keypair.Retire || step == keypair.Renew {
+		return yesFlag(cmd)
+	}
+	return cmd
+}
+
+func keyPairName(name string) string { return cmp.Or(name, "Gatehouse's own key pair") }
+
+// keyPairLines says what a step has done and what comes next, and has the certificate that others have to know.
+func keyPairLines(step keypair.Step, p keypair.Rotation) (lines []string) {
+	argument := p.Name
+	if strings.ContainsFunc(p.Name, func(c rune) bool {
+		return !strings.ContainsRune("-_.@", c) && !unicode.IsLetter(c) && !unicode.IsDigit(c)
+	}) {
+		argument = p.ID // which needs no quotes in a shell
+	}
+	name, next := keyPairName(p.Name), strings.TrimSpace("caddy gatehouse key-pair "+string(p.NextStep)+" "+argument)
+	switch step {
+	case keypair.Announce:
+		lines = []string{"The next keys of " + name + " are published. When everybody knows them: " + next}
+	case keypair.Switch:
+		return []string{"The next keys of " + name + " are used. The former ones still decrypt. When nobody uses them any more: " + next}
+	case keypair.Retire:
+		return []string{"The former keys of " + name + " are removed."}
+	default:
+		lines = []string{name + " has new keys. Have everybody read the new metadata."}
+	}
+	shown := p.Current
+	if step == keypair.Announce {
+		shown = p.Next
+	}
+	if raw, err := base64.StdEncoding.DecodeString(shown.PublicKey); err == nil {
+		lines = append(lines, "SHA-256 "+shown.SHA256, strings.TrimSpace(string(raw)))
+	}
+	return lines
+}
