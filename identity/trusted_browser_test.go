@@ -157,7 +157,8 @@ func TestTrustedBrowser(t *testing.T) {
 		}
 	}
 
-	was := b.cookie("trusted")
+	earlier := b.cookie("trusted")
+	was := earlier
 	x.wantInside("the password and a trusted browser", x.comes(b))
 	x.wantLevel(b, 1)
 	if b.cookie("trusted") == was {
@@ -174,6 +175,21 @@ func TestTrustedBrowser(t *testing.T) {
 		}
 	}
 	x.wantAsked("another browser", x.comes(x.browser()))
+
+	got := b.cookie("trusted")
+	for name := range b.cookies {
+		if strings.HasSuffix(name, "-trusted") {
+			b.cookies[name] = earlier // the answer with the other one was lost
+		}
+	}
+	x.wantInside("the same session without the answer", b.get("/next?again=2"))
+	if b.cookie("trusted") != got {
+		t.Error("the secret of the lost answer is not given again")
+	}
+	x.wantInside("the next session", x.comes(b))
+	if n := x.events()["login.BrowserTrustEndedEvent"]; n != 0 {
+		t.Errorf("%d trusts have ended", n)
+	}
 
 	list := b.get("/account/devices")
 	if !strings.Contains(list.Body.String(), "Trusted browsers") || !strings.Contains(list.Body.String(), "Stop trusting") {

@@ -69,6 +69,8 @@ type Record struct {
 	RaisedFor string `cbor:"26,keyasint,omitempty"`
 	// Trusted is the id of the trust in the browser that counts for the second factor in this session. Empty: none
 	Trusted string `cbor:"27,keyasint,omitempty"`
+	// TrustSalt is what the browser's secret of before was turned into the one of now with. nil: it was not
+	TrustSalt []byte `cbor:"28,keyasint,omitempty"`
 }
 
 // SeeingRecord says whose account the person of a session looks at, and until when. The session stays that of its own

@@ -1,6 +1,10 @@
 package trusted
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -40,10 +44,14 @@ func (s *Service) Counts(q *front.Request, d login.Demand) (counts bool, err err
 	}
 	now := s.now()
 	if id := q.SignIn.Session.Trusted; id != "" {
+		var browser Record
 		err := s.store.View(q.Context(), func(tx storage.Tx) (err error) {
-			counts, err = s.still(tx, q.SignIn, id, now)
+			browser, counts, err = s.still(tx, q.SignIn, id, now)
 			return err
 		})
+		if counts {
+			s.giveAgain(q, browser, now)
+		}
 		if err != nil || counts {
 			return counts, err
 		}
@@ -54,22 +62,42 @@ func (s *Service) Counts(q *front.Request, d login.Demand) (counts bool, err err
 	return false, nil
 }
 
-// still tells whether a trust that has counted in a session is there and valid.
-func (s *Service) still(tx storage.Tx, si *session.Current, id string, now time.Time) (bool, error) {
+// giveAgain gives the browser its secret once more, if the answer of this session that held it was lost.
+func (s *Service) giveAgain(q *front.Request, browser Record, now time.Time) {
+	has, salt := s.carried(q.Request), q.SignIn.Session.TrustSalt
+	if len(salt) == 0 || has.id != q.SignIn.Session.Trusted {
+		return
+	}
+	if next := after(salt, has.secret); secret.New(browser.Secret).Equal(secret.Hash(next)) {
+		s.jar.Set(q.W, cookieKind, carried{has.id, next}.String(), browser.ExpiresAt.Sub(now))
+	}
+}
+
+// after is the secret that follows another one in the session with a salt. Nobody can compute it without the salt,
+// which the store alone has, nor without the secret, which it has not: so an answer that was lost can be given again.
+func after(salt []byte, value string) string {
+	mac := hmac.New(sha256.New, salt)
+	mac.Write([]byte(value))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// still returns a trust that has counted in a session, and tells whether it is there and valid.
+func (s *Service) still(tx storage.Tx, si *session.Current, id string, now time.Time) (rec Record, valid bool, err error) {
 	rec, found, err := Browsers.Find(tx, storage.Key(si.Session.PersonID, id))
 	if err != nil || !found {
-		return false, err
+		return rec, false, err
 	}
 	global, err := session.GlobalEpoch(tx)
-	return rec.valid(si.Person.Epoch, global, now), err
+	return rec, rec.valid(si.Person.Epoch, global, now), err
 }
 
 // use takes the secret of the cookie for this session, and gives the browser another one.
 func (s *Service) use(q *front.Request, d login.Demand, has carried, now time.Time) (bool, error) {
-	next, err := secret.ID(s.random, secretBytes)
-	if err != nil {
+	salt := make([]byte, secretBytes)
+	if _, err := io.ReadFull(s.random, salt); err != nil {
 		return false, err
 	}
+	next := after(salt, has.secret)
 	from := s.origin(q.Request)
 	ev, err := s.person.NewEvents(from, browserUsed, Ended)
 	if err != nil {
@@ -84,11 +112,8 @@ func (s *Service) use(q *front.Request, d login.Demand, has carried, now time.Ti
 			return err
 		}
 		key := storage.Key(open.Session.PersonID, has.id)
-		browser, found, err := Browsers.Find(tx, key)
-		if err != nil || !found { // of another person, made up, or ended
-			return err
-		}
-		if counts, err = s.still(tx, open, has.id, now); err != nil || !counts {
+		browser, valid, err := s.still(tx, open, has.id, now)
+		if counts = valid; err != nil || !counts { // of another person, made up, or ended
 			return err
 		}
 		if open.Session.Trusted == has.id { // another request of this session was faster
@@ -99,7 +124,7 @@ func (s *Service) use(q *front.Request, d login.Demand, has carried, now time.Ti
 			browser.Secret, browser.Used, until = secret.Hash(next), now, browser.ExpiresAt
 			browser.Address, browser.Agent = from.ClientIP, session.KeptAgent(from.UserAgent)
 			rec := open.Session
-			rec.Trusted = has.id
+			rec.Trusted, rec.TrustSalt = has.id, salt
 			if err := Browsers.Put(tx, key, browser, browser.ExpiresAt); err != nil {
 				return err
 			}
@@ -120,7 +145,7 @@ func (s *Service) use(q *front.Request, d login.Demand, has carried, now time.Ti
 	case err != nil:
 		return false, err
 	case renewed:
-		q.SignIn.Session.Trusted = has.id
+		q.SignIn.Session.Trusted, q.SignIn.Session.TrustSalt = has.id, salt
 		s.jar.Set(q.W, cookieKind, carried{has.id, next}.String(), until.Sub(now))
 	case ended:
 		s.jar.Clear(q.W, cookieKind)
