@@ -82,7 +82,7 @@ func (i *instance) examine(ctx context.Context, a *App) ([]finding.Finding, erro
 		if e.Over || e.Soon {
 			found(finding.Finding{
 				Severity: finding.Warning, Place: a.Places.Of("identity"), Reason: fmt.Sprintf("%s %s on %s", name, verb, e.NotAfter.UTC().Format(time.DateOnly)), About: "key_pair " + e.Name,
-				Mend: "replace its key pair in the console or by the configuration API, and give the providers the new one",
+				Mend: "rotate its key pair, beginning with `caddy gatehouse key-pair announce`; replace a certificate from elsewhere by the configuration API",
 			})
 		}
 	}

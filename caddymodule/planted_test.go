@@ -81,7 +81,7 @@ func TestPlantedSecrets(t *testing.T) {
 		"/", "/sign-in", "/account", "/sign-out", "/reset", "/sign-up", "/nothing", "/healthz", "/metrics", "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/oauth/jwks", "/oauth/userinfo",
 		"/oauth/authorize", "/oauth/authorize?client_id=planted", "/oidc/corp/jwks", "/oidc/stored/jwks", "/scim/v2/Users", "/scim/v2/Groups", "/scim/v2/Schemas", "/scim/v2/ResourceTypes", "/scim/v2/ServiceProviderConfig",
 		"/scim/v2/Users/" + id, "/scim/v2/Users/" + id + "?attributes=password", "/oauth/api/v1/users/" + id + "/tokens", "/oauth/api/v1/users/" + id + "/sessions", "/oauth/api/v1/users/" + id + "/consents", "/api/persons/" + id + "/sessions", "/api/sessions/" + id, "/api/persons/" + id + "/assurance",
-		"/api/events?limit=1000&offset=0&userId=" + id, "/api/events?limit=1000&offset=0&actor=all", "/api/events?limit=1000&offset=0&actor=admin", "/v2/config/certificates",
+		"/api/events?limit=1000&offset=0&userId=" + id, "/api/events?limit=1000&offset=0&actor=all", "/api/events?limit=1000&offset=0&actor=admin", "/v2/config/certificates", "/v2/config/certificates/own/rotation",
 	}
 	for _, doc := range []string{"/api/openapi.json", "/openapi.json", "/api/v2/openapi.json"} {
 		paths = append(paths, doc)

@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -108,6 +110,27 @@ func TestRotatePairInTheConsole(t *testing.T) {
 		t.Errorf("the public part has not both certificates: %s", pem.Body)
 	}
 	see(owner.acts(step("switch-pair")), 200, `href="`+step("retire-pair")+`"`)
+	see(owner.acts(step("announce-pair")), http.StatusUnprocessableEntity, "at another step") // the former one would be lost
+	t.Run("attack 883: in the console and in events", func(t *testing.T) {
+		der, err := x509.MarshalPKCS8PrivateKey(before.Key)
+		h.must(err)
+		private := base64.StdEncoding.EncodeToString(der)[:64] // a line of PEM
+		for _, b := range []*browser{owner, viewer} {
+			for _, path := range []string{"/admin/keys", "/admin/providers/declared", "/admin/events", step("retire-pair")} {
+				if a := b.get(path); strings.Contains(a.Body.String(), private) || strings.Contains(a.Body.String(), "PRIVATE") {
+					t.Errorf("%s tells the private key", path)
+				}
+			}
+			if file := b.submit(b.get("/admin/keys/public-pair?pair=own")).Body.String(); strings.Contains(file, private) || strings.Contains(file, "PRIVATE") || strings.Count(file, "BEGIN CERTIFICATE") != 2 {
+				t.Errorf("the public part is %s", file)
+			}
+		}
+		for _, e := range h.allEvents(t.Context()) {
+			if raw, err := json.Marshal(e); err != nil || strings.Contains(string(raw), private) {
+				t.Errorf("an event tells the private key, or %v", err)
+			}
+		}
+	})
 	if pair, err = h.settings.KeyPairs().Get(t.Context(), ""); err != nil || !pair.Certificate.Equal(next) || len(pair.Beside) != 1 || !pair.Beside[0].Certificate.Equal(before.Certificate) || pair.Beside[0].Key == nil {
 		t.Fatalf("after the switch: %v, %d beside it", err, len(pair.Beside))
 	}
