@@ -31,12 +31,27 @@ func (c *Console) importActs() []*frame.Act {
 	}
 }
 
-func (c *Console) askImport(*frame.Visit) (frame.Question, error) {
+func (c *Console) askImport(v *frame.Visit) (frame.Question, error) {
+	var waiting []manage.Job
+	err := c.Store.View(v.Context(), func(tx storage.Tx) (err error) {
+		waiting, err = c.Manage.WaitingImports(tx, v.Me(), v.Now)
+		return err
+	})
+	if err != nil {
+		return frame.Question{}, err
+	}
+	var facts []page.ConsoleFact
+	if len(waiting) > 0 {
+		facts = []page.ConsoleFact{{Label: "console.import.yours"}}
+	}
+	for _, j := range waiting {
+		facts[0].Cells = append(facts[0].Cells, page.Cell{Text: page.Say("console.time", "time", j.Created), URL: jobPath(j.ID)})
+	}
 	var kinds []page.Option
 	for _, kind := range personfile.Kinds() {
 		kinds = append(kinds, page.Option{Value: kind, Label: "console.import." + kind})
 	}
-	return frame.Question{Submit: "console.import.look", Fields: []page.Field{
+	return frame.Question{Submit: "console.import.look", Facts: facts, Fields: []page.Field{
 		{Name: "kind", Type: "select", Label: "console.import.kind", Options: kinds, Value: personfile.Keycloak},
 		{Name: "update", Type: "checkbox", Label: "console.import.update", Hint: "console.import.update.hint"},
 		{Name: "file", Type: "file", Label: "console.import.file", Hint: "console.import.file.hint", HintFill: []any{"n", manage.MaxImport >> 20}, Required: true},
@@ -54,6 +69,8 @@ func (c *Console) importFile(v *frame.Visit, in url.Values) (frame.Result, error
 	switch {
 	case errors.As(err, &large), errors.Is(err, manage.ErrImportLarge):
 		return frame.Result{}, &frame.Problem{Field: "file", Key: "console.import.large"}
+	case errors.Is(err, manage.ErrImportsWait):
+		return frame.Result{}, &frame.Problem{Key: "console.import.wait", Fill: []any{"n", manage.MaxImportsWaiting}}
 	case errors.Is(err, manage.ErrImportKind):
 		return frame.Result{}, &frame.Problem{Field: "kind", Key: "console.problem.value"}
 	case errors.Is(err, manage.ErrImportFiles):

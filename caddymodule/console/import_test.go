@@ -3,6 +3,7 @@ package console
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"mime/multipart"
@@ -11,6 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -420,6 +423,105 @@ func TestImportAttacks(t *testing.T) {
 		}
 		if a := h.as("owner@example.com").get(path); !strings.Contains(a.form(), "has lost the right") {
 			t.Errorf("the page says:\n%s", a.form())
+		}
+	})
+}
+
+// TestImportsThatWait: a bounded number of files of one operator is kept until somebody confirms or stops the import.
+func TestImportsThatWait(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	b := h.as("operator@example.com")
+	file := func(i int) string { return fmt.Sprintf("late%03d:%s\n", i, danHash) }
+	refused := func(what string) {
+		t.Helper()
+		pieces, jobs := h.kept("manage_import_file"), h.kept("manage_job")
+		a := b.upload(importPath, "kind", "htpasswd", "@file", strings.Repeat(file(99), 10_000), "@hashes", "")
+		if a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), "No more than 5 of your imports can wait.") {
+			t.Errorf("%s: %d\n%s", what, a.Code, a.form())
+		}
+		if pieces == 0 || h.kept("manage_import_file") != pieces || h.kept("manage_job") != jobs {
+			t.Errorf("%s: something of it is kept", what)
+		}
+	}
+	t.Run("attack 888: one after the other", func(*testing.T) {
+		var paths []string
+		for i := range manage.MaxImportsWaiting {
+			_, path := b.imports("htpasswd", file(i))
+			paths = append(paths, path)
+			h.clock.Advance(time.Minute)
+		}
+		b = h.as("operator@example.com") // with a young sign-in
+		refused("a sixth one")
+		form := b.get(importPath).form()
+		for i, path := range paths {
+			if at := strings.Index(form, `href="`+path+`"`); at < 0 || i > 0 && at < strings.Index(form, `href="`+paths[i-1]+`"`) {
+				t.Errorf("the form does not list the import %d in its place:\n%s", i, form)
+			}
+		}
+		other := h.as("owner@example.com")
+		if strings.Contains(other.get(importPath).form(), paths[0]) {
+			t.Error("somebody else is told that these are theirs")
+		}
+		if a, _ := other.imports("htpasswd", file(98)); !strings.Contains(a.form(), "late098") {
+			t.Errorf("somebody else cannot import:\n%s", a.form())
+		}
+
+		b.acts(paths[1] + "/stop-job")
+		h.must(h.console.Manage.WorkOff(t.Context()))
+		b.imports("htpasswd", file(10))
+		refused("after one was stopped and another one has come")
+		other.acts(paths[2] + "/run-import") // whose slot is that of who has uploaded it
+		h.must(h.console.Manage.WorkOff(t.Context()))
+		if !h.exists("late002") {
+			t.Error("the import of another operator has not come")
+		}
+		b.imports("htpasswd", file(11))
+		refused("after one was imported and another one has come")
+		b.acts(paths[0] + "/stop-job")
+		if a, _ := b.imports("keycloak", "{"); !strings.Contains(a.form(), "can’t be read") {
+			t.Errorf("a file that is none:\n%s", a.form())
+		}
+		b.imports("htpasswd", file(12)) // what cannot be read does not wait
+		refused("after one could not be read and another one has come")
+		h.clock.Advance(25 * time.Hour)
+		b = h.as("operator@example.com")
+		if form := b.get(importPath).form(); strings.Contains(form, "/admin/jobs/") {
+			t.Errorf("what is a day old is said to wait:\n%s", form)
+		}
+		b.imports("htpasswd", file(13))
+	})
+	t.Run("attack 888: at once", func(t *testing.T) {
+		h := newHarness(t)
+		by := manage.Requester{ID: h.personID("operator@example.com"), Role: int(frame.Operator)}
+		var taken, refused atomic.Int64
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() {
+				next := func() func() (io.Reader, error) {
+					left := []io.Reader{strings.NewReader(file(i))}
+					return func() (io.Reader, error) {
+						if len(left) == 0 {
+							return nil, io.EOF
+						}
+						in := left[0]
+						left = nil
+						return in, nil
+					}
+				}
+				switch _, err := h.console.Manage.StartImport(t.Context(), manage.NewImport{Kind: personfile.Htpasswd, By: by, Next: next()}); {
+				case err == nil:
+					taken.Add(1)
+				case errors.Is(err, manage.ErrImportsWait):
+					refused.Add(1)
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if taken.Load() != manage.MaxImportsWaiting || refused.Load() != 20-manage.MaxImportsWaiting || h.kept("manage_import_file") != manage.MaxImportsWaiting {
+			t.Errorf("%d are taken, %d refused, %d pieces kept", taken.Load(), refused.Load(), h.kept("manage_import_file"))
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -19,6 +20,9 @@ const (
 	// read as a whole, and takes many times its size in memory.
 	MaxImport = 16 << 20
 	maxRead   = 2 << 20
+	// MaxImportsWaiting is how many imports of one person can wait for confirmation: what they have uploaded is stored
+	// until then.
+	MaxImportsWaiting = 5
 
 	importKept  = 24 * time.Hour // what was uploaded, at most
 	importPiece = 256 << 10      // bytes of a piece of a file, and of the persons of a part
@@ -30,6 +34,7 @@ var (
 	ErrImportKind  = errors.New("manage: the kind of the export is not known")
 	ErrImportFiles = errors.New("manage: the kind of the export has other files")
 	ErrImportLarge = errors.New("manage: the file is too large")
+	ErrImportsWait = errors.New("manage: too many imports wait for confirmation")
 )
 
 // NewImport is an upload. Next returns one file after the other, and io.EOF.
@@ -41,6 +46,7 @@ type NewImport struct {
 }
 
 // StartImport stores what is uploaded, sealed and piece by piece, and has it read: nobody comes before RunImport.
+// Errors: those above, that of the upload, or a *Refusal.
 func (s *Service) StartImport(ctx context.Context, n NewImport) (id string, err error) {
 	most := personfile.Files(n.Kind)
 	if most == 0 {
@@ -51,6 +57,14 @@ func (s *Service) StartImport(ctx context.Context, n NewImport) (id string, err 
 		return "", err
 	}
 	id = u.String()
+	now := s.Recorder.Now()
+	err = s.Store.View(ctx, func(tx storage.Tx) error {
+		_, err := freeSlot(tx, n.By.ID, now)
+		return err
+	})
+	if err != nil {
+		return "", errors.Join(err, discard(n))
+	}
 	if err := s.keepUpload(ctx, id, n, most); err != nil {
 		// Who breaks an upload off leaves nothing either. What fails here is deleted after a day.
 		for more, failed := true, error(nil); more && failed == nil; {
@@ -59,6 +73,61 @@ func (s *Service) StartImport(ctx context.Context, n NewImport) (id string, err 
 		return "", err
 	}
 	return id, nil
+}
+
+// discard reads what nobody keeps: a browser shows no answer before it has sent everything.
+func discard(n NewImport) error {
+	for {
+		in, err := n.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			_, err = io.Copy(io.Discard, in)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// slots returns what waits in each slot of a person, and the key of one that is free, or "".
+func slots(tx storage.Tx, personID string, now time.Time) (waiting []Job, free string, err error) {
+	for i := range MaxImportsWaiting {
+		key := storage.Key(personID, strconv.Itoa(i))
+		slot, found, err := importSlots.Find(tx, key)
+		if err != nil {
+			return nil, "", err
+		}
+		var rec jobRecord
+		if found {
+			if rec, found, err = jobs.Find(tx, slot.Job); err != nil {
+				return nil, "", err
+			}
+		}
+		if found && (rec.State == JobChecking || rec.State == JobWaiting) && now.Before(rec.Import.Until) {
+			waiting = append(waiting, rec.job(slot.Job))
+		} else if free == "" {
+			free = key
+		}
+	}
+	return waiting, free, nil
+}
+
+// WaitingImports returns the imports of a person that wait for confirmation, the oldest first.
+func (s *Service) WaitingImports(tx storage.Tx, personID string, now time.Time) ([]Job, error) {
+	list, _, err := slots(tx, personID, now)
+	slices.SortFunc(list, func(a, b Job) int { return a.Created.Compare(b.Created) })
+	return list, err
+}
+
+// freeSlot returns the key of a slot in which a further import of a person can wait. Two that come at once take the
+// same one, so that a transaction of the two runs again. Error: ErrImportsWait
+func freeSlot(tx storage.Tx, personID string, now time.Time) (key string, err error) {
+	if _, key, err = slots(tx, personID, now); err == nil && key == "" {
+		err = ErrImportsWait
+	}
+	return key, err
 }
 
 // keepUpload stores an upload and the job that reads it.
@@ -88,6 +157,13 @@ func (s *Service) keepUpload(ctx context.Context, id string, n NewImport, most i
 	rec := jobRecord{Kind: JobImport, By: n.By, State: JobChecking, Created: now, Changed: now, Import: im}
 	return s.Store.Update(ctx, func(tx storage.Tx) error {
 		if err := s.Allow(tx, n.By, JobImport, ""); err != nil {
+			return err
+		}
+		slot, err := freeSlot(tx, n.By.ID, now)
+		if err != nil {
+			return err
+		}
+		if err := importSlots.Put(tx, slot, slotRecord{id}, im.Until); err != nil {
 			return err
 		}
 		if err := jobs.Create(tx, id, rec, now.Add(jobKept)); err != nil {

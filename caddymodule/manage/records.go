@@ -15,6 +15,7 @@ var (
 
 	importFiles = storage.NewTable[sealedRecord]("manage_import_file")  // id, file, number -> a piece of what was uploaded
 	importWhom  = storage.NewTable[sealedRecord]("manage_import_whom")  // id, part -> its persons
+	importSlots = storage.NewTable[slotRecord]("manage_import_slot")    // id of who has uploaded, number
 	importParts = storage.NewTable[[]ImportRow]("manage_import_report") // id, part
 )
 
@@ -40,6 +41,11 @@ type jobRecord struct {
 // sealedRecord is a part of an upload. It can have hashes of passwords, and passwords.
 type sealedRecord struct {
 	Sealed []byte `cbor:"1,keyasint"`
+}
+
+// slotRecord is an import that waits for somebody to confirm it.
+type slotRecord struct {
+	Job string `cbor:"1,keyasint"`
 }
 
 // theCheck is the key of the one chainCheckRecord.

@@ -517,4 +517,7 @@ var catalogue = []section{
 		{886, "a form that ends the trust is forged: without a token, with that of another session, act or person, from another site, by GET", "403, the trust stays"},
 		{887, "the browser of another person is named under this person's address, in the console, the API and the command", "unknown, the trust stays"},
 	}},
+	{"Imports that wait", []attackCase{
+		{888, "an operator fills the storage with files that wait to be imported, one after the other and at once", "five of each operator wait, and of a further one nothing is kept"},
+	}},
 }

@@ -76,7 +76,7 @@ var (
 		"identity_access_request", "identity_configured", "identity_external_stable", "identity_group_step", "identity_handover", "identity_partition_group_name",
 		"identity_block_end", "identity_sessions", "session_place", "session_place_step", "refusal_next", "refusal_slot", "storage_copy",
 		"identity_phone_code", "identity_phone_code_key", "identity_trusted_browser",
-		"alert", "alert_state", "backup_made", "backup_schedule", "backup_tested", "config_before", "config_last", "manage_import_file", "manage_import_report", "manage_import_whom", "manage_chain_check", "manage_job", "manage_job_left", "manage_job_open",
+		"alert", "alert_state", "backup_made", "backup_schedule", "backup_tested", "config_before", "config_last", "manage_import_file", "manage_import_report", "manage_import_slot", "manage_import_whom", "manage_chain_check", "manage_job", "manage_job_left", "manage_job_open",
 		"identity_access_notice", "identity_wait",
 		"identity_lookup", "identity_lookup_due", "identity_lookup_of", "identity_lookup_step", "identity_value", "tally", "tally_active", "tally_due", "tally_last",
 		"identity_sp_answered", "identity_sp_farewell", "identity_sp_grant", "identity_sp_holder", "identity_sp_logout", "identity_sp_name", "identity_sp_request", "identity_sp_visit", "identity_sp_visitor",
