@@ -1,46 +1,54 @@
 package caddymodule
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/core"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/serviceprovider"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // maxBootstrap is the size in bytes of the file of identity { bootstrap }.
 const maxBootstrap = 512 << 10
 
 // newUnits opens the configuration units over the store.
-func (a *App) newUnits(c *core.Core, events *event.Recorder) (*config.Service, error) {
-	return config.New(a.ctx, a.configOf(), config.Deps{
-		Store: c.Store, Keyring: c.Keyring, Events: events, Origin: a.Origin, Log: a.log.Named("config"),
+func (a *App) newUnits(inst *instance, events *event.Recorder) (*config.Service, error) {
+	cfg := a.configOf()
+	cfg.Reserved = func(ctx context.Context, application string) (bool, error) {
+		named := slices.ContainsFunc(a.persons.ServiceProviders.Providers, func(p serviceprovider.Provider) bool { return p.ID == application })
+		if named {
+			return true, nil
+		}
+		return inst.hasClient(ctx, application)
+	}
+	return config.New(a.ctx, cfg, config.Deps{
+		Store: inst.core.Store, Keyring: inst.core.Keyring, Events: events, Origin: a.Origin, Log: a.log.Named("config"),
 	})
 }
 
 func (a *App) configOf() config.Config {
-	return config.Config{Fixed: a.fixedMethods(), Reserved: a.applications(), Bootstrap: a.bootstrap, Verify: provider.Verify, VerifyMetadata: func(m string) error { return serviceprovider.CheckMetadata(m, time.Now()) }, Mail: a.mailer != nil, Switches: a.switches, Policies: a.writtenPolicies, CheckPolicy: a.policyLoader().Check, PolicyUsers: a.policyUsers}
+	return config.Config{Fixed: a.fixedMethods(), Bootstrap: a.bootstrap, Verify: provider.Verify, VerifyMetadata: func(m string) error { return serviceprovider.CheckMetadata(m, time.Now()) }, Mail: a.mailer != nil, Switches: a.switches, Policies: a.writtenPolicies, CheckPolicy: a.policyLoader().Check, PolicyUsers: a.policyUsers}
 }
 
-// applications are the ids of the applications of the Caddyfile.
-func (a *App) applications() (ids []string) {
-	for i := range a.authz.Clients {
-		ids = append(ids, a.authz.Clients[i].ID)
-	}
-	for i := range a.persons.ServiceProviders.Providers {
-		ids = append(ids, a.persons.ServiceProviders.Providers[i].ID)
-	}
-	return ids
+// hasClient tells whether there is a client, of the Caddyfile or stored. It fetches no client ID metadata document.
+func (i *instance) hasClient(ctx context.Context, id string) (has bool, err error) {
+	err = i.core.Store.View(ctx, func(tx storage.Tx) (err error) {
+		_, has, err = i.authz.Clients().Find(tx, id)
+		return err
+	})
+	return has, err
 }
 
 // loadBootstrap reads and checks the units that an empty storage starts with.

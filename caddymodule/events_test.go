@@ -117,8 +117,9 @@ func TestEventsOfOrganisations(t *testing.T) {
 		}
 	}
 	call(t, "acme-api", "/api/v2/config", "application/json", `{"organisations":[{"id":"acme","name":"Acme","username_for_basic_auth":"acme-api"}]}`, http.StatusNoContent)
-	for _, id := range []string{"reports", "wiki"} {
-		t.Run("attack 870: an application of the Caddyfile: "+id, func(t *testing.T) {
+	s.run("", "client", "add", "robot", "--grants", "client_credentials", "--scopes", "orders.read")
+	for _, id := range []string{"reports", "wiki", "robot"} {
+		t.Run("attack 870: an application of nobody's organisation: "+id, func(t *testing.T) {
 			call(t, "acme-api", "/api/v2/config/organisations/acme/service-providers", "application/json", `[{"id":"`+id+`","use_trusted_device":"true"}]`, http.StatusConflict)
 		})
 	}

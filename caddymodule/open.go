@@ -83,7 +83,7 @@ func (b *builder) openEvents() (err error) {
 }
 
 func (b *builder) openConfig() (err error) {
-	if b.inst.config, err = b.newUnits(b.inst.core, b.events); err != nil {
+	if b.inst.config, err = b.newUnits(b.inst, b.events); err != nil {
 		return err
 	}
 	b.inst.policies = stored.New(b.policyLoader(), b.inst.core.Store, b.inst.config, b.log.Named("policies"))

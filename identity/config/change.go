@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"reflect"
 	"slices"
+
+	"github.com/gatehouse-id/gatehouse/identity/config/wire"
 )
 
 // Change is a member that differs between two states. An array is one member, and so is an object with free names.
@@ -40,8 +42,8 @@ func changes(from, to *Units) []Change {
 func changesOf(a, b reflect.Value, path string) []Change {
 	if a.Kind() == reflect.Struct {
 		var out []Change
-		for f := range fieldsOf(a.Type()) {
-			out = append(out, changesOf(a.Field(f.index), b.Field(f.index), path+"."+f.name)...)
+		for f := range wire.Fields(a.Type()) {
+			out = append(out, changesOf(a.Field(f.Index), b.Field(f.Index), path+"."+f.Name)...)
 		}
 		return out
 	}

@@ -36,8 +36,9 @@ type Config struct {
 	// VerifyMetadata says what is wrong with the metadata of a service provider, in words for the caller of the API. nil:
 	// only their beginning is checked.
 	VerifyMetadata func(metadata string) error
-	// Reserved are the applications of the Caddyfile. The API client of an organisation cannot make them its own.
-	Reserved []string
+	// Reserved tells whether an application is there that need not be one of an organisation. The API client of an
+	// organisation cannot make it its own. It may be nil.
+	Reserved func(ctx context.Context, application string) (bool, error)
 	// Bootstrap is the JSON of units that is applied when storage holds no unit. It may be empty.
 	Bootstrap []byte
 	// Mail tells whether e-mails can be sent: some switches are then on unless somebody switches them off.

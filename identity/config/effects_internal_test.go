@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/config/effect"
 	"github.com/gatehouse-id/gatehouse/identity/config/kind"
+	"github.com/gatehouse-id/gatehouse/identity/config/wire"
 	"github.com/gatehouse-id/gatehouse/internal/alias"
 )
 
@@ -109,11 +110,11 @@ func TestLimits(t *testing.T) {
 		case reflect.Pointer:
 			lists(rt.Elem(), path)
 		case reflect.Struct:
-			for f := range fieldsOf(rt) {
-				if k := f.typ.Kind(); (k == reflect.Slice || k == reflect.Map) && !strings.HasPrefix(f.check, "most,") {
-					t.Errorf("%s.%s: a list without a limit", path, f.name)
+			for f := range wire.Fields(rt) {
+				if k := f.Type.Kind(); (k == reflect.Slice || k == reflect.Map) && !strings.HasPrefix(f.Check, "most,") {
+					t.Errorf("%s.%s: a list without a limit", path, f.Name)
 				}
-				lists(f.typ, path+"."+f.name)
+				lists(f.Type, path+"."+f.Name)
 			}
 		case reflect.Slice, reflect.Map:
 			lists(rt.Elem(), path+"[]")

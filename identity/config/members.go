@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 
+	"github.com/gatehouse-id/gatehouse/identity/config/wire"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 )
 
@@ -60,8 +61,8 @@ func (s *Service) UnitStates(ctx context.Context) (list []UnitState, tag string,
 // members adds the members of an object. An array, and an object with free names, is one member.
 func (s *Service) members(v, standard reflect.Value, m Member, set chosen, out *[]Member) {
 	if v.Kind() == reflect.Struct {
-		for f := range fieldsOf(v.Type()) {
-			s.members(v.Field(f.index), standard.Field(f.index), Member{Path: m.Path + "." + f.name, Check: f.check}, set, out)
+		for f := range wire.Fields(v.Type()) {
+			s.members(v.Field(f.Index), standard.Field(f.Index), Member{Path: m.Path + "." + f.Name, Check: f.Check}, set, out)
 		}
 		return
 	}

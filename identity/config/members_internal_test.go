@@ -1,6 +1,10 @@
 package config
 
-import "reflect"
+import (
+	"reflect"
+
+	"github.com/gatehouse-id/gatehouse/identity/config/wire"
+)
 
 // member is a member of a unit that is neither an object nor an array of objects.
 type member struct {
@@ -26,8 +30,8 @@ func membersOf(t reflect.Type, path, tag string) []member {
 		return membersOf(t.Elem(), path, tag)
 	case reflect.Struct:
 		var out []member
-		for f := range fieldsOf(t) {
-			out = append(out, membersOf(f.typ, path+"."+f.name, f.check)...)
+		for f := range wire.Fields(t) {
+			out = append(out, membersOf(f.Type, path+"."+f.Name, f.Check)...)
 		}
 		return out
 	case reflect.Slice:

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strconv"
@@ -34,7 +35,7 @@ func (st *state) seenBy(client string) *state {
 
 // confine puts what an API client has made of its organisation into the units that it does not see, or refuses what is
 // not its own. from is how everything was.
-func (u *Units) confine(from *Units, e edit, reserved []string) error {
+func (u *Units) confine(ctx context.Context, from *Units, e edit, reserved func(context.Context, string) (bool, error)) (err error) {
 	own := from.OrganisationByAPIClient(e.client)
 	for name := range e.sent {
 		if name != "organisations" {
@@ -53,7 +54,16 @@ func (u *Units) confine(from *Units, e edit, reserved []string) error {
 		}
 	}
 	for id := range now.ServiceProviders {
-		if _, has := own.ServiceProviders[id]; !has && (from.OrganisationOf(id) != nil || slices.Contains(reserved, id)) {
+		if _, has := own.ServiceProviders[id]; has {
+			continue
+		}
+		taken := from.OrganisationOf(id) != nil
+		if !taken && reserved != nil {
+			if taken, err = reserved(ctx, id); err != nil {
+				return err
+			}
+		}
+		if taken {
 			return refusal("organisations[0].service_providers."+shown(id), "is an application of another organisation, or of the server")
 		}
 	}

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"net/http"
@@ -33,9 +34,10 @@ func owned(t *testing.T) *world {
 		}
 		return id, nil
 	}}
+	reserved := func(_ context.Context, id string) (bool, error) { return id == "payroll" || id == "intranet", nil }
 	ring, err := secret.NewKeyring(make([]byte, secret.KeySize))
 	if err == nil {
-		w.service, err = config.New(t.Context(), config.Config{Fixed: []config.LoginMethod{fixed}, Verify: verify, Reserved: []string{"payroll", "intranet"}}, config.Deps{
+		w.service, err = config.New(t.Context(), config.Config{Fixed: []config.LoginMethod{fixed}, Verify: verify, Reserved: reserved}, config.Deps{
 			Store: w.store, Keyring: ring, Log: zap.NewNop(), Events: &event.Recorder{Random: rand.Reader, Now: time.Now}, Origin: event.PeerOrigin,
 		})
 	}

@@ -76,7 +76,7 @@ func (s *Service) update(ctx context.Context, e edit) (*state, error) {
 			return nil, err
 		}
 		if seen != st {
-			if err := next.confine(st.units, e, s.cfg.Reserved); err != nil {
+			if err := next.confine(ctx, st.units, e, s.cfg.Reserved); err != nil {
 				return nil, err
 			}
 		}

@@ -1,11 +1,12 @@
 package config
 
 import (
-	"iter"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gatehouse-id/gatehouse/identity/config/wire"
 )
 
 // place is where a value stands in the units.
@@ -31,9 +32,9 @@ type visitor struct {
 
 // visit starts at a unit.
 func (u *Units) visit(un unit, vis visitor) {
-	for f := range fieldsOf(reflect.TypeFor[Units]()) {
-		if f.name == un.name {
-			vis.visit(reflect.ValueOf(u).Elem().Field(f.index), place{at: un.name, path: un.name, tag: f.check})
+	for f := range wire.Fields(reflect.TypeFor[Units]()) {
+		if f.Name == un.name {
+			vis.visit(reflect.ValueOf(u).Elem().Field(f.Index), place{at: un.name, path: un.name, tag: f.Check})
 		}
 	}
 }
@@ -55,8 +56,8 @@ func (vis visitor) visit(v reflect.Value, p place) {
 		}
 		return
 	case reflect.Struct:
-		for f := range fieldsOf(v.Type()) {
-			vis.visit(v.Field(f.index), place{p.at + "." + f.name, p.path + "." + f.name, f.check, p.entry, p.part})
+		for f := range wire.Fields(v.Type()) {
+			vis.visit(v.Field(f.Index), place{p.at + "." + f.Name, p.path + "." + f.Name, f.Check, p.entry, p.part})
 		}
 		return
 	}
@@ -111,27 +112,4 @@ func holdsObjects(t reflect.Type) bool {
 		return false
 	}
 	return t.Elem().Kind() == reflect.Struct || t.Elem().Kind() == reflect.Pointer
-}
-
-// jsonField is a field of a struct as it is on the wire.
-type jsonField struct {
-	name, check string
-	index       int
-	typ         reflect.Type
-}
-
-// fieldsOf yields the fields of a struct that are on the wire.
-func fieldsOf(t reflect.Type) iter.Seq[jsonField] {
-	return func(yield func(jsonField) bool) {
-		for i := range t.NumField() {
-			f := t.Field(i)
-			if !f.IsExported() {
-				continue
-			}
-			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if !yield(jsonField{name, f.Tag.Get("check"), i, f.Type}) {
-				return
-			}
-		}
-	}
 }

@@ -494,7 +494,7 @@ var catalogue = []section{
 		{865, "two organisations name one API client, at once and one after the other", "409, and one of them has it"},
 		{868, "an application signs people in by the protocol that the type of its service provider excludes", "refused"},
 		{869, "it adds an application with the entity ID of one of another organisation, or of the Caddyfile, to which it brings people with less", "the application that was there before keeps the entity ID, also after a restart and while its metadata cannot be read"},
-		{870, "it lists an application of the Caddyfile that no organisation lists, to exclude it from a protocol or to let trusted browsers count there", "409, nothing changes"},
+		{870, "it lists an application of the Caddyfile, or a client that was added, that no organisation lists, to exclude it from a protocol or to let trusted browsers count there", "409, nothing changes"},
 	}},
 	{"What is done in the background", []attackCase{
 		{871, "alerts of events to webhooks that do not answer", "the e-mails of other alerts do not wait for them, nor do other webhooks"},
