@@ -16,6 +16,12 @@ import (
 // mailbox is a mail server that puts what it is given into a channel.
 func mailbox(t *testing.T) (address string, mails chan string) {
 	t.Helper()
+	return mailboxSaying(t, func(string) string { return "250 taken" })
+}
+
+// mailboxSaying is a mailbox with this answer to a message.
+func mailboxSaying(t *testing.T, answer func(mail string) string) (address string, mails chan string) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -28,13 +34,13 @@ func mailbox(t *testing.T) (address string, mails chan string) {
 			if err != nil {
 				return
 			}
-			go takeMail(c, mails)
+			go takeMail(c, mails, answer)
 		}
 	}()
 	return l.Addr().String(), mails
 }
 
-func takeMail(c net.Conn, mails chan<- string) {
+func takeMail(c net.Conn, mails chan<- string, answer func(mail string) string) {
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	fmt.Fprint(c, "220 here\r\n")
@@ -47,7 +53,7 @@ func takeMail(c net.Conn, mails chan<- string) {
 			for lines.Scan() && lines.Text() != "." {
 				b.WriteString(lines.Text() + "\n")
 			}
-			fmt.Fprint(c, "250 taken\r\n")
+			fmt.Fprint(c, answer(b.String())+"\r\n")
 			mails <- b.String()
 		case verb == "QUIT":
 			fmt.Fprint(c, "221 bye\r\n")

@@ -12,6 +12,32 @@ import (
 	"testing"
 )
 
+// plantMail adds anna@example.com, who has forgotten the password. The mail server refuses the e-mail, and quotes the
+// link in it. plantMail returns the secret of the link, and the page of what waits.
+func (s *server) plantMail(configured, password string) (token, queue string) {
+	s.t.Helper()
+	link := regexp.MustCompile(`/reset\?\w+=([\w.~-]{20,})`)
+	plain := func(mail string) string { return strings.NewReplacer("=\n", "", "=3D", "=").Replace(mail) }
+	address, mails := mailboxSaying(s.t, func(mail string) string { return "451 4.7.1 spam: " + link.FindString(plain(mail)) })
+	s.extra = configured + "\nmail smtp " + address + " {\n\tfrom no-reply@example.com\n}"
+	s.mustLoad()
+	s.run(password+"\n", "person", "add", "anna@example.com")
+	b := newBrowser(s.t)
+	page, body := b.open(s.issuer() + "/forgot")
+	b.submit(page, body, url.Values{"username": {"anna@example.com"}})
+	mail := <-mails
+	m := link.FindStringSubmatch(plain(mail))
+	if m == nil {
+		s.t.Fatalf("the e-mail has no link:\n%s", mail)
+	}
+	owner := newBrowser(s.t)
+	eventually(s.t, "the refusal is in the queue", func() bool {
+		_, queue = owner.openConsole(s, "/admin/messages/queue")
+		return strings.Contains(queue, "status 451")
+	})
+	return m[1], queue
+}
+
 // TestPlantedSecrets: everything that can be read, by anybody or with the rights to every API, holds none of the
 // secrets that an operator has written or that were there before them.
 func TestPlantedSecrets(t *testing.T) {
@@ -24,7 +50,7 @@ func TestPlantedSecrets(t *testing.T) {
 	s := newServer(t)
 	s.key = "encryption_key " + secrets["the encryption key"]
 	s.inIdentity = "credentials_key " + secrets["the key of credentials"] + "\n\tadmin demo@example.com {\n\t\tlevel 1\n\t}"
-	s.extra = `client planted {
+	configured := `client planted {
 		secret ` + secrets["a client's secret"] + `
 		secret ` + secrets["the one before it"] + `
 		grants client_credentials
@@ -39,11 +65,6 @@ func TestPlantedSecrets(t *testing.T) {
 		client_id gatehouse
 		client_secret ` + secrets["a provider's client secret"] + `
 	}
-	mail smtp smtp.example.com:587 {
-		from "Gatehouse <no-reply@example.com>"
-		username u
-		password ` + secrets["the mail server's password"] + `
-	}
 	sms webhook https://sms.example.com/send {
 		header Authorization ` + secrets["the token of text messages"] + `
 	}
@@ -52,8 +73,15 @@ func TestPlantedSecrets(t *testing.T) {
 			secret ` + secrets["the secret of a webhook"] + `
 		}
 	}`
+	var refused string
+	secrets["a link that waits to be sent"], refused = s.plantMail(configured, secrets["a person's password"])
+	s.extra = configured + `
+	mail smtp smtp.example.com:587 {
+		from "Gatehouse <no-reply@example.com>"
+		username u
+		password ` + secrets["the mail server's password"] + `
+	}`
 	s.mustLoad()
-	s.run(secrets["a person's password"]+"\n", "person", "add", "anna@example.com")
 	send := func(method, path, body string) (int, string) {
 		t.Helper()
 		r := s.request(method, s.issuer()+path, strings.NewReader(body))
@@ -107,6 +135,7 @@ func TestPlantedSecrets(t *testing.T) {
 			}
 		}
 	}
+	look("the queue with the answer of the mail server", refused)
 	slices.Sort(paths)
 	for _, path := range slices.Compact(paths) {
 		status, text := send(http.MethodGet, path, "")
@@ -151,7 +180,16 @@ func TestPlantedSecrets(t *testing.T) {
 	if shown < 60 {
 		t.Errorf("only %d pages of the console could be read", shown)
 	}
-	for _, path := range []string{"/providers/corp", "/applications/reports", "/persons/block-many?all=yes"} {
+	_, queue := owner.openConsole(s, "/admin/messages/queue")
+	waiting := regexp.MustCompile(`href="(/admin/messages/queue/[a-z-]+\?item=[^"]+)"`).FindAllStringSubmatch(queue, -1)
+	if len(waiting) == 0 || !strings.Contains(queue, "anna@example.com") {
+		t.Errorf("no message waits:\n%s", queue)
+	}
+	for _, m := range waiting {
+		_, text := owner.openConsole(s, m[1])
+		look("GET "+m[1], text)
+	}
+	for _, path := range []string{"/providers/corp", "/applications/reports", "/persons/block-many?all=yes", "/messages/queue?channel=mail", "/events.csv"} {
 		_, text := owner.openConsole(s, "/admin"+path)
 		look("GET /admin"+path, text)
 	}
@@ -188,7 +226,7 @@ func TestPlantedSecrets(t *testing.T) {
 		}
 		look("POST "+path, text)
 	}
-	for _, command := range [][]string{{"config", "export"}, {"client", "list"}, {"client", "list", "--json"}, {"person", "list", "--json"}, {"group", "list", "--json"}, {"events", "verify"}} {
+	for _, command := range [][]string{{"config", "export"}, {"client", "list"}, {"client", "list", "--json"}, {"person", "list", "--json"}, {"group", "list", "--json"}, {"events", "verify"}, {"events", "list", "--json"}, {"person", "show", "anna@example.com", "--json"}} {
 		look("gatehouse "+strings.Join(command, " "), s.run("", command...))
 	}
 }

@@ -136,7 +136,7 @@ func TestQueueOfMessages(t *testing.T) {
 	if a := viewer.get(queuePath); a.Code != http.StatusOK || !strings.Contains(a.form(), "nothing waits") {
 		t.Errorf("an empty queue = %d\n%s", a.Code, a.form())
 	}
-	t.Run("attack 873: the queue tells nothing of what messages say", func(t *testing.T) {
+	t.Run("attack 889: the queue tells nothing of what messages say", func(t *testing.T) {
 		h.queue(notify.Notice{Kind: notify.ResetLink, To: "nobody@example.com", PersonID: nobody, Link: "/reset?ticket=planted-ticket-88", Data: map[string]string{"code": "planted-code-77", "username": "nobody@example.com"}})
 		h.server.answer(errors.New("451 spam: planted-code-77 and https://auth.example.com/reset?ticket=3Dplanted-ticket-88 (" + strings.Repeat("x", 600) + ")"))
 		h.tries()
@@ -196,7 +196,7 @@ func TestQueueOfMessages(t *testing.T) {
 	}
 	h.actHasEvent(operator, by, h.queued(operator, "drop-message")[0], "console.QueuedMessageDroppedEvent")
 
-	t.Run("attack 874: what tells an owner of their account is not dropped by an operator", func(t *testing.T) {
+	t.Run("attack 889: what tells an owner of their account is not dropped by an operator", func(t *testing.T) {
 		h.queue(notify.Notice{Kind: notify.PasswordUpdated, To: "two.owner@example.com", PersonID: h.personID("two.owner@example.com")})
 		if list := h.queued(operator, "drop-message"); len(list) > 0 {
 			t.Errorf("an operator is shown the way to %v", list)

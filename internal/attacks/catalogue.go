@@ -520,4 +520,7 @@ var catalogue = []section{
 	{"Imports that wait", []attackCase{
 		{888, "an operator fills the storage with files that wait to be imported, one after the other and at once", "five of each operator wait, and of a further one nothing is kept"},
 	}},
+	{"Messages that wait", []attackCase{
+		{889, "the secret of a message that waits to be sent is read in the queue, in what its server has answered, in pages, exports, APIs and commands; an operator drops what tells an owner of their account", "it is nowhere; 403"},
+	}},
 }
