@@ -97,8 +97,12 @@ func (c *Console) trustedPart(v *frame.Visit) page.ConsolePart {
 	t := &page.Table{Label: page.Say("device.trusted"), Columns: []string{"console.column.device", "console.column.address", "console.column.since", "console.column.seen", "console.column.until", "console.column.action"}}
 	for _, b := range shownPerson(v).TrustedBrowsers {
 		t.Rows = append(t.Rows, page.TableRow{Cells: []page.Cell{
-			{Text: front.AgentText(b.UserAgent)}, {Name: b.ClientIP}, {Text: page.Say("console.time", "time", b.TrustedAt)},
-			{Text: page.Say("console.time", "time", b.LastUsedAt)}, {Text: page.Say("console.time", "time", b.ExpiresAt)}, v.Link("untrust", "browser", b.ID),
+			{Text: front.AgentText(b.UserAgent)},
+			{Name: b.ClientIP},
+			{Text: page.Say("console.time", "time", b.TrustedAt)},
+			{Text: page.Say("console.time", "time", b.LastUsedAt)},
+			{Text: page.Say("console.time", "time", b.ExpiresAt)},
+			v.Link("untrust", "browser", b.ID),
 		}})
 	}
 	return page.ConsolePart{ID: "trusted", Title: page.Say("device.trusted"), Text: page.Say("console.person.trusted.text"), Table: t}
