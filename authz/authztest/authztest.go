@@ -60,6 +60,8 @@ type Harness struct {
 	experimental func(storage.Tx) (bool, error)
 	unlinked     func(storage.Tx, login.Unlinked) error
 	http         *http.Client
+	clientCalled func(id, address string)
+	called       func(id, address string)
 	// addresses says that requests name theirs.
 	addresses bool
 	// certificate returns that of a request. nil: nobody has one.
@@ -100,6 +102,11 @@ func WithAddresses() Option { return func(h *Harness) { h.addresses = true } }
 // WithCertificates finds the certificates of requests.
 func WithCertificates(of func(*http.Request) (*certificate.Presented, error)) Option {
 	return func(h *Harness) { h.certificate = of }
+}
+
+// WithCalls notes the calls of clients and of API clients.
+func WithCalls(client, api func(id, address string)) Option {
+	return func(h *Harness) { h.clientCalled, h.called = client, api }
 }
 
 // WithHTTP fetches the metadata documents of clients by this client.
@@ -151,7 +158,7 @@ func (h *Harness) makeDeps() {
 	h.must(err)
 	h.deps = authz.Deps{
 		Store: h.Store, Keys: h.Keys, Keyring: h.Keyring, Hasher: secret.NewHasher(secret.HashCost{MemoryKiB: 64, Iterations: 1, Concurrency: 2}),
-		Auth: h.People, Subjects: h.People, Passwords: h.People, Providers: h.dynamic, Unlinked: h.unlinked, Experimental: h.experimental, HTTP: h.http, Certificate: h.certificate, Pages: pages, Log: log, Now: h.Clock.Now,
+		Auth: h.People, Subjects: h.People, Passwords: h.People, Providers: h.dynamic, Unlinked: h.unlinked, Experimental: h.experimental, HTTP: h.http, Certificate: h.certificate, ClientCalled: h.clientCalled, Called: h.called, Pages: pages, Log: log, Now: h.Clock.Now,
 	}
 	if h.addresses {
 		h.deps.Origin = func(r *http.Request) event.Origin { return event.Origin{ClientIP: r.Header.Get("X-Test-Address")} }

@@ -92,6 +92,9 @@ func (c *Console) showApplication(v *frame.Visit) (*page.Console, error) {
 	return out, nil
 }
 
+// usedByPeople are the measures that say when an application was last used for a person.
+var usedByPeople = []string{event.CountSignIn, event.CountActive}
+
 // usedFacts say when an application was last used for a person, when it has shown who it is and from where, and in how
 // many sessions it has tokens, from what is counted and listed anyway.
 func (c *Console) usedFacts(v *frame.Visit, id string) ([]page.ConsoleFact, error) {
@@ -99,7 +102,7 @@ func (c *Console) usedFacts(v *frame.Visit, id string) ([]page.ConsoleFact, erro
 	err := c.Store.View(v.Context(), func(tx storage.Tx) error {
 		last, open, called = frame.OrNone(""), page.Cell{}, tally.Last{}
 		var at time.Time
-		for _, measure := range []string{event.CountSignIn, event.CountActive} {
+		for _, measure := range usedByPeople {
 			l, _, err := tally.LastOf(tx, measure, tally.Application, id)
 			if err != nil {
 				return err

@@ -2,12 +2,16 @@ package console
 
 import (
 	"net/url"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/tally"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // applicationsScreen is the list of the clients.
@@ -30,12 +34,26 @@ func (c *Console) showApplications(v *frame.Visit) (*page.Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	q, after := strings.TrimSpace(v.URL.Query().Get("q")), v.URL.Query().Get("after")
-	t := &page.Table{Label: page.Say("console.applications.title"), Columns: []string{"console.column.application", "console.field.client_id", "console.field.grants", "console.column.state", "console.field.origin"}}
+	used, err := c.lastUses(v, list)
+	if err != nil {
+		return nil, err
+	}
+	q, order, after := strings.TrimSpace(v.URL.Query().Get("q")), v.URL.Query().Get("order"), v.URL.Query().Get("after")
+	begin, _ := slices.BinarySearchFunc(list, after, func(a registry.Info, after string) int {
+		if a.ID <= after {
+			return -1
+		}
+		return 1
+	})
+	if order == orderUnused {
+		slices.SortStableFunc(list, func(a, b registry.Info) int { return used[a.ID].Compare(used[b.ID]) })
+		begin = 1 + slices.IndexFunc(list, func(a registry.Info) bool { return a.ID == after }) // 0 after one that is gone
+	}
+	t := &page.Table{Label: page.Say("console.applications.title"), Columns: []string{"console.column.application", "console.field.client_id", "console.field.grants", "console.column.state", "console.column.seen", "console.field.origin"}}
 	next := ""
-	for i := range list {
+	for i := begin; i < len(list); i++ {
 		a := &list[i]
-		if a.ID <= after || !strings.Contains(strings.ToLower(a.ID+"\n"+a.Name), strings.ToLower(q)) {
+		if !strings.Contains(strings.ToLower(a.ID+"\n"+a.Name), strings.ToLower(q)) {
 			continue
 		}
 		if len(t.Rows) == frame.Rows {
@@ -46,18 +64,44 @@ func (c *Console) showApplications(v *frame.Visit) (*page.Console, error) {
 		if name == "" {
 			name = a.ID
 		}
-		t.Rows = append(t.Rows, page.TableRow{URL: applicationPath(a.ID), Cells: []page.Cell{{Name: name}, {Name: a.ID, Code: true}, {Name: strings.Join(a.Grants, ", ")}, enabledCell(a), originCell(a.Origin)}})
+		t.Rows = append(t.Rows, page.TableRow{URL: applicationPath(a.ID), Cells: []page.Cell{{Name: name}, {Name: a.ID, Code: true}, {Name: strings.Join(a.Grants, ", ")}, enabledCell(a), usedCell(used[a.ID]), originCell(a.Origin)}})
 	}
 	t.First, t.Next = v.Pages(next)
 	out := &page.Console{Title: page.Say("console.applications.title"), Actions: v.Buttons(), Parts: []page.ConsolePart{{Table: t}}}
-	out.Filter = &page.Filter{Action: v.Path(), Fields: []page.Field{{Name: "q", Type: "search", Label: "console.field.search", Value: q, EnterKeyHint: "search"}}}
-	if q != "" {
+	out.Filter = &page.Filter{Action: v.Path(), Fields: []page.Field{
+		{Name: "q", Type: "search", Label: "console.field.search", Value: q, EnterKeyHint: "search"},
+		{Name: "order", Type: "select", Label: "console.field.order", Value: order, Options: []page.Option{{Label: "console.order.id"}, {Value: orderUnused, Label: "console.order.unused"}}},
+	}}
+	if q != "" || order == orderUnused {
 		out.Filter.Clear = v.Path()
 	}
 	if len(t.Rows) == 0 {
 		out.Parts[0].Empty = v.Empty("console.applications.none", "add")
 	}
 	return out, nil
+}
+
+// orderUnused lists the applications that nobody uses first.
+const orderUnused = "unused"
+
+// lastUses returns when applications were last used: for a person, or by showing who they are.
+func (c *Console) lastUses(v *frame.Visit, list []registry.Info) (used map[string]time.Time, err error) {
+	ids := make([]string, len(list))
+	for i := range list {
+		ids[i] = list[i].ID
+	}
+	err = c.Store.View(v.Context(), func(tx storage.Tx) (err error) {
+		used, err = tally.LastOfEach(tx, append([]string{tally.ClientCalls}, usedByPeople...), tally.Application, ids)
+		return err
+	})
+	return used, err
+}
+
+func usedCell(at time.Time) page.Cell {
+	if at.IsZero() {
+		return frame.OrNone("")
+	}
+	return page.Cell{Text: page.Say("console.time", "time", at)}
 }
 
 func enabledCell(a *registry.Info) page.Cell {

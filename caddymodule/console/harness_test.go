@@ -81,6 +81,7 @@ type harness struct {
 	backups   *backup.Service
 
 	recorder  *event.Recorder
+	counts    *tally.Buffer
 	settings  *config.Service
 	keys      *keys.Keys
 	providers *providers
@@ -119,7 +120,7 @@ func newHarnessOver(t *testing.T, over func(storage.Store) storage.Store) *harne
 	events := &event.Recorder{Random: rand.Reader, Now: h.clock.Now, PartitionOf: person.PartitionOfID}
 	events.Note = lookup.Note
 	events.Also = func(tx storage.Tx, _ event.Ref, e event.Event) error { return tally.Event(tx, e, e.Partition) }
-	h.recorder = events
+	h.recorder, h.counts = events, tally.NewBuffer(h.store, h.clock.Now, rand.Reader, zap.NewNop())
 	stored := config.Config{
 		Fixed: []config.LoginMethod{{ID: "declared", Name: "Declared", Type: config.TypeSAML, Enabled: true}}, Verify: func(config.LoginMethod) error { return nil },
 		Switches: map[string]bool{"features.accepting_invitation_enabled": true},
@@ -162,6 +163,7 @@ func newHarnessOver(t *testing.T, over func(storage.Store) storage.Store) *harne
 		ID: "shop", Name: "The shop", Secrets: []secret.String{secret.New(strings.Repeat("s3cret-", 6))}, RedirectURIs: []string{"https://shop.example.com/cb"}, Grants: []string{"authorization_code"}, Scopes: []string{"openid"},
 	}}, APIClients: []*client.APIClient{{ID: "billing", Secrets: []secret.String{secret.New(strings.Repeat("planted", 6))}, APIs: []string{"events", "introspection"}}}}, authz.Deps{
 		Store: h.store, Keys: signing, Keyring: keyring, Hasher: hasher, Events: events, Auth: h.id, Subjects: h.id.Subjects(), Passwords: h.id, Pages: pages, Log: zap.NewNop(), Now: h.clock.Now,
+		Called: h.counts.Called, ClientCalled: h.counts.ClientCalled, Origin: event.PeerOrigin,
 	})
 	h.must(err)
 	h.id.Person.Watch(h.az)

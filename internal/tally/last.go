@@ -32,6 +32,32 @@ func LastOf(tx storage.Tx, measure string, by Dimension, value string) (last Las
 	return last, found, err
 }
 
+// LastOfEach returns when any of some measures was counted last, by the values of a dimension. Values for which none
+// ever was are missing. It is one round trip.
+func LastOfEach(tx storage.Tx, measures []string, by Dimension, values []string) (map[string]time.Time, error) {
+	var keys [][]byte
+	for _, value := range values {
+		for _, measure := range measures {
+			keys = append(keys, lasts.Key(storage.Key(measure, string(by), value)))
+		}
+	}
+	out := map[string]time.Time{}
+	if len(keys) == 0 {
+		return out, nil
+	}
+	found, err := tx.GetMany(keys...)
+	for i, raw := range found {
+		if raw == nil {
+			continue
+		}
+		last, err := lasts.Decode(raw)
+		if value := values[i/len(measures)]; err == nil && last.At.After(out[value]) {
+			out[value] = last.At
+		}
+	}
+	return out, err
+}
+
 // latest is the newest of what one transaction counts, by the key of its record.
 type latest map[string]Last
 
