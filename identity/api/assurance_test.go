@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity"
-	"github.com/gatehouse-id/gatehouse/identity/api"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -105,15 +103,7 @@ func TestIdentityCardAttacks(t *testing.T) {
 	t.Parallel()
 	t.Run("attack 772: a backend without the right, or of another partition, says who somebody is", func(t *testing.T) {
 		t.Parallel()
-		h := newPeople(t, func(c *identity.Config, d *api.Deps) {
-			c.Partitions.On = true
-			d.Gate.Partitions = func(client string) []string {
-				if client == "west" {
-					return []string{"west"}
-				}
-				return nil
-			}
-		})
+		h := newPeople(t, westOnly)
 		of := "/api/persons/" + h.person(demo)
 		for path, method := range map[string]string{"/identity-card": http.MethodPost, "/assurance": http.MethodDelete} {
 			const card = `{"result":"VALIDATED","document_type":"idcard","identity_assurance_level":4}`

@@ -95,6 +95,17 @@ func newPeople(t testing.TB, change ...func(*identity.Config, *api.Deps)) *peopl
 	return newPeopleCosting(t, secret.HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 100}, change...)
 }
 
+// westOnly lets the client west see the partition west alone.
+func westOnly(c *identity.Config, d *api.Deps) {
+	c.Partitions.On = true
+	d.Gate.Partitions = func(client string) []string {
+		if client == "west" {
+			return []string{"west"}
+		}
+		return nil
+	}
+}
+
 func newPeopleCosting(t testing.TB, cost secret.HashCost, change ...func(*identity.Config, *api.Deps)) *people {
 	t.Helper()
 	return newPeopleNotified(t, nil, cost, change...)

@@ -10,8 +10,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/gatehouse-id/gatehouse/identity"
-	"github.com/gatehouse-id/gatehouse/identity/api"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
@@ -137,15 +135,7 @@ func TestSessionAPIAttacks(t *testing.T) {
 	t.Parallel()
 	t.Run("attack 770: a backend without the right, or of another partition, reads and ends sessions", func(t *testing.T) {
 		t.Parallel()
-		h := newPeople(t, func(c *identity.Config, d *api.Deps) {
-			c.Partitions.On = true
-			d.Gate.Partitions = func(client string) []string {
-				if client == "west" {
-					return []string{"west"}
-				}
-				return nil
-			}
-		})
+		h := newPeople(t, westOnly)
 		h.set(func(u *config.Units) { u.Features.SessionAPIEnabled = true })
 		demoID := h.person(demo)
 		id, cookie := h.signIn(demoID)

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity"
-	"github.com/gatehouse-id/gatehouse/identity/api"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/trusted"
@@ -108,15 +106,7 @@ func TestTrustedBrowsersAPIAttacks(t *testing.T) {
 	t.Parallel()
 	t.Run("attack 885: a backend without the right, or of another partition", func(t *testing.T) {
 		t.Parallel()
-		h := newPeople(t, func(c *identity.Config, d *api.Deps) {
-			c.Partitions.On = true
-			d.Gate.Partitions = func(client string) []string {
-				if client == "west" {
-					return []string{"west"}
-				}
-				return nil
-			}
-		})
+		h := newPeople(t, westOnly)
 		h.set(func(u *config.Units) { u.Features.SessionAPIEnabled = true })
 		demoID := h.person(demo)
 		h.trusts(demoID, "kept")
