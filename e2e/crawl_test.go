@@ -248,6 +248,15 @@ func (c *crawler) languages(name, address string) {
 	}
 }
 
+// overhanging are the tables, lists and controls that are wider than the card that they stand in.
+const overhanging = `(() => {
+	const card = document.querySelector('main'), style = getComputedStyle(card), edge = card.getBoundingClientRect();
+	return [...card.querySelectorAll('table, dl, ul, .button, input:not([type=hidden]), select, textarea, pre')].filter(e => {
+		const at = e.getBoundingClientRect();
+		return at.width > 0 && (at.right > edge.right - parseFloat(style.paddingRight) + 1 || at.left < edge.left + parseFloat(style.paddingLeft) - 1);
+	}).map(e => e.tagName + ' ' + e.className + ' ' + (e.innerText ?? '').slice(0, 40));
+})()`
+
 // look checks the page that the browser shows, for attacks 284 and 287 too.
 func (c *crawler) look(name string) {
 	c.t.Helper()
@@ -297,11 +306,12 @@ func (c *crawler) look(name string) {
 		return // a page with the same parts was checked before
 	}
 	c.shapes[shape] = true
-	// the second is 200 % of 1280 by 800
-	for _, screen := range []struct{ width, height int64 }{{320, 640}, {640, 400}} {
+	// a narrow phone, a phone, 200 % of 1280 by 800, and a desktop
+	for _, screen := range []struct{ width, height int64 }{{320, 640}, {390, 844}, {640, 400}, {1280, 900}} {
 		b.screen(screen.width, screen.height, "light")
-		if wide := eval[int64](b, `document.documentElement.scrollWidth`); wide > screen.width {
-			c.t.Errorf("%s is %d pixels wide on a screen of %d", name, wide, screen.width)
+		wide, over := eval[int64](b, `document.documentElement.scrollWidth`), eval[[]string](b, overhanging)
+		if wide > screen.width || len(over) > 0 {
+			c.t.Errorf("%s is %d pixels wide on a screen of %d, and beyond the edge of the card are %q", name, wide, screen.width, over)
 			b.shot("crawl-wide-" + strings.NewReplacer("/", "_", ":", "", " ", "-").Replace(name))
 		}
 	}

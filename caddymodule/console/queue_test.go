@@ -133,7 +133,7 @@ func TestQueueOfMessages(t *testing.T) {
 	h := newHarness(t)
 	nobody, viewer := h.personID("nobody@example.com"), h.as("viewer@example.com")
 	operator, by := h.as("operator@example.com"), h.personID("operator@example.com")
-	if a := viewer.get(queuePath); a.Code != http.StatusOK || !strings.Contains(a.form(), "nothing waits") {
+	if a := viewer.get(queuePath); a.Code != http.StatusOK || !strings.Contains(a.form(), "Nothing is waiting") {
 		t.Errorf("an empty queue = %d\n%s", a.Code, a.form())
 	}
 	t.Run("attack 889: the queue tells nothing of what messages say", func(t *testing.T) {

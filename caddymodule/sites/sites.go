@@ -290,7 +290,7 @@ func rulesOf(deny, allow []*policy.Rule) (out []gateway.Rule) {
 			rule.Kind = "deny"
 		}
 		if text := r.MatchText(); text != "" {
-			rule.Asks = append(rule.Asks, "match "+text)
+			rule.Asks = append(rule.Asks, gateway.Words("match", text)...)
 		}
 		for _, words := range needs(&r.Need) {
 			rule.Asks = append(rule.Asks, "need "+words)

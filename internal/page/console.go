@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Console is the data of console: a page of the admin console. Texts are messages; names and values are shown as they
@@ -251,6 +252,35 @@ func (c Console) fields() (out []Field) {
 	return out
 }
 
+// longCode is how many characters a value has at most that fits into one column of facts, and longWord how many a word
+// has that a table does not break.
+const longCode, longWord = 28, 20
+
+// Long tells whether the fact has a value that needs more space than the others.
+func (c ConsoleFact) Long() bool {
+	return slices.ContainsFunc(c.Cells, func(in Cell) bool { return in.Code && utf8.RuneCountInString(in.Name) > longCode })
+}
+
+// Trimmed returns the table without a last column of actions that offers nothing to who looks at it.
+func (f *frame) Trimmed(t *Table) *Table {
+	if t == nil || len(t.Columns) < 2 || t.Columns[len(t.Columns)-1] != "console.column.action" {
+		return t
+	}
+	last := len(t.Columns) - 1
+	offers := func(r TableRow) bool {
+		return len(r.Cells) > last && (r.Cells[last].Name != "" || r.Cells[last].Text.Key != "")
+	}
+	if slices.ContainsFunc(t.Rows, offers) {
+		return t
+	}
+	out := *t
+	out.Columns, out.Rows = t.Columns[:last], slices.Clone(t.Rows)
+	for i, r := range out.Rows {
+		out.Rows[i].Cells = r.Cells[:min(last, len(r.Cells))]
+	}
+	return &out
+}
+
 // cell is what the template "cell" sees.
 type cell struct {
 	Words template.HTML
@@ -259,6 +289,7 @@ type cell struct {
 	Kind  string // of the mark. Empty: plain
 	URL   string
 	Code  bool
+	Long  bool // a word is so long that a table has to break it
 }
 
 // Cell returns a cell with its words.
@@ -276,6 +307,7 @@ func (f *frame) Cell(in Cell) cell {
 	if in.Hint.Key != "" {
 		out.Hint = f.Rich(in.Hint)
 	}
+	out.Long = slices.ContainsFunc(strings.Fields(string(out.Words)), func(word string) bool { return utf8.RuneCountInString(word) > longWord })
 	return out
 }
 

@@ -319,6 +319,8 @@ type Action struct {
 	About string
 	// Danger says that it takes something away.
 	Danger bool
+	// Quiet says that it is not what people come to the page for, though it stands first.
+	Quiet bool
 }
 
 // row is what the template "row" sees.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -211,15 +212,47 @@ func rulesOf(p *config.PolicyEntry) (out []Rule) {
 		}
 		rule.Counted = tally.RuleName("policy "+p.Name, rule.Kind, r.Name, "policies."+p.Name+"."+rule.Place)
 		if len(r.Match) > 0 {
-			rule.Asks = append(rule.Asks, "match "+oneLine(r.Match))
+			rule.Asks = append(rule.Asks, Words("match", oneLine(r.Match))...)
 		}
 		if need := oneLine(r.Need); need != "{}" {
-			rule.Asks = append(rule.Asks, "need "+need)
+			rule.Asks = append(rule.Asks, Words("need", need)...)
 		}
 		for _, when := range r.When {
 			rule.Asks = append(rule.Asks, "when "+when)
 		}
 		out = append(out, rule)
+	}
+	return out
+}
+
+// Words returns what a rule matches or needs, which is JSON, in the words of the Caddyfile: one for each member. What
+// has no such words stays JSON.
+func Words(kind, text string) []string {
+	asIs := []string{kind + " " + text}
+	var set map[string]any
+	if json.Unmarshal([]byte(text), &set) != nil {
+		var sets []map[string]any // of which one has to fit
+		if json.Unmarshal([]byte(text), &sets) != nil || len(sets) != 1 {
+			return asIs
+		}
+		set = sets[0]
+	}
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		words := []string{kind, name}
+		values, several := set[name].([]any)
+		if !several {
+			values = []any{set[name]}
+		}
+		for _, value := range values {
+			switch value.(type) {
+			case string, float64:
+				words = append(words, fmt.Sprint(value))
+			default:
+				return asIs
+			}
+		}
+		out = append(out, strings.Join(words, " "))
 	}
 	return out
 }

@@ -120,6 +120,8 @@ func whoCell(f *refusal.Refusal) page.Cell {
 	switch {
 	case f.PersonID != "":
 		return page.Cell{Name: cmp.Or(f.Username, f.PersonID), URL: personPath(f.PersonID)}
+	case f.Where == refusal.SignIn || f.Where == refusal.StepUp:
+		return page.Cell{Text: page.Say("console.explain.stranger"), Note: f.ClientID} // where they came from
 	case f.ClientID != "":
 		return page.Cell{Name: f.ClientID, URL: applicationPath(f.ClientID)}
 	}

@@ -58,7 +58,7 @@ func (g *gateway) showRequests(v *frame.Visit) (*page.Console, error) {
 	}
 	out := &page.Console{
 		Title: page.Say("console.requests.title"), Lead: page.Say("console.requests.text"), Parts: []page.ConsolePart{{Table: t}},
-		Actions: []page.Action{{Label: "console.waiting.title", URL: v.Path() + "/waiting"}, {Label: "console.blocked.title", URL: v.Path() + "/blocked"}},
+		Actions: []page.Action{{Label: "console.waiting.title", URL: v.Path() + "/waiting", Quiet: true}, {Label: "console.blocked.title", URL: v.Path() + "/blocked"}},
 		Filter:  &page.Filter{Action: v.Path(), Fields: []page.Field{{Name: "site", Type: "search", Label: "console.column.site", Value: f.Site}, states}},
 	}
 	filtered := f.Site != "" || f.State != ""

@@ -55,7 +55,7 @@ func (s *settings) showUnit(v *frame.Visit) (*page.Console, error) {
 	if lines := s.words([]config.UnitState{*u}); lines != "" {
 		out.Parts = append(out.Parts, page.ConsolePart{ID: "caddyfile", Title: page.Say("console.settings.caddyfile"), Text: page.Say("console.settings.caddyfile.text"), Source: lines})
 	}
-	out.Parts = append(out.Parts, page.ConsolePart{ID: "json", Title: page.Say("console.policy.json"), Text: page.Say("console.policy.json.text"), Source: readable(`{"`+u.Name+`":`+string(u.JSON)+`}`, "  ")})
+	out.Parts = append(out.Parts, page.ConsolePart{ID: "json", Title: page.Say("console.policy.json"), Text: page.Say("console.unit.json.text"), Source: readable(`{"`+u.Name+`":`+string(u.JSON)+`}`, "  ")})
 	return out, nil
 }
 
