@@ -100,17 +100,16 @@ func (t *texts) showQueue(v *frame.Visit) (*page.Console, error) {
 	if f.givenUp {
 		due = "console.column.given_up"
 	}
-	table := &page.Table{Label: page.Say("console.queue.title"), Columns: []string{"console.column.message", "console.column.to", "console.column.since", "console.column.attempts", due, "console.column.last_error", "console.column.action", "console.column.action"}}
+	table := &page.Table{Label: page.Say("console.queue.title"), Columns: []string{"console.column.message", "console.column.to", "console.column.since", "console.column.attempts", due, "console.column.action", "console.column.action"}}
 	for i := range list {
 		m := &list[i]
-		row := page.TableRow{Cells: []page.Cell{kindOf(m), recipient(m, people), {Text: page.Say("console.time", "time", m.Since)}, {Name: strconv.Itoa(m.Tries)}, nextCell(m), frame.OrNone(m.Problem), {}, {}}}
-		row.Cells[5].Quoted = m.Problem != ""
+		row := page.TableRow{Cells: []page.Cell{kindOf(m), recipient(m, people), {Text: page.Say("console.time", "time", m.Since)}, {Name: strconv.Itoa(m.Tries), Note: m.Problem, Quoted: m.Problem != ""}, nextCell(m), {}, {}}}
 		if p, known := people[m.PersonID]; m.PersonID == "" || !known || v.Outranks(t.rankOf(&p)) {
 			if !m.Late && !m.Trying {
-				row.Cells[6] = v.Link("send-now", "item", joined(m.Channel, m.Key))
+				row.Cells[5] = v.Link("send-now", "item", joined(m.Channel, m.Key))
 			}
 			if !m.Trying {
-				row.Cells[7] = v.Link("drop-message", "item", joined(m.Channel, m.Key))
+				row.Cells[6] = v.Link("drop-message", "item", joined(m.Channel, m.Key))
 			}
 		}
 		table.Rows = append(table.Rows, row)
