@@ -142,7 +142,7 @@ func TestQueueOfMessages(t *testing.T) {
 		h.tries()
 		for _, path := range append(h.queued(operator, "send-now"), queuePath, h.queued(operator, "drop-message")[0]) {
 			a := operator.get(path)
-			for _, want := range []string{"nobody@example.com", "451 spam", "reset_link"} {
+			for _, want := range []string{"nobody@example.com", "451 spam", "Reset your password for Albers"} {
 				if !strings.Contains(a.form(), want) {
 					t.Errorf("%s does not say %q:\n%s", path, want, a.form())
 				}

@@ -103,7 +103,11 @@ func (t *texts) showQueue(v *frame.Visit) (*page.Console, error) {
 	table := &page.Table{Label: page.Say("console.queue.title"), Columns: []string{"console.column.message", "console.column.to", "console.column.since", "console.column.attempts", due, "console.column.action", "console.column.action"}}
 	for i := range list {
 		m := &list[i]
-		row := page.TableRow{Cells: []page.Cell{kindOf(m), recipient(m, people), {Text: page.Say("console.time", "time", m.Since)}, {Name: strconv.Itoa(m.Tries), Note: m.Problem, Quoted: m.Problem != ""}, nextCell(m), {}, {}}}
+		kind, err := t.kindOf(v, m)
+		if err != nil {
+			return nil, err
+		}
+		row := page.TableRow{Cells: []page.Cell{kind, recipient(m, people), {Text: page.Say("console.time", "time", m.Since)}, {Name: strconv.Itoa(m.Tries)}, nextCell(m), {}, {}}}
 		if p, known := people[m.PersonID]; m.PersonID == "" || !known || v.Outranks(t.rankOf(&p)) {
 			if !m.Late && !m.Trying {
 				row.Cells[5] = v.Link("send-now", "item", joined(m.Channel, m.Key))
@@ -174,13 +178,15 @@ func (t *texts) peopleOf(tx storage.Tx, list []notify.Item) (map[string]person.P
 
 func (t *texts) rankOf(p *person.Person) frame.Role { return t.frame.RoleOf(p.Partition, p.Groups) }
 
-// kindOf says which message it is, and leads to what it looks like, with made-up data.
-func kindOf(m *notify.Item) page.Cell {
-	out := page.Cell{Text: page.Say("console.channel." + m.Channel)}
-	if id := m.Channel + "." + string(m.Kind); exampleOf(id) != nil {
-		out.URL, out.Note = previewPath(id), string(m.Kind)
+// kindOf says which message it is, by its subject with made-up data, and leads to what it looks like with them.
+func (t *texts) kindOf(v *frame.Visit, m *notify.Item) (page.Cell, error) {
+	way := page.Say("console.channel." + m.Channel)
+	id := m.Channel + "." + string(m.Kind)
+	if exampleOf(id) == nil {
+		return page.Cell{Text: way}, nil
 	}
-	return out
+	name, err := t.called(v, id, t.locale(v))
+	return page.Cell{Name: name, URL: previewPath(id), Hint: way}, err
 }
 
 // recipient is the address of a message, and the account that it belongs to.
@@ -199,7 +205,7 @@ func recipient(m *notify.Item, people map[string]person.Person) page.Cell {
 
 func personPath(id string) string { return frame.Root + "/persons/" + url.PathEscape(id) }
 
-// nextCell says when a message is tried next, or was given up.
+// nextCell says when a message is tried next, or was given up, and why the last try failed.
 func nextCell(m *notify.Item) page.Cell {
 	switch {
 	case m.Trying:
@@ -207,7 +213,7 @@ func nextCell(m *notify.Item) page.Cell {
 	case m.Late:
 		return page.Cell{Text: page.Say("console.time", "time", m.Next), Hint: page.Say("console.queue.late")}
 	}
-	return page.Cell{Text: page.Say("console.time", "time", m.Next)}
+	return page.Cell{Text: page.Say("console.time", "time", m.Next), Note: m.Problem, Quoted: true}
 }
 
 // askQueued says which message is hit.
@@ -229,7 +235,11 @@ func (t *texts) askQueued(v *frame.Visit) (q frame.Question, err error) {
 		q.Facts = []page.ConsoleFact{{Label: "console.column.message", Cells: []page.Cell{{Text: page.Say("console.problem.gone")}}}}
 		return q, err
 	}
-	kind, to := kindOf(&m), recipient(&m, people)
+	kind, err := t.kindOf(v, &m)
+	if err != nil {
+		return q, err
+	}
+	to := recipient(&m, people)
 	kind.URL, to.URL = "", ""
 	q.Facts = []page.ConsoleFact{
 		{Label: "console.column.message", Cells: []page.Cell{kind}},
