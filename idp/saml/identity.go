@@ -46,7 +46,7 @@ func (p *Provider) identity(v *verified) (*idp.Identity, error) {
 	if p.cfg.Subject != "" {
 		id.Form = "attribute " + p.cfg.Subject
 	}
-	if p.cfg.IdentifyBy != "" {
+	if p.cfg.IdentifyBy != "" && !isOfAnother(v, p.cfg.IdentifyBy) {
 		id.Stable = idp.Single(raw[p.cfg.IdentifyBy])
 	}
 	if id.Email == "" && v.NameID.Format == formatEmail && idp.IsText(v.NameID.Value, idp.MaxValue) {

@@ -468,6 +468,21 @@ func TestEToegang(t *testing.T) {
 		{"attack 784: only names for others", func() []*etree.Element {
 			return []*etree.Element{plain(name(acting, sealed(others, "urn:etoegang:DV:2:entities:1", bsn, "123456782")))}
 		}, "", ""},
+		{"attack 890: who acts for a citizen is named for others only", func() []*etree.Element {
+			return []*etree.Element{plain(name(legal, sealed(sealing, dv, bsn, "123456782"))), plain(name(acting, sealed(others, "urn:etoegang:DV:2:entities:1", pseudo, "p2")))}
+		}, "", ""},
+		{"attack 890: who acts for a citizen is not named", func() []*etree.Element {
+			return []*etree.Element{plain(name(legal, sealed(sealing, dv, bsn, "123456782"))), plain(name(acting))}
+		}, "", ""},
+		{"attack 890: somebody acts for a citizen, and no name says who", func() []*etree.Element {
+			return []*etree.Element{plain(name(legal, sealed(sealing, dv, bsn, "123456782"))), plain(name("urn:etoegang:core:Representation", "true"))}
+		}, "", ""},
+		{"nobody acts for them", func() []*etree.Element {
+			return []*etree.Element{plain(name(legal, sealed(sealing, dv, bsn, "123456782"))), plain(name("urn:etoegang:core:Representation", "false")), attribute(sealing, first)}
+		}, bsn + ":123456782", "123456782"},
+		{"attack 890: a name without its kind", func() []*etree.Element {
+			return []*etree.Element{plain(name(acting, sealed(sealing, dv, "", "111222333")))}
+		}, "", ""},
 		{"attack 784: a hundred of them", func() (out []*etree.Element) {
 			for range 100 {
 				out = append(out, attribute(sealing, first))
@@ -497,6 +512,32 @@ func TestEToegang(t *testing.T) {
 			}
 		})
 	}
+	t.Run("attack 891: who acts for a citizen is not taken for them by identify_by", func(t *testing.T) {
+		n := newNation(t, saml.EToegang, "substantial", func(c *saml.Config) {
+			c.EntityID, c.Decrypt, c.ClientKey, c.IdentifyBy = dv, []string{"sealing"}, "client", bsn
+		})
+		n.named["sealing"] = sealing
+		for _, tt := range []struct {
+			name, acting, stable string
+		}{
+			{"the citizen", sealed(sealing, dv, bsn, "123456782"), "123456782"},
+			{"who acts for them", sealed(sealing, dv, pseudo, "p2"), ""},
+		} {
+			id, err := n.answers("changes", func(a *samltest.Answer) {
+				a.Format, a.Class = "urn:oasis:names:tc:SAML:2.0:nameid-format:transient", loa+"3"
+				a.Edit = func(root *etree.Element) {
+					statement := find(root, "./Assertion").CreateElement("saml:AttributeStatement")
+					statement.AddChild(plain(name(acting, tt.acting)))
+					if tt.stable == "" {
+						statement.AddChild(plain(name(legal, sealed(sealing, dv, bsn, "123456782"))))
+					}
+				}
+			})
+			if err != nil || id.Stable != tt.stable {
+				t.Errorf("%s: %+v, %v, want to be known by %q", tt.name, id, err, tt.stable)
+			}
+		}
+	})
 	t.Run("an encrypted assertion", func(t *testing.T) {
 		id, err := n.answers("p-1", func(a *samltest.Answer) {
 			a.Format, a.Encrypt, a.SignResponse = "urn:oasis:names:tc:SAML:2.0:nameid-format:persistent", sealing.Certificate, true

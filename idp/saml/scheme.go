@@ -173,9 +173,16 @@ var (
 	legalSubjects  = []string{"urn:etoegang:core:LegalSubjectID", "urn:nl-eid-gdi:1.0:LegalSubjectID"}
 )
 
+// representation is the attribute that says whether somebody acts for the legal subject.
+const representation = "urn:etoegang:core:Representation"
+
+// isRepresented reads a value of it. What is no xs:boolean counts as true.
+func isRepresented(s string) bool { return !slices.Contains([]string{"false", "0"}, collapse(s)) }
+
 // actingSubject finds the name of the person who signs in, which is in an attribute: the NameID is another one each
 // time. The kind of the name is part of it, so that a pseudonym is never taken for a number. A legal subject that is
-// not a person, such as a company by its number in the trade register, would be one account for all who act for it.
+// not a person, such as a company by its number in the trade register, would be one account for all who act for it. A
+// legal subject for whom somebody acts is another person, also where we cannot read who acts.
 func actingSubject(v *verified, raw map[string][]string) (string, error) {
 	for _, a := range v.Attributes {
 		for _, n := range a.Names {
@@ -185,12 +192,7 @@ func actingSubject(v *verified, raw map[string][]string) (string, error) {
 		}
 	}
 	for i, among := range [][]string{actingSubjects, legalSubjects} {
-		var names []nameID
-		for _, a := range v.Attributes {
-			if slices.Contains(among, a.Name) {
-				names = append(names, a.Names...)
-			}
-		}
+		names, there := namesIn(v, among)
 		if len(names) > 1 {
 			names = slices.DeleteFunc(names, func(n nameID) bool { return !strings.HasSuffix(n.NameQualifier, ":BSN") })
 		}
@@ -198,9 +200,11 @@ func actingSubject(v *verified, raw map[string][]string) (string, error) {
 			return "", &idp.Rejection{Reason: "the provider names an organisation, and not the person who acts for it: no ActingSubjectID"}
 		}
 		switch {
+		case i > 0 && there && slices.ContainsFunc(raw[representation], isRepresented):
+			return "", &idp.Rejection{Reason: "the provider names whom the person acts for, and not the person: no ActingSubjectID"}
 		case len(names) == 1:
 			return names[0].NameQualifier + ":" + names[0].Value, nil
-		case len(raw[among[0]])+len(raw[among[1]]) > 0:
+		case there:
 			return "", &idp.Rejection{Reason: "the provider names the person in several ways, or in none that we can read: set subject"}
 		}
 	}
@@ -208,4 +212,25 @@ func actingSubject(v *verified, raw map[string][]string) (string, error) {
 		return "", &idp.Rejection{Reason: "the provider gives the person another name at each sign-in, and no ActingSubjectID"}
 	}
 	return v.NameID.Value, nil
+}
+
+// namesIn returns the names in some attributes that we can read and whose kind is known, and whether any of these
+// attributes is there.
+func namesIn(v *verified, attributes []string) (names []nameID, there bool) {
+	for _, a := range v.Attributes {
+		if slices.Contains(attributes, a.Name) {
+			names, there = append(names, a.Names...), true
+		}
+	}
+	return slices.DeleteFunc(names, func(n nameID) bool { return n.NameQualifier == "" }), there
+}
+
+// isOfAnother tells whether an attribute, or a kind of name, is of a legal subject for whom somebody else acts: the
+// person who signs in must not be known by it.
+func isOfAnother(v *verified, name string) bool {
+	if _, acts := namesIn(v, actingSubjects); !acts {
+		return false
+	}
+	legal, there := namesIn(v, legalSubjects)
+	return there && slices.Contains(legalSubjects, name) || slices.ContainsFunc(legal, func(n nameID) bool { return n.NameQualifier == name })
 }

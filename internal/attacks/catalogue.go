@@ -523,4 +523,8 @@ var catalogue = []section{
 	{"Messages that wait", []attackCase{
 		{889, "the secret of a message that waits to be sent is read in the queue, in what its server has answered, in pages, exports, APIs and commands; an operator drops what tells an owner of their account", "it is nowhere; 403"},
 	}},
+	{"People who act for others", []attackCase{
+		{890, "an answer of eToegang that names a citizen and says that somebody acts for them, but not who, or only for others to read; a name without its kind", "refused: who acts is not the citizen"},
+		{891, "somebody who acts for a citizen, where `identify_by` is the number of the citizen", "not known by that number"},
+	}},
 }
