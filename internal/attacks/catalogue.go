@@ -527,4 +527,7 @@ var catalogue = []section{
 		{890, "an answer of eToegang that names a citizen and says that somebody acts for them, but not who, or only for others to read; a name without its kind", "refused: who acts is not the citizen"},
 		{891, "somebody who acts for a citizen, where `identify_by` is the number of the citizen", "not known by that number"},
 	}},
+	{"Answers to the doctor", []attackCase{
+		{892, "an application that the doctor probes answers with a head or a body without an end", "at most 256 KiB are read, and the head is not taken for a refusal"},
+	}},
 }

@@ -12,6 +12,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -281,10 +282,14 @@ func (e *examination) send(ctx context.Context, p probe) (out reply, err error) 
 	if _, err := conn.Write(b.Bytes()); err != nil && ctx.Err() != nil {
 		return out, fmt.Errorf("no answer within %v", e.Wait)
 	}
-	res, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: p.method})
+	from := &io.LimitedReader{R: conn, N: maxHead} // the application may be hostile, and the console's doctor runs in the server
+	res, err := http.ReadResponse(bufio.NewReader(from), &http.Request{Method: p.method})
 	if err != nil {
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return out, fmt.Errorf("no answer within %v", e.Wait)
+		case from.N <= 0:
+			return out, fmt.Errorf("the head of the answer has more than %d KiB", maxHead>>10)
 		}
 		return out, nil // closed: a way to refuse
 	}

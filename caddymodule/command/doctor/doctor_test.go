@@ -246,6 +246,42 @@ func let(fits func(*http.Request) bool, status int) http.HandlerFunc {
 }
 
 // TestWrongUpstream: when the proxy passes requests elsewhere, refusals prove nothing.
+// TestHostileAnswer: an application that answers without an end fills no memory, and is not taken for one that refuses.
+func TestHostileAnswer(t *testing.T) {
+	t.Parallel()
+	const far = 64 << 20
+	for name, tt := range map[string]struct{ begin, more string }{
+		"attack 892: a head without an end": {"HTTP/1.1 401 Unauthorized\r\n", "X-Filler: " + strings.Repeat("x", 4<<10) + "\r\n"},
+		"attack 892: a body without an end": {"HTTP/1.1 401 Unauthorized\r\nTransfer-Encoding: chunked\r\n\r\n", "1000\r\n" + strings.Repeat("x", 4<<10) + "\r\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var most atomic.Int64 // bytes of one answer
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				conn, _, err := w.(http.Hijacker).Hijack() //nolint:forcetypeassert // of net/http
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer conn.Close()
+				n, err := io.WriteString(conn, tt.begin)
+				for sent := int64(n); err == nil && sent < far; sent += int64(n) {
+					n, err = io.WriteString(conn, tt.more)
+					most.Store(max(most.Load(), sent))
+				}
+			}))
+			t.Cleanup(server.Close)
+			report, err := Run(t.Context(), Options{Live: true, Proxy: Protect, URL: server.URL + "/page", Public: "/healthz", Wait: 30 * time.Second})
+			if head := strings.Contains(tt.more, "X-Filler"); head && (err == nil || !strings.Contains(err.Error(), "256 KiB")) || !head && (err != nil || report.Failed > 0) {
+				t.Errorf("Run = %+v, %v", report, err)
+			}
+			if n := most.Load(); n > far/2 { // what the system holds between the two comes on top
+				t.Errorf("%d bytes of an answer were taken", n)
+			}
+		})
+	}
+}
+
 func TestWrongUpstream(t *testing.T) {
 	t.Parallel()
 	got := examine(t, func(g *gate, o *Options) {

@@ -15,7 +15,7 @@ import (
 const markHeader = "Gatehouse-Doctor"
 
 const (
-	maxHead   = 256 << 10        // bytes of a request that are read
+	maxHead   = 256 << 10        // bytes of a request or an answer that are read
 	upstreams = 10 * time.Second // for one request to be read
 )
 
