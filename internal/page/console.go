@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"html/template"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -307,9 +308,13 @@ func (f *frame) Cell(in Cell) cell {
 	if in.Hint.Key != "" {
 		out.Hint = f.Rich(in.Hint)
 	}
-	out.Long = slices.ContainsFunc(strings.Fields(string(out.Words)), func(word string) bool { return utf8.RuneCountInString(word) > longWord })
+	read := elements.ReplaceAllString(string(out.Words), "")
+	out.Long = slices.ContainsFunc(strings.Fields(read), func(word string) bool { return utf8.RuneCountInString(word) > longWord })
 	return out
 }
+
+// elements are what stands between the words of a cell, such as that of a time.
+var elements = regexp.MustCompile(`<[^>]*>`)
 
 // backquoted shows what stands between backquotes as code.
 func backquoted(s string) template.HTML {

@@ -46,15 +46,18 @@ func TestTrimmed(t *testing.T) {
 func TestWordsOfCells(t *testing.T) {
 	t.Parallel()
 	for words, long := range map[string]bool{
-		"demofalseexample.com":                                 false,
-		"Publish next keys":                                    false,
-		strings.Repeat("ö", longWord):                          false, // letters count, not bytes
-		strings.Repeat("a", longWord+1):                        true,
-		"somebody.with.a.long.namefalsedepartment.example.com": true,
+		"demo@example.com":                                 false,
+		"Publish next keys":                                false,
+		strings.Repeat("ö", longWord):                      false, // letters count, not bytes
+		strings.Repeat("a", longWord+1):                    true,
+		"somebody.with.a.long.name@department.example.com": true,
 	} {
 		if got := new(frame).Cell(Cell{Name: words}).Long; got != long {
 			t.Errorf("%q has a word to break: %t, want %t", words, got, long)
 		}
+	}
+	if new(frame).Cell(Cell{Name: "`publish-next`", Quoted: true}).Long {
+		t.Error("the element around a word counts as a part of it")
 	}
 	for code, long := range map[string]bool{"shop": false, "https://auth.example.com/saml/partner/acs": true} {
 		if got := (ConsoleFact{Cells: []Cell{{Name: "a"}, {Name: code, Code: true}}}).Long(); got != long {
