@@ -60,11 +60,21 @@ func exampleGroups() []string { return append(sample.Groups(), "mail", "sms") }
 
 // exampleOf returns the example of an id, or nil.
 func exampleOf(id string) *example {
-	for _, g := range exampleGroups() {
-		list := examples(g)
-		if i := slices.IndexFunc(list, func(x example) bool { return x.id == id }); i >= 0 {
-			return &list[i]
+	var list []example
+	switch {
+	case strings.HasPrefix(id, mailPrefix):
+		list = examples("mail")
+	case strings.HasPrefix(id, textPrefix):
+		list = examples("sms")
+	default:
+		for _, s := range sample.All() {
+			if s.ID == id {
+				return &example{id: id, page: &s}
+			}
 		}
+	}
+	if i := slices.IndexFunc(list, func(x example) bool { return x.id == id }); i >= 0 {
+		return &list[i]
 	}
 	return nil
 }
@@ -101,11 +111,8 @@ func (t *texts) usesOf(key string) (out []string) {
 }
 
 // called is what an example is called in a language: the title of the page, or the subject of the e-mail.
-func (t *texts) called(v *frame.Visit, id, locale string) (string, error) {
-	x := exampleOf(id)
+func (t *texts) called(v *frame.Visit, x *example, locale string) (string, error) {
 	switch {
-	case x == nil:
-		return id, nil
 	case x.page != nil:
 		return t.pages.TitleOf(v.Context(), x.page.View, x.page.Failure, locale)
 	case x.mail:
@@ -134,7 +141,7 @@ func (t *texts) showPreviews(v *frame.Visit) (*page.Console, error) {
 	}
 	table := &page.Table{Label: page.Say("console.preview_group." + now), Columns: []string{"console.column.name", "console.column.key"}}
 	for _, x := range examples(now) {
-		name, err := t.called(v, x.id, locale)
+		name, err := t.called(v, &x, locale)
 		if err != nil {
 			return nil, err
 		}
@@ -185,7 +192,7 @@ func verified(v *frame.Visit) string {
 
 func (t *texts) showPreview(v *frame.Visit) (*page.Console, error) {
 	x, locale := shownExample(v), t.locale(v)
-	name, err := t.called(v, x.id, locale)
+	name, err := t.called(v, x, locale)
 	if err != nil {
 		return nil, err
 	}

@@ -182,10 +182,11 @@ func (t *texts) rankOf(p *person.Person) frame.Role { return t.frame.RoleOf(p.Pa
 func (t *texts) kindOf(v *frame.Visit, m *notify.Item) (page.Cell, error) {
 	way := page.Say("console.channel." + m.Channel)
 	id := m.Channel + "." + string(m.Kind)
-	if exampleOf(id) == nil {
+	x := exampleOf(id)
+	if x == nil {
 		return page.Cell{Text: way}, nil
 	}
-	name, err := t.called(v, id, t.locale(v))
+	name, err := t.called(v, x, t.locale(v))
 	return page.Cell{Name: name, URL: previewPath(id), Hint: way}, err
 }
 

@@ -117,7 +117,7 @@ func (t *texts) showText(v *frame.Visit) (*page.Console, error) {
 	if ids := t.usesOf(x.key); len(ids) > 0 {
 		used.Text, used.Table = page.Text{}, &page.Table{Label: used.Title, Columns: []string{"console.column.name", "console.column.key"}}
 		for _, id := range ids[:min(len(ids), frame.Rows)] {
-			name, err := t.called(v, id, t.locale(v))
+			name, err := t.called(v, exampleOf(id), t.locale(v)) // uses are found in examples
 			if err != nil {
 				return nil, err
 			}
