@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -65,17 +66,23 @@ func newCrawlerOf(t *testing.T, edit func(caddyfile string) string) *crawler {
 		t.Fatalf("%v: make install", err)
 	}
 	c := &crawler{axe: string(axe), seen: map[string]bool{}, shapes: map[string]bool{}}
-	var messages map[string]string
-	raw, err := os.ReadFile("../internal/page/messages/en.json")
-	if err == nil {
-		err = json.Unmarshal(raw, &messages)
+	topics, err := filepath.Glob("../internal/page/messages/en/*.json")
+	if err != nil || len(topics) == 0 {
+		t.Fatalf("%d files of messages, %v", len(topics), err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	for key := range messages {
-		if strings.Contains(key, ".") {
-			c.keys = append(c.keys, key)
+	for _, topic := range topics {
+		var messages map[string]string
+		raw, err := os.ReadFile(topic)
+		if err == nil {
+			err = json.Unmarshal(raw, &messages)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for key := range messages {
+			if strings.Contains(key, ".") {
+				c.keys = append(c.keys, key)
+			}
 		}
 	}
 	c.everything = openEverything(t, edit, nil)

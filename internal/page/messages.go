@@ -3,11 +3,12 @@ package page
 import (
 	"cmp"
 	"embed"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/http"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -17,31 +18,52 @@ import (
 	"unicode/utf8"
 
 	xlanguage "golang.org/x/text/language"
+
+	"github.com/gatehouse-id/gatehouse/internal/strictjson"
 )
 
-//go:embed messages/*.json
+//go:embed messages/*/*.json
 var messageFiles embed.FS
 
 // builtIn returns our own messages by language code.
 var builtIn = sync.OnceValue(func() map[string]map[string]string {
-	entries, err := messageFiles.ReadDir("messages")
+	all, err := readMessages(messageFiles)
 	if err != nil {
 		panic(err)
 	}
-	all := map[string]map[string]string{}
-	for _, e := range entries {
-		raw, err := messageFiles.ReadFile("messages/" + e.Name())
-		if err != nil {
-			panic(err)
-		}
-		var texts map[string]string
-		if err := json.Unmarshal(raw, &texts); err != nil {
-			panic(fmt.Errorf("page: %s: %w", e.Name(), err))
-		}
-		all[strings.TrimSuffix(e.Name(), ".json")] = texts
-	}
 	return all
 })
+
+// readMessages returns the messages of the files messages/<language>/<topic>.json by language code. A key that appears
+// twice in a language is an error.
+func readMessages(files fs.FS) (map[string]map[string]string, error) {
+	names, err := fs.Glob(files, "messages/*/*.json")
+	if err != nil {
+		return nil, err
+	}
+	all, from := map[string]map[string]string{}, map[string]string{}
+	for _, name := range names {
+		code := path.Base(path.Dir(name))
+		if all[code] == nil {
+			all[code] = map[string]string{}
+		}
+		raw, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, err
+		}
+		var texts map[string]string
+		if err := cmp.Or(strictjson.Check(raw, 1), strictjson.Decode(raw, &texts)); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		for key, text := range texts {
+			if other := from[code+" "+key]; other != "" {
+				return nil, fmt.Errorf("%s: %s is in %s too", name, key, other)
+			}
+			all[code][key], from[code+" "+key] = text, name
+		}
+	}
+	return all, nil
+}
 
 // addressed begins the keys of the messages that take the place of others where usernames are e-mail addresses.
 const addressed = "addressed."

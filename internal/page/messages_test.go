@@ -1,6 +1,7 @@
 package page_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"maps"
@@ -12,21 +13,40 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
-// messageFile reads one of our own files.
-func messageFile(t *testing.T, language string) map[string]string {
+// messageTopics reads our own files of a language by topic.
+func messageTopics(t *testing.T, language string) map[string]map[string]string {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join("messages", language+".json"))
-	if err != nil {
-		t.Fatal(err)
+	files, err := filepath.Glob(filepath.Join("messages", language, "*.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
 	}
-	var out map[string]string
-	if err := json.Unmarshal(raw, &out); err != nil {
-		t.Fatal(err)
+	out := map[string]map[string]string{}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var texts map[string]string
+		if err := json.Unmarshal(raw, &texts); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		out[strings.TrimSuffix(filepath.Base(file), ".json")] = texts
+	}
+	return out
+}
+
+// messagesOf reads our own messages of a language.
+func messagesOf(t *testing.T, language string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, texts := range messageTopics(t, language) {
+		maps.Copy(out, texts)
 	}
 	return out
 }
@@ -39,33 +59,109 @@ func placeholders(text string) []string {
 	return slices.Compact(found)
 }
 
-// TestLanguagesAreWhole: every language has every English message, with the same placeholders.
+// TestLanguagesAreWhole: every language has every English message in the file of the same topic, with the same
+// placeholders.
 func TestLanguagesAreWhole(t *testing.T) {
 	t.Parallel()
 	if got, want := page.Languages(), []string{"de", "en", "fr", "nl"}; !slices.Equal(got, want) {
 		t.Errorf("Languages() = %q, want %q", got, want)
 	}
-	en := messageFile(t, "en")
+	en := messageTopics(t, "en")
 	for _, l := range page.Languages() {
-		texts := messageFile(t, l)
-		for _, key := range slices.Sorted(maps.Keys(en)) {
-			text, ok := texts[key]
-			if !ok || strings.TrimSpace(text) == "" {
-				t.Errorf("%s.json has no %s: %q", l, key, en[key])
+		topics := messageTopics(t, l)
+		for topic, english := range en {
+			file, texts := "messages/"+l+"/"+topic+".json", topics[topic]
+			for key, want := range english {
+				text, ok := texts[key]
+				if !ok || strings.TrimSpace(text) == "" {
+					t.Errorf("%s has no %s: %q", file, key, want)
+					continue
+				}
+				if got, want := placeholders(text), placeholders(want); !slices.Equal(got, want) {
+					t.Errorf("%s: %s fills in %q, want %q", file, key, got, want)
+				}
+				if err := page.CheckMessage(key, text); err != nil {
+					t.Errorf("%s: %s %v", file, key, err)
+				}
+			}
+		}
+		for topic, texts := range topics {
+			for key := range texts {
+				if _, ok := en[topic][key]; !ok {
+					t.Errorf("messages/%s/%s.json has %s, which messages/en/%s.json does not have", l, topic, key, topic)
+				}
+			}
+		}
+	}
+}
+
+// TestMessagesAreSorted: messages are in the order of their keys, so that two changes seldom add theirs at the same
+// place. -update sorts them.
+func TestMessagesAreSorted(t *testing.T) {
+	t.Parallel()
+	for _, l := range page.Languages() {
+		for topic, texts := range messageTopics(t, l) {
+			var want bytes.Buffer
+			enc := json.NewEncoder(&want)
+			enc.SetEscapeHTML(false)
+			enc.SetIndent("", "  ")
+			if err := enc.Encode(texts); err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join("messages", l, topic+".json")
+			got, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bytes.Equal(got, want.Bytes()) {
 				continue
 			}
-			if got, want := placeholders(text), placeholders(en[key]); !slices.Equal(got, want) {
-				t.Errorf("%s.json: %s fills in %q, want %q", l, key, got, want)
-			}
-			if err := page.CheckMessage(key, text); err != nil {
-				t.Errorf("%s.json: %s %v", l, key, err)
-			}
-		}
-		for _, key := range slices.Sorted(maps.Keys(texts)) {
-			if _, ok := en[key]; !ok {
-				t.Errorf("%s.json has %s, which en.json does not have", l, key)
+			if !*update {
+				t.Errorf("%s is not sorted by keys: run `make golden`", file)
+			} else if err := os.WriteFile(file, want.Bytes(), 0o644); err != nil { //nolint:gosec // a source file
+				t.Fatal(err)
 			}
 		}
+	}
+}
+
+func TestReadMessages(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		files map[string]string
+		want  map[string]map[string]string
+		bad   string // what the error says
+	}{
+		"by topic": {
+			map[string]string{"messages/en/a.json": `{"a.x":"1"}`, "messages/en/b.json": `{"b.x":"2"}`, "messages/nl/a.json": `{"a.x":"3"}`},
+			map[string]map[string]string{"en": {"a.x": "1", "b.x": "2"}, "nl": {"a.x": "3"}}, "",
+		},
+		"a key in two files": {
+			map[string]string{"messages/en/a.json": `{"a.x":"1"}`, "messages/en/b.json": `{"a.x":"1"}`}, nil,
+			"messages/en/b.json: a.x is in messages/en/a.json too",
+		},
+		"a key twice in one file": {
+			map[string]string{"messages/en/a.json": `{"a.x":"1","a.x":"2"}`}, nil,
+			"messages/en/a.json: a.x: is there twice",
+		},
+		"not a text":    {map[string]string{"messages/en/a.json": `{"a.x":{"y":"1"}}`}, nil, "messages/en/a.json: nests deeper than 1"},
+		"not an object": {map[string]string{"messages/en/a.json": `["a.x"]`}, nil, "messages/en/a.json: "},
+		"cut off":       {map[string]string{"messages/en/a.json": `{"a.x":"1"`}, nil, "messages/en/a.json: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			files := fstest.MapFS{}
+			for file, text := range tt.files {
+				files[file] = &fstest.MapFile{Data: []byte(text)}
+			}
+			got, err := page.ReadMessages(files)
+			if tt.bad == "" && (err != nil || !maps.EqualFunc(got, tt.want, maps.Equal)) {
+				t.Errorf("ReadMessages = %v, %v, want %v", got, err, tt.want)
+			}
+			if tt.bad != "" && (err == nil || !strings.HasPrefix(err.Error(), tt.bad)) {
+				t.Errorf("ReadMessages = %v, want the error %q", err, tt.bad)
+			}
+		})
 	}
 }
 
@@ -239,7 +335,7 @@ func TestMessagesFromOutside(t *testing.T) {
 	// every returns overrides with the same text for every message.
 	every := func(text string) *page.Overrides {
 		o := &page.Overrides{Default: map[string]string{}}
-		for key := range messageFile(t, "en") {
+		for key := range messagesOf(t, "en") {
 			o.Default[key] = text
 		}
 		return o

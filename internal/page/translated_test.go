@@ -42,7 +42,7 @@ func texts(t *testing.T, body []byte) (out []string) {
 func TestEverythingCanBeTranslated(t *testing.T) {
 	t.Parallel()
 	words := map[string]string{}
-	for key, text := range messageFile(t, "en") {
+	for key, text := range messagesOf(t, "en") {
 		words[key] = "⟦" + key + " " + strings.Join(placeholders(text), " ") + "⟧"
 	}
 	p := withMessages(t, []string{"en", "nl"}, &page.Overrides{Locales: map[string]map[string]string{"xx": words}})

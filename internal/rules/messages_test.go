@@ -30,21 +30,28 @@ func TestEventsHaveWords(t *testing.T) {
 	}
 }
 
+// pageMessages returns the English messages of all topics.
 func pageMessages(t *testing.T) map[string]string {
 	t.Helper()
-	raw, err := os.ReadFile("../page/messages/en.json")
-	if err != nil {
-		t.Fatal(err)
+	topics, err := filepath.Glob("../page/messages/en/*.json")
+	if err != nil || len(topics) == 0 {
+		t.Fatalf("%d files, %v", len(topics), err)
 	}
-	var messages map[string]string
-	if err := json.Unmarshal(raw, &messages); err != nil {
-		t.Fatal(err)
+	messages := map[string]string{}
+	for _, topic := range topics {
+		raw, err := os.ReadFile(topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(raw, &messages); err != nil { // it adds to those that are there
+			t.Fatal(err)
+		}
 	}
 	return messages
 }
 
 // TestMessagesOfPages: what the identity service names as a message of a page is one of
-// internal/page/messages/en.json. (internal/page holds the other languages against that file.)
+// internal/page/messages/en. (internal/page holds the other languages against that directory.)
 func TestMessagesOfPages(t *testing.T) {
 	t.Parallel()
 	messages := pageMessages(t)
