@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
@@ -22,13 +20,14 @@ import (
 func (h *people) signIn(personID string) (id, value string) {
 	h.Helper()
 	value = must(secret.NewToken(rand.Reader, secret.Session))
+	fresh := must(secret.ID(rand.Reader, 16)) // as a sign-in makes it
 	now := h.clock.Now()
 	err := h.store.Update(h.Context(), func(tx storage.Tx) error {
 		rec, err := person.Records.Get(tx, personID)
 		if err != nil {
 			return err
 		}
-		id, _, err = h.persons.Session.Begin(tx, uuid.NewString(), value, "", session.Record{
+		id, _, err = h.persons.Session.Begin(tx, fresh, value, "", session.Record{
 			PersonID: personID, Epoch: rec.Epoch, AuthTime: now, Seen: now, Level: 2, AMR: []string{"DEFAULT"}, Provider: session.LocalProvider,
 			Address: "192.0.2.7", Agent: "Firefox",
 		})
@@ -98,6 +97,9 @@ func TestSessionAPI(t *testing.T) {
 		"unknown session":    {"GET", "/api/sessions/" + bob, 404, 0, nil},
 		"end an unknown one": {"DELETE", "/api/sessions/" + bob, 404, 0, nil},
 		"no id":              {"GET", "/api/sessions/x", 404, 0, nil},
+		"NUL":                {"GET", "/api/sessions/%00", 404, 0, nil},
+		"a long id":          {"DELETE", "/api/sessions/" + strings.Repeat("x", 65), 404, 0, nil},
+		"a slash":            {"DELETE", "/api/sessions/" + first[:4] + "%2f" + first[4:], 404, 0, nil},
 		"another method":     {"POST", of, 405, 0, nil},
 	} {
 		h.send(tt.method, tt.path, "", tt.header...).check(t, name, tt.status, tt.code)
