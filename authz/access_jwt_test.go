@@ -132,7 +132,7 @@ func TestNewClientsSignWithES256(t *testing.T) {
 	add("named", "RS256")
 	want("stored", "ES256")
 	want("named", "RS256")
-	if err := authz.ForgetAlgorithms(t.Context(), h.Store); err != nil {
+	if err := forgetAlgorithms(t.Context(), h.Store); err != nil {
 		t.Fatal(err)
 	}
 	h.Restart(nil) // the first start of this version

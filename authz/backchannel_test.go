@@ -110,7 +110,7 @@ func logoutToken(t *testing.T, h *authztest.Harness, raw string) map[string]any 
 // send sends the logout tokens that are due.
 func send(t *testing.T, h *authztest.Harness) {
 	t.Helper()
-	if err := authz.SendLogouts(t.Context(), h.Server()); err != nil {
+	if err := h.Server().CatchUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -329,7 +329,7 @@ func TestBackchannelLogoutOfEarlierVersions(t *testing.T) {
 			case 2:
 				at = time.Time{} // at once
 			}
-			if err := authz.PutEarlierLogout(tx, authztest.Demo, fmt.Sprintf("session %d", i), client, at); err != nil {
+			if err := putEarlierLogout(tx, authztest.Demo, fmt.Sprintf("session %d", i), client, at); err != nil {
 				return err
 			}
 		}
@@ -353,7 +353,7 @@ func TestBackchannelLogoutOfEarlierVersions(t *testing.T) {
 	if len(sessions) != many-2 || sessions["session 0"] {
 		t.Errorf("%d sessions were told of, want %d", len(sessions), many-2)
 	}
-	if n, err := authz.EarlierLogouts(t.Context(), h.Store); n != 0 || err != nil {
+	if n, err := countEarlierLogouts(t.Context(), h.Store); n != 0 || err != nil {
 		t.Errorf("%d records of the earlier version are left, %v, want none", n, err)
 	}
 	h.Restart(nil)

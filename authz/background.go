@@ -2,6 +2,7 @@ package authz
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -55,6 +56,11 @@ func (s *Server) Run(ctx context.Context) error {
 	s.visits.Run(ctx)
 	counted.Wait()
 	return nil
+}
+
+// CatchUp does what Run would do now, and returns.
+func (s *Server) CatchUp(ctx context.Context) error {
+	return errors.Join(s.visits.Send(ctx), s.tokens.SettleTallies(ctx), s.registered.RemoveUnused(ctx), s.signals.Send(ctx))
 }
 
 // tallyEvery is how often tokens that were counted together are looked at.

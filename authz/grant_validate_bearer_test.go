@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -70,7 +69,7 @@ func TestValidateBearerErrors(t *testing.T) {
 	gone := own(h).Text("access_token")
 	h.Revoke("reports", gone)
 	moved := h.Tokens("shop", authztest.Demo).Access
-	if err := authz.MoveToProvider(t.Context(), h.Store, moved, "partner"); err != nil {
+	if err := moveToProvider(t.Context(), h.Store, moved, "partner"); err != nil {
 		t.Fatal(err)
 	}
 	form := func(token string) url.Values { return url.Values{"grant_type": {validateBearer}, "token": {token}} }

@@ -71,7 +71,7 @@ func TestGrantsListedAsBefore(t *testing.T) {
 			h.Clock.Advance(time.Second)
 		}
 		got = append(got, h.Tokens("spa", authztest.Demo))
-		if err := authz.ListGrantsAsBefore(t.Context(), h.Store); err != nil {
+		if err := listGrantsAsBefore(t.Context(), h.Store); err != nil {
 			t.Fatal(err)
 		}
 		wantListed(t, h, "shop", 3)
@@ -138,7 +138,7 @@ func TestGrantsListedAsBefore(t *testing.T) {
 // wantListed fails unless so many grants of a client have a key of their own.
 func wantListed(t *testing.T, h *authztest.Harness, clientID string, want int) {
 	t.Helper()
-	if n, err := authz.GrantsListedAsBefore(t.Context(), h.Store, authztest.Demo, clientID); n != want || err != nil {
+	if n, err := grantsListedAsBefore(t.Context(), h.Store, authztest.Demo, clientID); n != want || err != nil {
 		t.Errorf("%d keys of grants of %s, %v, want %d", n, clientID, err, want)
 	}
 }

@@ -92,7 +92,7 @@ func calledForLogout(r *receiver, addresses []string) (called int) {
 	if err := r.Store.Update(r.T.Context(), func(tx storage.Tx) error { return r.Server().SessionEnded(tx, authztest.Demo, b.Session()) }); err != nil {
 		r.T.Fatal(err)
 	}
-	if err := authz.SendLogouts(r.T.Context(), r.Server()); err != nil {
+	if err := r.Server().CatchUp(r.T.Context()); err != nil {
 		r.T.Error(err)
 	}
 	return called
@@ -107,7 +107,7 @@ func calledForSignals(r *receiver, addresses []string) (called int) {
 		}
 		called++
 		r.happens("person.PersonRemovedEvent", authztest.Demo)
-		if err := authz.SendSignals(r.T.Context(), r.Server()); err != nil {
+		if err := r.Server().CatchUp(r.T.Context()); err != nil {
 			r.T.Error(err)
 		}
 		r.want(http.StatusNoContent, "DELETE", "/ssf/stream?stream_id="+res.Text("stream_id"), nil)

@@ -83,7 +83,7 @@ func (r *receiver) RoundTrip(q *http.Request) (*http.Response, error) {
 
 // pushed returns what was pushed since the last call.
 func (r *receiver) pushed() (requests []*http.Request, bodies []string) {
-	if err := authz.SendSignals(r.T.Context(), r.Server()); err != nil {
+	if err := r.Server().CatchUp(r.T.Context()); err != nil {
 		r.T.Error(err)
 	}
 	r.mu.Lock()

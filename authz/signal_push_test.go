@@ -204,7 +204,7 @@ func TestSharedSignalsPushedOnce(t *testing.T) {
 	r.create(pushMethod)
 	r.happens("person.PersonBlockedEvent", authztest.Demo)
 	r.Store.Store = &beforeUpdate{Store: r.Store.Store, fn: func() {
-		if err := authz.SendSignals(t.Context(), r.Server()); err != nil {
+		if err := r.Server().CatchUp(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}}

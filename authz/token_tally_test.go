@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/event/eventtest"
@@ -45,7 +44,7 @@ func TestBusyClientDoesNotFillTheDisk(t *testing.T) {
 	h := authztest.New(t)
 	settle := func() {
 		t.Helper()
-		if err := authz.SettleTallies(t.Context(), h.Server()); err != nil {
+		if err := h.Server().CatchUp(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -97,7 +96,7 @@ func TestBusyClientOfTwoNodes(t *testing.T) {
 		}
 	}
 	h.Clock.Advance(time.Minute)
-	if err := authz.SettleTallies(t.Context(), h.Server()); err != nil { // one settles for both
+	if err := h.Server().CatchUp(t.Context()); err != nil { // one settles for both
 		t.Fatal(err)
 	}
 	each, together := tokenEvents(t, h, "reports")
@@ -122,7 +121,7 @@ func TestBusyClientAllAtOnce(t *testing.T) {
 	}
 	h.Clock.Advance(time.Minute)
 	done := together(4, func(int) *authztest.Response {
-		if err := authz.SettleTallies(t.Context(), h.Server()); err != nil {
+		if err := h.Server().CatchUp(t.Context()); err != nil {
 			t.Error(err)
 		}
 		return &authztest.Response{}

@@ -128,7 +128,7 @@ func TestUsageLimitOfAPerson(t *testing.T) {
 	narrow := h.Token("shop", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {old.Refresh}, "scope": {"openid"}})
 	wantStatus(t, "refresh without it", narrow, 200)
 	lost := own(h, "scope", "two.read").Text("access_token")
-	if err := authz.LoseUses(t.Context(), h.Store, lost); err != nil {
+	if err := loseUses(t.Context(), h.Store, lost); err != nil {
 		t.Fatal(err)
 	}
 	wantActive(t, h, "a token whose count is lost", lost, false)

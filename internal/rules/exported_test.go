@@ -13,6 +13,7 @@ import (
 var unused = allowance{
 	"OpenMemory":  "the engine that the tests of other packages run on",
 	"Store.Sweep": "the contract's suite says when to collect",
+	"CatchUp":     "tests of what runs in the background say when",
 	"Sign":        "to do: unexport; its test checks the example of Standard Webhooks",
 
 	"FieldText": "to do: unexport or remove",

@@ -1,4 +1,4 @@
-package authz
+package authz_test
 
 import (
 	"context"
@@ -17,9 +17,9 @@ var (
 	earlierLogouts = storage.NewTable[struct{}]("authz_logout")
 )
 
-// MoveToProvider changes an access token as if its person had signed in with another provider, which the client has
+// moveToProvider changes an access token as if its person had signed in with another provider, which the client has
 // lost since.
-func MoveToProvider(ctx context.Context, store storage.Store, text, provider string) error {
+func moveToProvider(ctx context.Context, store storage.Store, text, provider string) error {
 	return store.Update(ctx, func(tx storage.Tx) error {
 		rec, err := accessTokens.Get(tx, secret.Hash(text))
 		if err != nil {
@@ -30,18 +30,13 @@ func MoveToProvider(ctx context.Context, store storage.Store, text, provider str
 	})
 }
 
-// LoseUses removes the count of uses of an access token, as a damaged store would.
-func LoseUses(ctx context.Context, store storage.Store, text string) error {
+// loseUses removes the count of uses of an access token, as a damaged store would.
+func loseUses(ctx context.Context, store storage.Store, text string) error {
 	return store.Update(ctx, func(tx storage.Tx) error { return uses.Delete(tx, secret.Hash(text)) })
 }
 
-// SendLogouts does what Run does, until nothing is due.
-func SendLogouts(ctx context.Context, s *Server) error {
-	return s.visits.Send(ctx)
-}
-
-// PutEarlierLogout stores a logout token as versions before the outbox did, after two tries.
-func PutEarlierLogout(tx storage.Tx, person, session, clientID string, due time.Time) error {
+// putEarlierLogout stores a logout token as versions before the outbox did, after two tries.
+func putEarlierLogout(tx storage.Tx, person, session, clientID string, due time.Time) error {
 	type record struct {
 		DueAt time.Time `cbor:"1,keyasint,omitempty"`
 		Tries int       `cbor:"2,keyasint,omitempty"`
@@ -50,8 +45,8 @@ func PutEarlierLogout(tx storage.Tx, person, session, clientID string, due time.
 	return table.Put(tx, storage.Key(person, session, clientID), record{due, 2}, time.Time{})
 }
 
-// EarlierLogouts returns how many of those records there are.
-func EarlierLogouts(ctx context.Context, store storage.Store) (n int, err error) {
+// countEarlierLogouts returns how many of those records there are.
+func countEarlierLogouts(ctx context.Context, store storage.Store) (n int, err error) {
 	err = store.View(ctx, func(tx storage.Tx) error {
 		n = 0
 		for _, err := range earlierLogouts.Scan(tx, storage.Range{}) {
@@ -65,11 +60,8 @@ func EarlierLogouts(ctx context.Context, store storage.Store) (n int, err error)
 	return n, err
 }
 
-// SettleTallies does what Run does with counted tokens.
-func SettleTallies(ctx context.Context, s *Server) error { return s.tokens.SettleTallies(ctx) }
-
-// ForgetAlgorithms makes a store one of an earlier version, which kept no algorithm of access tokens.
-func ForgetAlgorithms(ctx context.Context, store storage.Store) error {
+// forgetAlgorithms makes a store one of an earlier version, which kept no algorithm of access tokens.
+func forgetAlgorithms(ctx context.Context, store storage.Store) error {
 	type clientRecord struct {
 		Client    []byte    `cbor:"1,keyasint"`
 		CreatedAt time.Time `cbor:"2,keyasint"`
@@ -115,8 +107,8 @@ var (
 	grantsOf   = storage.NewTable[listedGrant]("authz_grant_of")
 )
 
-// ListGrantsAsBefore stores the lists of grants as versions before did: a key for each grant.
-func ListGrantsAsBefore(ctx context.Context, store storage.Store) error {
+// listGrantsAsBefore stores the lists of grants as versions before did: a key for each grant.
+func listGrantsAsBefore(ctx context.Context, store storage.Store) error {
 	return store.Update(ctx, func(tx storage.Tx) error {
 		for e, err := range heldGrants.Scan(tx, storage.Range{}) {
 			if err != nil {
@@ -136,8 +128,8 @@ func ListGrantsAsBefore(ctx context.Context, store storage.Store) error {
 	})
 }
 
-// GrantsListedAsBefore returns how many keys ListGrantsAsBefore has left of a person and client.
-func GrantsListedAsBefore(ctx context.Context, store storage.Store, person, clientID string) (n int, err error) {
+// grantsListedAsBefore returns how many keys listGrantsAsBefore has left of a person and client.
+func grantsListedAsBefore(ctx context.Context, store storage.Store, person, clientID string) (n int, err error) {
 	err = store.View(ctx, func(tx storage.Tx) error {
 		n = 0
 		for _, err := range grantsOf.Scan(tx, storage.Range{Prefix: storage.Prefix(person, clientID)}) {
@@ -151,8 +143,3 @@ func GrantsListedAsBefore(ctx context.Context, store storage.Store, person, clie
 	return n, err
 }
 
-// RemoveUnused does what Run does about clients that nobody uses.
-func RemoveUnused(ctx context.Context, s *Server) error { return s.registered.RemoveUnused(ctx) }
-
-// SendSignals does what the worker of shared signals does, once.
-func SendSignals(ctx context.Context, s *Server) error { return s.signals.Send(ctx) }
