@@ -31,7 +31,6 @@ test: install build check ## Everything: install, build, check, end to end in a 
 check: $(LINT) ## Format, vet, lint and the unit tests with the race detector
 	@for m in $(MODULES); do echo "vet and lint $$m"; (cd $$m && go vet ./... && $(LINT) run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...); done
 	go test -race -timeout=25m ./...
-	GATEHOUSE_CLOSURES=twice GATEHOUSE_HANGUPS=yes go test -timeout=20m ./authz/... ./identity/...
 
 conformance: ## The OpenID Foundation's checks of a provider, a line for each module
 	@./scripts/conformance.sh

@@ -61,8 +61,8 @@ func TestApplications(t *testing.T) {
 	if got := applications(t, h, authztest.Demo); len(got) != 1 || got[0].ID != "spa" {
 		t.Errorf("after it was withdrawn: %+v", got)
 	}
-	wantActive(t, h, "a token of the shop", shop.Access, false)
-	wantActive(t, h, "a token of another person", guest.Access, true)
+	authztest.WantActive(t, h, "a token of the shop", shop.Access, false)
+	authztest.WantActive(t, h, "a token of another person", guest.Access, true)
 	var name string
 	err := h.Store.View(t.Context(), func(tx storage.Tx) (err error) {
 		name, err = h.Server().ApplicationName(tx, "gone")
@@ -78,7 +78,7 @@ func TestUnlinked(t *testing.T) {
 	t.Parallel()
 	var fails error
 	notes := storagetest.NewNotes[login.Unlinked]("unlinked")
-	h := authztest.New(t, authztest.WithClients(pairwiseClient("pair", "p.example.com")), authztest.WithUnlinked(func(tx storage.Tx, u login.Unlinked) error {
+	h := authztest.New(t, authztest.WithClients(authztest.PairwiseClient("pair", "p.example.com")), authztest.WithUnlinked(func(tx storage.Tx, u login.Unlinked) error {
 		return errors.Join(fails, notes.Add(tx, u))
 	}))
 	wants := func(what string, want ...login.Unlinked) {
@@ -111,23 +111,23 @@ func TestUnlinked(t *testing.T) {
 		t.Fatal(err)
 	}
 	wants("a second time")
-	sub, _ := idClaimsFor(t, h, h.Tokens("pair", authztest.Demo).ID, "pair")["sub"].(string)
+	sub, _ := authztest.IDClaimsFor(t, h, h.Tokens("pair", authztest.Demo).ID, "pair")["sub"].(string)
 	if err := withdraw("pair"); err != nil {
 		t.Fatal(err)
 	}
 	wants("a pairwise client", login.Unlinked{Subject: sub, ClientID: "pair", Client: "pair"})
 	path := authztest.Demo + "/consents"
 	h.Tokens("asks", authztest.Demo, "scope", "openid profile")
-	wantStatus(t, "DELETE of a consent", asRegistrar(h, http.MethodDelete, path+"/asks"), 204)
+	authztest.WantStatus(t, "DELETE of a consent", authztest.AsRegistrar(h, http.MethodDelete, path+"/asks"), 204)
 	wants("by the API", login.Unlinked{Subject: authztest.Demo, ClientID: "asks", Client: "The asks"})
-	wantStatus(t, "DELETE of none", asRegistrar(h, http.MethodDelete, path), 204)
+	authztest.WantStatus(t, "DELETE of none", authztest.AsRegistrar(h, http.MethodDelete, path), 204)
 	wants("none by the API")
 	token := h.Tokens("asks", authztest.Demo, "scope", "openid profile").Access
 	fails = errors.New("the outbox is full")
 	if err := withdraw("asks"); !errors.Is(err, fails) {
 		t.Errorf("WithdrawConsent = %v, want %v", err, fails)
 	}
-	wantActive(t, h, "a token of what could not be withdrawn", token, true)
+	authztest.WantActive(t, h, "a token of what could not be withdrawn", token, true)
 	fails = nil
 	h.Restart(func(c *authz.Config) {
 		c.Clients = slices.DeleteFunc(c.Clients, func(c *client.Client) bool { return c.ID == "asks" })

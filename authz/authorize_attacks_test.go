@@ -15,8 +15,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 )
 
-const evil = "https://evil.example"
-
 // withApp adds a client whose one redirect URI is https://app/cb.
 func withApp(uris ...string) authztest.Option {
 	return authztest.WithConfig(func(cfg *authz.Config) {
@@ -36,13 +34,13 @@ func TestAttacksOnRedirects(t *testing.T) {
 			for _, path := range []string{"/oauth/authorize?", "/oauth/v1/authorize?"} {
 				v := h.Params(client)
 				v.Set("redirect_uri", uri)
-				wantPage(t, "redirect_uri="+uri, b.Get(path+v.Encode()), http.StatusBadRequest)
+				authztest.WantPage(t, "redirect_uri="+uri, b.Get(path+v.Encode()), http.StatusBadRequest)
 			}
 		}
 		h.Invariants(t)
 	}
 	t.Run("attack 1: a redirect URI of the attacker", func(t *testing.T) {
-		try(t, "app", evil+"/cb", "//evil.example/cb", "/cb", "javascript:alert(1)", "data:text/html,x")
+		try(t, "app", authztest.Evil+"/cb", "//evil.example/cb", "/cb", "javascript:alert(1)", "data:text/html,x")
 	})
 	t.Run("attack 2: variants of the path", func(t *testing.T) {
 		try(t, "app", "https://app/cb/", "https://app/cb/x", "https://app/cb/../evil", "https://app/cb%2f..%2fx", "https://app/cb.evil", "https://app/cb?x=1",
@@ -83,9 +81,9 @@ func TestAttacksOnRedirects(t *testing.T) {
 			"http://127.0.0.1:/cb", "http://127.0.0.1:99999999/cb", "http://[::1%25lo]:80/cb", "http://[::ffff:127.0.0.1]/cb")
 	})
 	t.Run("attack 11: no redirect URI", func(t *testing.T) {
-		wantPage(t, "client with two", b.Authorize("two", "redirect_uri", ""), http.StatusBadRequest)
+		authztest.WantPage(t, "client with two", b.Authorize("two", "redirect_uri", ""), http.StatusBadRequest)
 		// OpenID Connect Core 3.1.2.1: required; RFC 6749 3.1.2.3: not if there is only one.
-		wantPage(t, "client with one, for an ID token", b.Authorize("app", "redirect_uri", ""), http.StatusBadRequest)
+		authztest.WantPage(t, "client with one, for an ID token", b.Authorize("app", "redirect_uri", ""), http.StatusBadRequest)
 		code := b.Code("app", "redirect_uri", "", "scope", "profile")
 		res := h.Token("shop", url.Values{"grant_type": {"authorization_code"}, "code": {code}})
 		if res.Status != http.StatusBadRequest {
@@ -96,8 +94,8 @@ func TestAttacksOnRedirects(t *testing.T) {
 	t.Run("attack 13: an unknown client looks like a disabled one", func(t *testing.T) {
 		unknown := b.Get("/oauth/authorize?" + h.Params("disabled", "client_id", "nobody").Encode())
 		disabled := b.Get(h.AuthorizeURL("disabled"))
-		wantPage(t, "unknown client", unknown, http.StatusBadRequest)
-		wantPage(t, "disabled client", disabled, http.StatusBadRequest)
+		authztest.WantPage(t, "unknown client", unknown, http.StatusBadRequest)
+		authztest.WantPage(t, "disabled client", disabled, http.StatusBadRequest)
 		if unknown.Body != disabled.Body {
 			t.Errorf("the pages differ: %s\n%s", unknown.Body, disabled.Body)
 		}
@@ -113,7 +111,7 @@ func TestAttacksOnParameters(t *testing.T) {
 		t.Helper()
 		for _, path := range []string{"/oauth/authorize?", "/oauth/v1/authorize?"} {
 			res := b.Follow(path + h.Params(client, with...).Encode())
-			wantRedirectError(t, h, fmt.Sprintf("%.80q", with), res, code)
+			authztest.WantRedirectError(t, h, fmt.Sprintf("%.80q", with), res, code)
 			if _, params := res.Redirect(); params.Get("state") != h.Params(client, with...).Get("state") {
 				t.Errorf("Authorize(%.80q) state = %q", with, params.Get("state"))
 			}
@@ -122,11 +120,11 @@ func TestAttacksOnParameters(t *testing.T) {
 	t.Run("attack 12: repeated parameters", func(t *testing.T) {
 		for _, name := range []string{"client_id", "redirect_uri"} {
 			target := h.AuthorizeURL("shop") + "&" + name + "=" + url.QueryEscape(h.Params("shop").Get(name))
-			wantPage(t, name+" twice", b.Get(target), http.StatusBadRequest)
+			authztest.WantPage(t, name+" twice", b.Get(target), http.StatusBadRequest)
 		}
 		for _, name := range []string{"scope", "state", "response_type", "code_challenge", "prompt", "nonce", "idp", "unknown"} {
 			target := h.AuthorizeURL("shop", name, "x") + "&" + name + "=x"
-			wantRedirectError(t, h, name+" twice", b.Get(target), "invalid_request")
+			authztest.WantRedirectError(t, h, name+" twice", b.Get(target), "invalid_request")
 		}
 		h.Invariants(t)
 	})
@@ -141,7 +139,7 @@ func TestAttacksOnParameters(t *testing.T) {
 		evil := `"><script>alert(1)</script>`
 		for _, with := range [][]string{{"scope", "openid"}, {"scope", "nonsense"}} {
 			res := b.Authorize("shop", append(with, "response_mode", "form_post", "state", evil)...)
-			wantPage(t, "form_post", res, http.StatusOK)
+			authztest.WantPage(t, "form_post", res, http.StatusOK)
 			action, fields := authztest.Form(res.Body)
 			if action != "https://shop.example.com/callback" || fields.Get("state") != evil || fields.Get("iss") != h.Issuer {
 				t.Errorf("form to %q with %v, want the registered URI, state and iss as they are", action, fields)
@@ -170,8 +168,8 @@ func TestAttacksOnParameters(t *testing.T) {
 				t.Errorf("Authorize(state=%.40q) with an error echoes %.40q", state, params.Get("state"))
 			}
 		}
-		wantPage(t, "state of 4097 bytes", b.Get(h.AuthorizeURL("shop", "state", strings.Repeat("s", 4097))), http.StatusBadRequest)
-		wantPage(t, "state not UTF-8", b.Get(h.AuthorizeURL("shop", "state", "\xff\xfe")), http.StatusBadRequest)
+		authztest.WantPage(t, "state of 4097 bytes", b.Get(h.AuthorizeURL("shop", "state", strings.Repeat("s", 4097))), http.StatusBadRequest)
+		authztest.WantPage(t, "state not UTF-8", b.Get(h.AuthorizeURL("shop", "state", "\xff\xfe")), http.StatusBadRequest)
 		h.Invariants(t)
 	})
 	t.Run("attack 19: every answer names the issuer", func(t *testing.T) {
@@ -205,9 +203,9 @@ func TestAttacksOnParameters(t *testing.T) {
 	})
 	t.Run("attack 31: a query beside a body", func(t *testing.T) {
 		res := b.Post(h.AuthorizeURL("shop"), h.Params("shop", "scope", "openid profile"))
-		wantPage(t, "query and body", res, http.StatusBadRequest)
+		authztest.WantPage(t, "query and body", res, http.StatusBadRequest)
 		res = b.Post("/oauth/authorize?client_id=shop", h.Params("shop"))
-		wantPage(t, "client_id in the query", res, http.StatusBadRequest)
+		authztest.WantPage(t, "client_id in the query", res, http.StatusBadRequest)
 		h.Invariants(t)
 	})
 	t.Run("attack 33: other methods", func(t *testing.T) {
@@ -222,7 +220,7 @@ func TestAttacksOnParameters(t *testing.T) {
 		if res := signedIn.Head(h.AuthorizeURL("shop")); res.Status != http.StatusOK || res.Location() != "" || len(res.Header.Values("Set-Cookie")) > 0 {
 			t.Errorf("HEAD /oauth/authorize = %d %v, want 200 and nothing issued", res.Status, res.Header)
 		}
-		if res := signedIn.Head(h.AuthorizeURL("shop", "redirect_uri", evil)); res.Status != http.StatusBadRequest || res.Location() != "" {
+		if res := signedIn.Head(h.AuthorizeURL("shop", "redirect_uri", authztest.Evil)); res.Status != http.StatusBadRequest || res.Location() != "" {
 			t.Errorf("HEAD /oauth/authorize with a foreign redirect URI = %d, want 400", res.Status)
 		}
 		h.Invariants(t)
@@ -232,14 +230,14 @@ func TestAttacksOnParameters(t *testing.T) {
 			{"idp", "partner"}, {"idp", "../identity"}, {"external_idp", "urn:com:service:saml:idp:other-organisation"}, {"external_idp", "urn:com:service:saml:idp:"},
 		} {
 			res := b.Get(h.AuthorizeURL("shop", with...))
-			wantPage(t, strings.Join(with, "="), res, http.StatusForbidden)
+			authztest.WantPage(t, strings.Join(with, "="), res, http.StatusForbidden)
 			if !strings.Contains(res.Body, "This sign-in method isn’t available here") {
 				t.Errorf("Authorize(%q) page = %s", with, res.Body)
 			}
 		}
 		refused(t, "invalid_request", "shop", "external_idp", "urn:other:partner")
 		res := b.Get(h.AuthorizeURL("shop") + "&external_idp=urn:com:service:saml:idp:a&external_idp=urn:com:service:saml:idp:b")
-		wantRedirectError(t, h, "two external_idp", res, "invalid_request")
+		authztest.WantRedirectError(t, h, "two external_idp", res, "invalid_request")
 		h.Invariants(t)
 	})
 	t.Run("attack 37: custom parameters over the limits", func(t *testing.T) {
@@ -252,7 +250,7 @@ func TestAttacksOnParameters(t *testing.T) {
 		refused(t, "invalid_request", "shop", "external_idp_custom_param.k", strings.Repeat("v", 513))
 		refused(t, "invalid_request", "shop", "external_idp_custom_param.", "v")
 		refused(t, "invalid_request", "shop", "external_idp_custom_param.k", "a\x01b")
-		wantPage(t, "1 MB value", b.Post("/oauth/authorize", h.Params("shop", "external_idp_custom_param.k", strings.Repeat("v", 1<<20))), http.StatusBadRequest)
+		authztest.WantPage(t, "1 MB value", b.Post("/oauth/authorize", h.Params("shop", "external_idp_custom_param.k", strings.Repeat("v", 1<<20))), http.StatusBadRequest)
 		b.Code("shop", "external_idp_custom_param.k", "</a><x>]]>", `external_idp_custom_param."`, "v")
 		h.Invariants(t)
 	})
@@ -291,7 +289,7 @@ func TestAttacksOnFlows(t *testing.T) {
 		for _, mode := range []string{"query", "form_post", "query.jwt", "form_post.jwt", "web_message"} {
 			for _, path := range []string{"/oauth/authorize?", "/oauth/v1/authorize?"} {
 				res := b.Follow(path + h.Params("fragment", "response_type", "token", "response_mode", mode).Encode())
-				wantRedirectError(t, h, mode, res, "invalid_request")
+				authztest.WantRedirectError(t, h, mode, res, "invalid_request")
 				if !strings.Contains(res.Location(), "#") || strings.Contains(res.Location(), "access_token") {
 					t.Errorf("Authorize(token, %q) = %q, want an error in the fragment", mode, res.Location())
 				}
@@ -323,17 +321,17 @@ func TestAttacksOnFlows(t *testing.T) {
 			t.Fatal(err)
 		}
 		flow := u.Query().Get("return")
-		wantPage(t, "flow of another browser", victim.Get(flow), http.StatusForbidden)
+		authztest.WantPage(t, "flow of another browser", victim.Get(flow), http.StatusForbidden)
 		victim.Code("shop") // with a cookie of its own it is the same
-		wantPage(t, "flow of another browser", victim.Get(flow), http.StatusForbidden)
-		wantPage(t, "flow id alone", h.Get(flow), http.StatusForbidden)
+		authztest.WantPage(t, "flow of another browser", victim.Get(flow), http.StatusForbidden)
+		authztest.WantPage(t, "flow id alone", h.Get(flow), http.StatusForbidden)
 		h.Invariants(t)
 	})
 	t.Run("attack 29: prompt=none never shows a page", func(t *testing.T) {
-		wantRedirectError(t, h, "nobody", h.Browser("").Authorize("shop", "prompt", "none"), "login_required")
+		authztest.WantRedirectError(t, h, "nobody", h.Browser("").Authorize("shop", "prompt", "none"), "login_required")
 		b := h.Browser(authztest.Demo).SignIn(authztest.Demo)
-		wantRedirectError(t, h, "no consent yet", b.Authorize("asks", "prompt", "none"), "consent_required")
-		wantRedirectError(t, h, "level 2", b.Authorize("shop", "prompt", "none", "acr_values", "urn:gatehouse:level:2"), "interaction_required")
+		authztest.WantRedirectError(t, h, "no consent yet", b.Authorize("asks", "prompt", "none"), "consent_required")
+		authztest.WantRedirectError(t, h, "level 2", b.Authorize("shop", "prompt", "none", "acr_values", "urn:gatehouse:level:2"), "interaction_required")
 		h.Invariants(t)
 	})
 	t.Run("attack 32: after a form the browser goes on by GET", func(t *testing.T) {
@@ -368,7 +366,7 @@ func TestAttacksOnFlows(t *testing.T) {
 	t.Run("attack 98: bad ages", func(t *testing.T) {
 		b := h.Browser(authztest.Demo).SignIn(authztest.Demo)
 		for _, age := range []string{"-1", "9e99", "abc", "1.5", " 1", "+1", "0x10", strings.Repeat("9", 40)} {
-			wantRedirectError(t, h, "max_age="+age, b.Authorize("shop", "max_age", age), "invalid_request")
+			authztest.WantRedirectError(t, h, "max_age="+age, b.Authorize("shop", "max_age", age), "invalid_request")
 		}
 		h.Clock.Advance(time.Second)
 		for _, age := range []string{"0"} {
@@ -383,30 +381,30 @@ func TestAttacksOnFlows(t *testing.T) {
 	t.Run("attack 99: prompts that contradict", func(t *testing.T) {
 		b := h.Browser(authztest.Demo).SignIn(authztest.Demo)
 		for _, prompt := range []string{"none login", "login none", "none consent", "none none"} {
-			wantRedirectError(t, h, "prompt="+prompt, b.Authorize("shop", "prompt", prompt), "invalid_request")
+			authztest.WantRedirectError(t, h, "prompt="+prompt, b.Authorize("shop", "prompt", prompt), "invalid_request")
 		}
-		wantRedirectError(t, h, "prompt twice", b.Get(h.AuthorizeURL("shop", "prompt", "login")+"&prompt=login"), "invalid_request")
+		authztest.WantRedirectError(t, h, "prompt twice", b.Get(h.AuthorizeURL("shop", "prompt", "login")+"&prompt=login"), "invalid_request")
 		h.Invariants(t)
 	})
 	t.Run("attack 97: the nonce comes back exactly", func(t *testing.T) {
 		for _, nonce := range []string{"n", strings.Repeat("n", 4096), `"quoted" <b> ✓`} {
 			tokens := h.Tokens("shop", authztest.Demo, "nonce", nonce)
-			if got := idClaims(t, h, tokens.ID)["nonce"]; got != nonce {
+			if got := authztest.IDClaims(t, h, tokens.ID)["nonce"]; got != nonce {
 				t.Errorf("nonce = %.40q, want %.40q", got, nonce)
 			}
 		}
 		b := h.Browser(authztest.Demo).SignIn(authztest.Demo)
-		wantRedirectError(t, h, "nonce of 4097 bytes", b.Authorize("shop", "nonce", strings.Repeat("n", 4097)), "invalid_request")
+		authztest.WantRedirectError(t, h, "nonce of 4097 bytes", b.Authorize("shop", "nonce", strings.Repeat("n", 4097)), "invalid_request")
 		h.Invariants(t)
 	})
 	t.Run("attack 101,102: request objects by value and by reference", func(t *testing.T) {
 		b := h.Browser(authztest.Demo).SignIn(authztest.Demo)
 		for _, object := range []string{"eyJhbGciOiJub25lIn0.e30.", "x", "", strings.Repeat("x", 10000)} {
-			wantRedirectError(t, h, "request", b.Get(h.AuthorizeURL("shop")+"&request="+object), "request_not_supported")
+			authztest.WantRedirectError(t, h, "request", b.Get(h.AuthorizeURL("shop")+"&request="+object), "request_not_supported")
 		}
 		caught := listen(t)
 		for _, uri := range []string{"http://" + caught.addr + "/", "http://169.254.169.254/", "file:///etc/passwd"} {
-			wantRedirectError(t, h, "request_uri", b.Authorize("shop", "request_uri", uri), "request_uri_not_supported")
+			authztest.WantRedirectError(t, h, "request_uri", b.Authorize("shop", "request_uri", uri), "request_uri_not_supported")
 		}
 		caught.nothing(t)
 		h.Invariants(t)

@@ -14,35 +14,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// wantPage fails the test unless res is an error page without a link or redirect.
-func wantPage(t *testing.T, what string, res *authztest.Response, status int) {
-	t.Helper()
-	if res.Status != status || res.Location() != "" || !strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") {
-		t.Errorf("Authorize(%s) = %d %q, want a page %d without Location", what, res.Status, res.Location(), status)
-	}
-}
-
-// wantRedirectError fails the test unless res takes an error to the client, with the state and the issuer.
-func wantRedirectError(t *testing.T, h *authztest.Harness, what string, res *authztest.Response, code string) {
-	t.Helper()
-	target, params := res.Redirect()
-	if res.Status != http.StatusFound && res.Status != http.StatusSeeOther {
-		t.Errorf("Authorize(%s) status = %d, want a redirect with %s", what, res.Status, code)
-		return
-	}
-	if !strings.Contains(target, ".example") && !strings.HasPrefix(target, "http://127.0.0.1") {
-		t.Errorf("Authorize(%s) leads to %s", what, target)
-	}
-	if params.Get("error") != code || params.Get("iss") != h.Issuer || params.Has("code") {
-		t.Errorf("Authorize(%s) = %s, want error %s and iss %s", what, res.Location(), code, h.Issuer)
-	}
-	for _, c := range params.Get("error_description") {
-		if c < ' ' || c > '~' || c == '"' || c == '\\' {
-			t.Errorf("Authorize(%s) error_description = %q, want printable ASCII", what, params.Get("error_description"))
-		}
-	}
-}
-
 func TestAuthorize(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
@@ -74,7 +45,7 @@ func TestAuthorizeByPost(t *testing.T) {
 	if _, params := b.Follow(res.Location()).Redirect(); params.Get("code") == "" || params.Get("state") != "the state" {
 		t.Errorf("Authorize(POST) leads to %v, want a code and the state", params)
 	}
-	wantRedirectError(t, h, "POST without scope", h.Post("/oauth/authorize", h.Params("shop", "scope", "nonsense")), "invalid_scope")
+	authztest.WantRedirectError(t, h, "POST without scope", h.Post("/oauth/authorize", h.Params("shop", "scope", "nonsense")), "invalid_scope")
 	h.Invariants(t)
 }
 
@@ -146,7 +117,7 @@ func TestAuthorizeRefuses(t *testing.T) {
 				h = authztest.New(t, withVariant(c.client))
 				b = h.Browser(authztest.Demo).SignIn(authztest.Demo)
 			}
-			wantRedirectError(t, h, c.name, b.Follow(h.AuthorizeURL(c.client, c.with...)), c.err)
+			authztest.WantRedirectError(t, h, c.name, b.Follow(h.AuthorizeURL(c.client, c.with...)), c.err)
 			h.Invariants(t)
 		})
 	}
@@ -234,7 +205,7 @@ func TestAuthorizeSelectAccount(t *testing.T) {
 	h.Clock.Advance(time.Minute)
 	ask = b.Authorize("shop", "id_token_hint", hint)
 	back = b.Confirm(ask.Location())
-	wantRedirectError(t, h, "another person", b.Follow(back.Location()), "login_required")
+	authztest.WantRedirectError(t, h, "another person", b.Follow(back.Location()), "login_required")
 	h.Invariants(t)
 }
 
@@ -291,9 +262,9 @@ func TestAuthorizeLevel(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) { c.Clients[0].Scopes = append(c.Clients[0].Scopes, "secure.read") }))
 	b := h.Browser(authztest.Demo).SignIn(authztest.Demo)
-	wantRedirectError(t, h, "step-up under none", b.Authorize("shop", "scope", "openid secure.read", "prompt", "none"), "interaction_required")
+	authztest.WantRedirectError(t, h, "step-up under none", b.Authorize("shop", "scope", "openid secure.read", "prompt", "none"), "interaction_required")
 	tokens := b.Tokens("shop", "scope", "openid secure.read")
-	if acr := idClaims(t, h, tokens.ID)["acr"]; acr != "urn:gatehouse:level:2" {
+	if acr := authztest.IDClaims(t, h, tokens.ID)["acr"]; acr != "urn:gatehouse:level:2" {
 		t.Errorf("acr = %v, want level 2", acr)
 	}
 	h.Invariants(t)
@@ -324,16 +295,16 @@ func TestAuthorizeResume(t *testing.T) {
 	})
 	t.Run("cancel", func(t *testing.T) {
 		res := b.Get(flow(first) + "&cancel=true")
-		wantRedirectError(t, h, "cancel", res, "access_denied")
+		authztest.WantRedirectError(t, h, "cancel", res, "access_denied")
 	})
 	t.Run("unknown", func(t *testing.T) {
-		wantPage(t, "unknown flow", b.Get("/oauth/authorize?flow=nothing"), http.StatusBadRequest)
-		wantPage(t, "long flow", b.Get("/oauth/authorize?flow="+strings.Repeat("x", 3000)), http.StatusBadRequest)
+		authztest.WantPage(t, "unknown flow", b.Get("/oauth/authorize?flow=nothing"), http.StatusBadRequest)
+		authztest.WantPage(t, "long flow", b.Get("/oauth/authorize?flow="+strings.Repeat("x", 3000)), http.StatusBadRequest)
 	})
 	t.Run("expired", func(t *testing.T) {
 		h.Clock.Advance(time.Hour)
 		res := b.Get(flow(first))
-		wantPage(t, "expired flow", res, http.StatusBadRequest)
+		authztest.WantPage(t, "expired flow", res, http.StatusBadRequest)
 		if !strings.Contains(res.Body, "&amp;again=true") {
 			t.Fatalf("the page of an expired request has no way to start again: %s", res.Body)
 		}
@@ -406,7 +377,7 @@ func TestAuthorizeChanged(t *testing.T) {
 			res := b.Follow(u.Query().Get("return"))
 			switch c.want {
 			case "page":
-				wantPage(t, c.name, res, http.StatusBadRequest)
+				authztest.WantPage(t, c.name, res, http.StatusBadRequest)
 			case "asks":
 				if !strings.HasPrefix(res.Location(), "/test/sign-in") {
 					t.Errorf("Authorize = %d %q, want to sign in", res.Status, res.Location())
@@ -437,9 +408,9 @@ func TestAuthorizeInBetween(t *testing.T) {
 			t.Parallel()
 			h := authztest.New(t)
 			b := h.Browser("").SignIn(authztest.Demo)
-			start := begin(t, h, authz.SiteDemand{Origin: wiki, Return: wiki + "/"})
+			start := authztest.BeginSite(t, h, authz.SiteDemand{Origin: authztest.WikiOrigin, Return: authztest.WikiOrigin + "/"})
 			h.People.After(func(r *login.Result) { change(h, r) })
-			wantRedirectError(t, h, name, b.Authorize("shop"), "login_required")
+			authztest.WantRedirectError(t, h, name, b.Authorize("shop"), "login_required")
 			h.People.Change(authztest.Demo, func(s *login.Subject) { s.Active = true })
 			if res := b.SignIn(authztest.Demo).Follow(start); strings.Contains(res.Location(), authz.SiteCodeParam) {
 				t.Errorf("Site = %q, want no code", res.Location())
@@ -459,7 +430,7 @@ func TestAuthorizeStorageFails(t *testing.T) {
 		t.Errorf("Authorize = %d %q, want 503 with Retry-After", res.Status, res.Location())
 	}
 	// A script with prompt=none cannot read our pages.
-	wantRedirectError(t, h, "prompt=none", b.Authorize("shop", "prompt", "none"), "temporarily_unavailable")
+	authztest.WantRedirectError(t, h, "prompt=none", b.Authorize("shop", "prompt", "none"), "temporarily_unavailable")
 	h.Store.Fail(nil)
 	h.People.Fail(storage.ErrUnavailable)
 	if res := b.Authorize("shop"); res.Status != http.StatusServiceUnavailable {

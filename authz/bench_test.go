@@ -41,7 +41,7 @@ func onDisk(b *testing.B) *authztest.Harness {
 // serve sends a form to the server without a network.
 func serve(h *authztest.Harness, path string, f url.Values, basic []string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(f.Encode()))
-	r.Header.Set("Content-Type", formType)
+	r.Header.Set("Content-Type", authztest.FormType)
 	r.Header.Set(basic[0], basic[1])
 	w := httptest.NewRecorder()
 	h.Server().ServeHTTP(w, r)
@@ -56,12 +56,12 @@ func BenchmarkIntrospect(b *testing.B) {
 		b.ReportAllocs()
 		f := url.Values{"token": {got.Access}}
 		for b.Loop() {
-			if w := serve(h, introspectPath, f, basic); w.Code != http.StatusOK {
+			if w := serve(h, authztest.IntrospectPath, f, basic); w.Code != http.StatusOK {
 				b.Fatal(w.Code, w.Body)
 			}
 		}
 	})
-	for name, token := range map[string]string{"person": got.Access, "client": own(h).Text("access_token"), "forged": got.Access[:53] + "x"} {
+	for name, token := range map[string]string{"person": got.Access, "client": authztest.OwnToken(h).Text("access_token"), "forged": got.Access[:53] + "x"} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

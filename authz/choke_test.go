@@ -17,6 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/authz/trust"
 	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/modeltest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -38,14 +39,14 @@ type choke struct {
 	h      *authztest.Harness
 	client client.Client
 	other  string // a token of another client, for validation
-	issuer *buildServer
+	issuer *authztest.BuildServer
 }
 
 // chokeHarness is a server with a client whose tokens the client under test can exchange, and an issuer whose identity
 // assertions it can show.
-func chokeHarness(t *testing.T) (*authztest.Harness, *buildServer) {
+func chokeHarness(t *testing.T) (*authztest.Harness, *authztest.BuildServer) {
 	t.Helper()
-	issuer := newBuildServer(t, jose.ES256)
+	issuer := authztest.NewBuildServer(t, jose.ES256)
 	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) {
 		c.Scopes = append(c.Scopes, client.Scope{Name: "high.read", Level: 2})
 		c.Providers = append(c.Providers, registry.Provider{ID: "partner"})
@@ -54,7 +55,7 @@ func chokeHarness(t *testing.T) (*authztest.Harness, *buildServer) {
 			Grants: []string{"authorization_code"}, Scopes: append([]string{"openid"}, chokeScopes...), IDPs: []string{"identity", "partner"},
 		})
 	}))
-	h.People.Link("identity", issuer.url, "u1", authztest.Demo)
+	h.People.Link("identity", issuer.Url, "u1", authztest.Demo)
 	return h, issuer
 }
 
@@ -98,7 +99,7 @@ func (c *choke) configure(changed client.Client) {
 	c.h.Restart(func(cfg *authz.Config) {
 		cfg.Trusted = nil
 		if slices.Contains(changed.Grants, "jwt_bearer") {
-			cfg.Trusted = []trust.Rule{{Issuer: c.issuer.url, Client: changed.ID, Provider: "identity"}}
+			cfg.Trusted = []trust.Rule{{Issuer: c.issuer.Url, Client: changed.ID, Provider: "identity"}}
 		}
 		cfg.Clients = slices.DeleteFunc(slices.Clone(cfg.Clients), func(o *client.Client) bool { return o.ID == changed.ID })
 		cfg.Clients = append(cfg.Clients, &changed)
@@ -154,14 +155,14 @@ func (c *choke) try(t failer, w wish) url.Values {
 			return url.Values{}
 		}
 		c.h.Browser(authztest.Demo).Decide(answer.Text("user_code"), "allow")
-		f = url.Values{"grant_type": {deviceGrant}, "device_code": {answer.Text("device_code")}}
+		f = url.Values{"grant_type": {authztest.DeviceGrant}, "device_code": {answer.Text("device_code")}}
 	case "token_exchange":
-		f = exchangeForm(c.h.Tokens("source", authztest.Demo, "scope", strings.Join(w.scope, " ")).Access, "scope", strings.Join(w.scope, " "), "audience", cmp.Or(w.resource, chokeResources[0]))
+		f = authztest.ExchangeForm(c.h.Tokens("source", authztest.Demo, "scope", strings.Join(w.scope, " ")).Access, "scope", strings.Join(w.scope, " "), "audience", cmp.Or(w.resource, chokeResources[0]))
 	case "jwt_bearer":
-		f.Set("grant_type", jwtBearer)
-		f.Set("assertion", c.issuer.sign(c.h.T, c.issuer.about(c.h, "client_id", "choke", "scope", nil, "resource", nil), idJAGType))
+		f.Set("grant_type", authztest.JWTBearer)
+		f.Set("assertion", c.issuer.Sign(c.h.T, c.issuer.About(c.h, "client_id", "choke", "scope", nil, "resource", nil), authztest.IDJAGType))
 	case "validate_bearer":
-		f = url.Values{"grant_type": {validateBearer}, "token": {c.other}}
+		f = url.Values{"grant_type": {authztest.ValidateBearer}, "token": {c.other}}
 	}
 	res := c.h.Token("choke", f)
 	if res.Status >= 500 {
@@ -187,7 +188,7 @@ func TestChokePoint(t *testing.T) {
 	t.Parallel()
 	h, issuer := chokeHarness(t)
 	other := h.Tokens("other", authztest.Guest).Access
-	rapid.Check(t, func(t *rapid.T) {
+	modeltest.Check(t, func(t *rapid.T) {
 		c := &choke{h: h, other: other, issuer: issuer, client: client.Client{
 			ID: "choke", Secrets: []secret.String{secret.New(authztest.Secret("choke"))}, RedirectURIs: []string{"https://choke.example.com/callback"},
 			Consent: "off", Grants: subset(t, chokeGrants, "grant"), Scopes: append(subset(t, chokeScopes, "scope"), "openid"), Audiences: subset(t, chokeResources, "audience"),

@@ -34,13 +34,13 @@ func TestClaimsParameter(t *testing.T) {
 			tokens := h.Tokens(c.client, authztest.Demo, "claims", c.claims)
 			res := h.Get("/oauth/userinfo", "Authorization", "Bearer "+tokens.Access)
 			wantClaims(t, "userinfo", res.JSON(), c.userinfo)
-			wantClaims(t, "ID token", idClaimsFor(t, h, tokens.ID, c.client), c.idToken)
-			if iss := idClaimsFor(t, h, tokens.ID, c.client)["iss"]; iss != h.Issuer {
+			wantClaims(t, "ID token", authztest.IDClaimsFor(t, h, tokens.ID, c.client), c.idToken)
+			if iss := authztest.IDClaimsFor(t, h, tokens.ID, c.client)["iss"]; iss != h.Issuer {
 				t.Errorf("iss = %v", iss)
 			}
 			again := h.Refresh(c.client, tokens.Refresh)
 			wantClaims(t, "userinfo after a refresh", h.Get("/oauth/userinfo", "Authorization", "Bearer "+again.Text("access_token")).JSON(), c.userinfo)
-			wantClaims(t, "ID token after a refresh", idClaimsFor(t, h, again.Text("id_token"), c.client), c.idToken)
+			wantClaims(t, "ID token after a refresh", authztest.IDClaimsFor(t, h, again.Text("id_token"), c.client), c.idToken)
 		})
 	}
 	h.Invariants(t)
@@ -82,7 +82,7 @@ func TestClaimsRefused(t *testing.T) {
 		"a level out of reach":       {`{"id_token":{"acr":{"essential":true,"value":"urn:gatehouse:level:4"}}}`, "unmet_authentication_requirements"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wantRedirectError(t, h, name, b.Authorize("shop", "claims", c.claims), c.err)
+			authztest.WantRedirectError(t, h, name, b.Authorize("shop", "claims", c.claims), c.err)
 		})
 	}
 	h.Invariants(t)
@@ -115,7 +115,7 @@ func TestClaimsLevel(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
 	tokens := h.Tokens("shop", authztest.Demo, "claims", `{"id_token":{"acr":{"essential":true,"values":["urn:gatehouse:level:2","urn:else:9"]},"auth_time":{"essential":true}}}`)
-	if c := idClaims(t, h, tokens.ID); c["acr"] != "urn:gatehouse:level:2" || c["auth_time"] == nil {
+	if c := authztest.IDClaims(t, h, tokens.ID); c["acr"] != "urn:gatehouse:level:2" || c["auth_time"] == nil {
 		t.Errorf("ID token = %v, want level 2 and auth_time", c)
 	}
 	h.Tokens("shop", authztest.Demo, "claims", `{"id_token":{"acr":{"values":["urn:else:9"]}}}`)
@@ -147,11 +147,11 @@ func TestClaimsTakenAway(t *testing.T) {
 	h := authztest.New(t)
 	tokens := h.Tokens("shop", authztest.Demo, "claims", `{"userinfo":{"email":null},"id_token":{"email":null}}`)
 	h.Restart(func(c *authz.Config) {
-		changeClient(c, "shop", func(c *client.Client) { c.Scopes = []string{"openid"} })
+		authztest.ChangeClient(c, "shop", func(c *client.Client) { c.Scopes = []string{"openid"} })
 	})
 	wantClaims(t, "userinfo", h.Get("/oauth/userinfo", "Authorization", "Bearer "+tokens.Access).JSON(), "")
 	res := h.Token("shop", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {tokens.Refresh}})
-	wantStatus(t, "refresh", res, http.StatusOK)
-	wantClaims(t, "ID token", idClaims(t, h, res.Text("id_token")), "")
+	authztest.WantStatus(t, "refresh", res, http.StatusOK)
+	wantClaims(t, "ID token", authztest.IDClaims(t, h, res.Text("id_token")), "")
 	h.Invariants(t)
 }

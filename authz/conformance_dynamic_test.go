@@ -58,9 +58,9 @@ func (s *stranger) publish(path string, v any) {
 }
 
 // register registers with these members besides the redirect URI.
-func (s *stranger) register(members object) map[string]any {
+func (s *stranger) register(members authztest.Object) map[string]any {
 	s.t.Helper()
-	all := object{"redirect_uris": []string{strangerRedirect}}
+	all := authztest.Object{"redirect_uris": []string{strangerRedirect}}
 	for name, v := range members {
 		all[name] = v
 	}
@@ -68,14 +68,14 @@ func (s *stranger) register(members object) map[string]any {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	got := mustRegister(s.t, s.Harness, string(raw))
+	got := authztest.MustRegister(s.t, s.Harness, string(raw))
 	s.id, _ = got["client_id"].(string)
 	return got
 }
 
 // params are those of an authorization request.
 func (s *stranger) params(redirect, scope string) url.Values {
-	v := registeredParams(s.id, redirect, scope)
+	v := authztest.RegisteredParams(s.id, redirect, scope)
 	v.Del("resource")
 	return v
 }
@@ -98,17 +98,17 @@ func (s *stranger) code(scope string, changes ...string) string {
 func (s *stranger) tokens(got map[string]any, code string) *authztest.Response {
 	s.t.Helper()
 	text, _ := got["client_secret"].(string)
-	res := redeemRegistered(s.Harness, s.id, code, strangerRedirect, authztest.Basic(s.id, text)...)
-	wantStatus(s.t, "token", res, http.StatusOK)
+	res := authztest.RedeemRegistered(s.Harness, s.id, code, strangerRedirect, authztest.Basic(s.id, text)...)
+	authztest.WantStatus(s.t, "token", res, http.StatusOK)
 	return res
 }
 
 // assertion authenticates a form by a key.
-func (s *stranger) assertion(k *signer, f url.Values) url.Values {
+func (s *stranger) assertion(k *authztest.Signer, f url.Values) url.Values {
 	s.t.Helper()
-	k.client.ID = s.id
-	f.Set("client_assertion_type", assertionType)
-	f.Set("client_assertion", k.sign(s.t, k.claims(s.Harness), ""))
+	k.Client.ID = s.id
+	f.Set("client_assertion_type", authztest.AssertionType)
+	f.Set("client_assertion", k.Sign(s.t, k.Claims(s.Harness), ""))
 	return f
 }
 
@@ -140,7 +140,7 @@ func TestConformanceDynamic(t *testing.T) {
 // redirects runs a request with a redirect URI where another is registered.
 func redirects(registered, sent, want string) func(*stranger) {
 	return func(s *stranger) {
-		s.register(object{"redirect_uris": []string{registered}})
+		s.register(authztest.Object{"redirect_uris": []string{registered}})
 		res := s.b.Follow("/oauth/authorize?" + s.params(sent, "openid").Encode())
 		target, params := res.Redirect()
 		if want == "" && (res.Status != http.StatusBadRequest || res.Location() != "") || target != want || (want != "") != (params.Get("code") != "" && params.Get("foo") == "bar") {
@@ -152,7 +152,7 @@ func redirects(registered, sent, want string) func(*stranger) {
 // initiatedPlan is oidcc-3rdparty-init-login-certification-test-plan: our pages lead to where a sign-in begins.
 var initiatedPlan = map[string]func(*stranger){
 	"oidcc-3rd_party-init-login": func(s *stranger) {
-		got := s.register(object{"initiate_login_uri": "https://rp.example/login?from=op"})
+		got := s.register(authztest.Object{"initiate_login_uri": "https://rp.example/login?from=op"})
 		if got["initiate_login_uri"] != "https://rp.example/login?from=op" {
 			s.t.Errorf("the registration answers %v", got["initiate_login_uri"])
 		}
@@ -169,7 +169,7 @@ var initiatedPlan = map[string]func(*stranger){
 			"a path alone": "/login", "credentials": "https://user@rp.example/login", "a fragment": "https://rp.example/login#x",
 		} {
 			raw := `{"redirect_uris":["` + strangerRedirect + `"],"initiate_login_uri":"` + uri + `"}`
-			if res := registers(s.Harness, raw); res.Status != http.StatusBadRequest {
+			if res := authztest.Registers(s.Harness, raw); res.Status != http.StatusBadRequest {
 				s.t.Errorf("%s: the registration = %d %s, want it refused", name, res.Status, res.Body)
 			}
 		}
@@ -182,12 +182,12 @@ var dynamicPlan = map[string]func(*stranger){
 	"oidcc-redirect-uri-query-mismatch": redirects(strangerRedirect+"?foo=bar", strangerRedirect+"?bar=foo", ""),
 	"oidcc-redirect-uri-query-added":    redirects(strangerRedirect+"?foo=bar", strangerRedirect+"?foo=bar&bar=foo", ""),
 	"oidcc-redirect-uri-regfrag": func(s *stranger) {
-		if res := registers(s.Harness, `{"redirect_uris":["https://rp.example/cb#foobar"]}`); res.Status != http.StatusBadRequest || !strings.Contains(res.Body, `"invalid_redirect_uri"`) {
+		if res := authztest.Registers(s.Harness, `{"redirect_uris":["https://rp.example/cb#foobar"]}`); res.Status != http.StatusBadRequest || !strings.Contains(res.Body, `"invalid_redirect_uri"`) {
 			s.t.Errorf("register = %d %s, want invalid_redirect_uri", res.Status, res.Body)
 		}
 	},
 	"oidcc-ensure-redirect-uri-in-authorization-request": func(s *stranger) {
-		s.register(object{"redirect_uris": []string{strangerRedirect, strangerRedirect + "/other"}})
+		s.register(authztest.Object{"redirect_uris": []string{strangerRedirect, strangerRedirect + "/other"}})
 		v := s.params("", "openid")
 		v.Del("redirect_uri")
 		if res := s.b.Follow("/oauth/authorize?" + v.Encode()); res.Status != http.StatusBadRequest || res.Location() != "" {
@@ -203,62 +203,62 @@ var dynamicPlan = map[string]func(*stranger){
 	"oidcc-server": func(s *stranger) {
 		for range 2 {
 			res := s.tokens(s.register(nil), s.code("openid"))
-			claims := idClaimsFor(s.t, s.Harness, res.Text("id_token"), s.id)
+			claims := authztest.IDClaimsFor(s.t, s.Harness, res.Text("id_token"), s.id)
 			if info := s.Get("/oauth/userinfo", "Authorization", "Bearer "+res.Text("access_token")); info.Text("sub") != claims["sub"] || claims["sub"] == "" {
 				s.t.Errorf("userinfo = %d %s, want the sub of %v", info.Status, info.Body, claims)
 			}
 		}
 	},
 	"oidcc-idtoken-rs256": func(s *stranger) {
-		got := s.register(object{"id_token_signed_response_alg": "RS256"})
+		got := s.register(authztest.Object{"id_token_signed_response_alg": "RS256"})
 		if alg := jwtHeader(s.t, s.tokens(got, s.code("openid")).Text("id_token"))["alg"]; alg != "RS256" || got["id_token_signed_response_alg"] != "RS256" {
 			s.t.Errorf("ID token is signed with %s after the registration %v", alg, got)
 		}
 	},
 	"oidcc-idtoken-unsigned": func(s *stranger) { // not offered, so refused
-		res := registers(s.Harness, `{"redirect_uris":["`+strangerRedirect+`"],"id_token_signed_response_alg":"none"}`)
+		res := authztest.Registers(s.Harness, `{"redirect_uris":["`+strangerRedirect+`"],"id_token_signed_response_alg":"none"}`)
 		if algs := s.Get("/.well-known/openid-configuration").JSON()["id_token_signing_alg_values_supported"]; res.Status != http.StatusBadRequest || slices.Contains(algs.([]any), any("none")) {
 			s.t.Errorf("register = %d %s with the algorithms %v, want none of them to be none", res.Status, res.Body, algs)
 		}
 	},
 	"oidcc-userinfo-rs256": func(s *stranger) {
-		got := s.register(object{"userinfo_signed_response_alg": "RS256"})
+		got := s.register(authztest.Object{"userinfo_signed_response_alg": "RS256"})
 		tokens := s.tokens(got, s.code("openid"))
 		res := s.Get("/oauth/userinfo", "Authorization", "Bearer "+tokens.Text("access_token"))
 		if header := jwtHeader(s.t, res.Body); header["alg"] != "RS256" || !strings.HasPrefix(res.Header.Get("Content-Type"), "application/jwt") || got["userinfo_signed_response_alg"] != "RS256" {
 			s.t.Fatalf("userinfo = %d %s %s after the registration %v, want a JWT", res.Status, res.Header.Get("Content-Type"), res.Body, got)
 		}
-		claims := idClaimsFor(s.t, s.Harness, tokens.Text("id_token"), s.id)
-		if _, info := readSigned(s.t, s.Harness, res.Body, jose.RS256); info["sub"] != claims["sub"] || info["iss"] != s.Issuer || info["aud"] != s.id {
+		claims := authztest.IDClaimsFor(s.t, s.Harness, tokens.Text("id_token"), s.id)
+		if _, info := authztest.ReadSigned(s.t, s.Harness, res.Body, jose.RS256); info["sub"] != claims["sub"] || info["iss"] != s.Issuer || info["aud"] != s.id {
 			s.t.Errorf("userinfo says %v, want iss, aud and the sub of %v", info, claims)
 		}
 	},
 	"oidcc-registration-jwks-uri": func(s *stranger) {
-		k := newSigner(s.t, "rp", jose.RS256)
-		s.publish("/jwks", k.set())
-		got := s.register(object{"token_endpoint_auth_method": "private_key_jwt", "jwks_uri": "https://rp.example/jwks"})
-		wantStatus(s.t, "token", s.Post("/oauth/token", s.assertion(k, s.codeForm(s.code("openid")))), http.StatusOK)
+		k := authztest.NewSigner(s.t, "rp", jose.RS256)
+		s.publish("/jwks", k.Set())
+		got := s.register(authztest.Object{"token_endpoint_auth_method": "private_key_jwt", "jwks_uri": "https://rp.example/jwks"})
+		authztest.WantStatus(s.t, "token", s.Post("/oauth/token", s.assertion(k, s.codeForm(s.code("openid")))), http.StatusOK)
 		if got["jwks_uri"] != "https://rp.example/jwks" || got["jwks"] != nil || !slices.Equal(s.asked, []string{"https://rp.example/jwks"}) {
 			s.t.Errorf("registration = %v; fetched %q, want jwks_uri once", got, s.asked)
 		}
 	},
 	"oidcc-refresh-token-rp-key-rotation": func(s *stranger) {
-		old, next := newSigner(s.t, "first", jose.RS256), newSigner(s.t, "second", jose.RS256)
-		s.publish("/jwks", old.set())
-		s.register(object{"token_endpoint_auth_method": "private_key_jwt", "jwks_uri": "https://rp.example/jwks", "grant_types": []string{"authorization_code", "refresh_token"}})
+		old, next := authztest.NewSigner(s.t, "first", jose.RS256), authztest.NewSigner(s.t, "second", jose.RS256)
+		s.publish("/jwks", old.Set())
+		s.register(authztest.Object{"token_endpoint_auth_method": "private_key_jwt", "jwks_uri": "https://rp.example/jwks", "grant_types": []string{"authorization_code", "refresh_token"}})
 		res := s.Post("/oauth/token", s.assertion(old, s.codeForm(s.code("openid offline_access", "prompt", "consent"))))
-		wantStatus(s.t, "token", res, http.StatusOK)
-		s.publish("/jwks", next.set())
+		authztest.WantStatus(s.t, "token", res, http.StatusOK)
+		s.publish("/jwks", next.Set())
 		s.Clock.Advance(61 * time.Second)
 		res = s.Post("/oauth/token", s.assertion(next, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {res.Text("refresh_token")}}))
-		if wantStatus(s.t, "refresh with the new key", res, http.StatusOK); res.Text("access_token") == "" {
+		if authztest.WantStatus(s.t, "refresh with the new key", res, http.StatusOK); res.Text("access_token") == "" {
 			s.t.Errorf("refresh = %s", res.Body)
 		}
 	},
 	"oidcc-ensure-client-assertion-with-iss-aud-succeeds": func(s *stranger) {
-		k := newSigner(s.t, "rp", jose.RS256)
-		s.register(object{"token_endpoint_auth_method": "private_key_jwt", "jwks": k.set()})
-		wantStatus(s.t, "token", s.Post("/oauth/token", s.assertion(k, s.codeForm(s.code("openid")))), http.StatusOK)
+		k := authztest.NewSigner(s.t, "rp", jose.RS256)
+		s.register(authztest.Object{"token_endpoint_auth_method": "private_key_jwt", "jwks": k.Set()})
+		authztest.WantStatus(s.t, "token", s.Post("/oauth/token", s.assertion(k, s.codeForm(s.code("openid")))), http.StatusOK)
 	},
 	"oidcc-server-rotate-keys": func(s *stranger) {
 		kids := func() (kids []string) {
@@ -282,16 +282,16 @@ var dynamicPlan = map[string]func(*stranger){
 		s.tokens(s.register(nil), s.code("openid"))
 	},
 	"oidcc-refresh-token": func(s *stranger) {
-		got := s.register(object{"grant_types": []string{"authorization_code", "refresh_token"}})
+		got := s.register(authztest.Object{"grant_types": []string{"authorization_code", "refresh_token"}})
 		text, _ := got["client_secret"].(string)
 		first := s.tokens(got, s.code("openid offline_access", "prompt", "consent"))
-		before := idClaimsFor(s.t, s.Harness, first.Text("id_token"), s.id)
+		before := authztest.IDClaimsFor(s.t, s.Harness, first.Text("id_token"), s.id)
 		s.Clock.Advance(time.Minute)
 		f := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {first.Text("refresh_token")}}
-		wantError(s.t, "another client", s.Post("/oauth/token", f, authztest.Basic("other", authztest.Secret("other"))...), http.StatusBadRequest, "invalid_grant")
+		authztest.WantError(s.t, "another client", s.Post("/oauth/token", f, authztest.Basic("other", authztest.Secret("other"))...), http.StatusBadRequest, "invalid_grant")
 		res := s.Post("/oauth/token", f, authztest.Basic(s.id, text)...)
-		wantStatus(s.t, "refresh", res, http.StatusOK)
-		after := idClaimsFor(s.t, s.Harness, res.Text("id_token"), s.id)
+		authztest.WantStatus(s.t, "refresh", res, http.StatusOK)
+		after := authztest.IDClaimsFor(s.t, s.Harness, res.Text("id_token"), s.id)
 		for _, name := range []string{"iss", "sub", "aud", "auth_time"} {
 			if before[name] != after[name] {
 				s.t.Errorf("%s = %v after a refresh, want %v", name, after[name], before[name])
@@ -301,14 +301,14 @@ var dynamicPlan = map[string]func(*stranger){
 	"oidcc-ensure-request-object-with-redirect-uri": func(s *stranger) {
 		s.register(nil)
 		v := s.params(strangerRedirect, "openid")
-		v.Set("request", plainObject(s.t, object{"client_id": s.id, "redirect_uri": "https://evil.example/cb", "response_type": "code"}))
+		v.Set("request", authztest.PlainObject(s.t, authztest.Object{"client_id": s.id, "redirect_uri": "https://evil.example/cb", "response_type": "code"}))
 		if target, params := s.b.Follow("/oauth/authorize?" + v.Encode()).Redirect(); strings.Contains(target, "evil") || params.Get("code") != "" || params.Get("error") != "request_not_supported" {
 			s.t.Errorf("authorize = %s %v, want request_not_supported and nothing at the other address", target, params)
 		}
 	},
-	"oidcc-request-uri-unsigned": func(s *stranger) { s.refusesReference(plainObject(s.t, object{"client_id": "x"})) },
+	"oidcc-request-uri-unsigned": func(s *stranger) { s.refusesReference(authztest.PlainObject(s.t, authztest.Object{"client_id": "x"})) },
 	"oidcc-request-uri-signed-rs256": func(s *stranger) {
-		s.refusesReference(newSigner(s.t, "rp", jose.RS256).sign(s.t, object{"client_id": "x"}, requestType))
+		s.refusesReference(authztest.NewSigner(s.t, "rp", jose.RS256).Sign(s.t, authztest.Object{"client_id": "x"}, authztest.RequestType))
 	},
 }
 

@@ -21,21 +21,19 @@ import (
 type bank struct {
 	*authztest.Harness
 	t      *testing.T
-	signer *signer
+	signer *authztest.Signer
 	proofs *dpoptest.Key
 	b      *authztest.Browser
 	signed bool // its authorization requests are
 }
 
-func newBank(t *testing.T, id string) *signer {
+func newBank(t *testing.T, id string) *authztest.Signer {
 	t.Helper()
-	s := newSigner(t, id, jose.ES256)
-	s.client.FAPI2, s.client.Grants = true, []string{"authorization_code", "refresh_token"}
-	s.client.Scopes = []string{"openid", "profile", "email"}
+	s := authztest.NewSigner(t, id, jose.ES256)
+	s.Client.FAPI2, s.Client.Grants = true, []string{"authorization_code", "refresh_token"}
+	s.Client.Scopes = []string{"openid", "profile", "email"}
 	return s
 }
-
-const fapiPrefix = "fapi2-security-profile-final-"
 
 // TestConformanceFAPI2 runs the modules of the plans fapi2-security-profile-final and fapi2-message-signing-final:
 // private_key_jwt, DPoP, plain response; in the second plan all requests are signed. Each is a subtest of its name
@@ -44,20 +42,20 @@ func TestConformanceFAPI2(t *testing.T) {
 	t.Parallel()
 	for plan, signed := range map[string]bool{"fapi2-security-profile-final-test-plan": false, "fapi2-message-signing-final-test-plan": true} {
 		first, second := newBank(t, "bank"), newBank(t, "second")
-		first.client.SignedRequestRequired, second.client.SignedRequestRequired = signed, signed
-		h := authztest.New(t, authztest.WithClients(first.client, second.client))
+		first.Client.SignedRequestRequired, second.Client.SignedRequestRequired = signed, signed
+		h := authztest.New(t, authztest.WithClients(first.Client, second.Client))
 		for module, run := range fapiPlan {
-			t.Run(plan+"/"+fapiPrefix+module, func(t *testing.T) {
+			t.Run(plan+"/"+authztest.FAPIPrefix+module, func(t *testing.T) {
 				t.Parallel()
 				run(&bank{h, t, first, dpoptest.NewKey(t), h.Browser(authztest.Demo), signed}, &bank{h, t, second, dpoptest.NewKey(t), h.Browser(authztest.Demo), signed})
 			})
 		}
 		for module, run := range fapiClockPlan { // these move the clock, which the others share
-			t.Run(plan+"/"+fapiPrefix+module, func(t *testing.T) {
+			t.Run(plan+"/"+authztest.FAPIPrefix+module, func(t *testing.T) {
 				t.Parallel()
 				s := newBank(t, "bank")
-				s.client.SignedRequestRequired = signed
-				h := authztest.New(t, authztest.WithClients(s.client))
+				s.Client.SignedRequestRequired = signed
+				h := authztest.New(t, authztest.WithClients(s.Client))
 				run(&bank{h, t, s, dpoptest.NewKey(t), h.Browser(authztest.Demo), signed})
 			})
 		}
@@ -66,14 +64,14 @@ func TestConformanceFAPI2(t *testing.T) {
 
 // assert adds a client assertion to a form. Each change is a claim and its value; nil removes it.
 func (k *bank) assert(f url.Values, changes ...any) url.Values {
-	claims := k.signer.claims(k.Harness)
+	claims := k.signer.Claims(k.Harness)
 	for i := 0; i+1 < len(changes); i += 2 {
 		if claims[changes[i].(string)] = changes[i+1]; changes[i+1] == nil {
 			delete(claims, changes[i].(string))
 		}
 	}
-	f.Set("client_assertion_type", assertionType)
-	f.Set("client_assertion", k.signer.sign(k.t, claims, "JWT"))
+	f.Set("client_assertion_type", authztest.AssertionType)
+	f.Set("client_assertion", k.signer.Sign(k.t, claims, "JWT"))
 	return f
 }
 
@@ -85,17 +83,17 @@ func (k *bank) push(changes ...string) *authztest.Response {
 // request is what is pushed: parameters, or an object in which they are signed. A request_uri stands beside them.
 func (k *bank) request(changes ...string) url.Values {
 	k.t.Helper()
-	params := k.Params(k.signer.client.ID, changes...)
+	params := k.Params(k.signer.Client.ID, changes...)
 	if !k.signed {
 		return params
 	}
-	f := url.Values{"client_id": {k.signer.client.ID}}
+	f := url.Values{"client_id": {k.signer.Client.ID}}
 	if params.Has("request_uri") {
 		f.Set("request_uri", params.Get("request_uri"))
 	}
-	claims := k.signer.request(k.Harness, nil)
+	claims := k.signer.Request(k.Harness, nil)
 	for _, name := range slices.Sorted(maps.Keys(claims)) {
-		if k.Params(k.signer.client.ID).Has(name) {
+		if k.Params(k.signer.Client.ID).Has(name) {
 			delete(claims, name)
 		}
 	}
@@ -104,7 +102,7 @@ func (k *bank) request(changes ...string) url.Values {
 			delete(claims, name)
 		}
 	}
-	f.Set("request", k.signer.sign(k.t, claims, requestType))
+	f.Set("request", k.signer.Sign(k.t, claims, authztest.RequestType))
 	return f
 }
 
@@ -117,7 +115,7 @@ func (k *bank) pushProved(changes ...string) *authztest.Response {
 // open opens a pushed request and returns its code.
 func (k *bank) open(pushed *authztest.Response) string {
 	k.t.Helper()
-	wantStatus(k.t, "par", pushed, http.StatusCreated)
+	authztest.WantStatus(k.t, "par", pushed, http.StatusCreated)
 	_, params := k.authorize(pushed)
 	if params.Get("code") == "" || params.Get("iss") != k.Issuer {
 		k.t.Fatalf("authorization = %v, want a code and iss", params)
@@ -129,7 +127,7 @@ func (k *bank) open(pushed *authztest.Response) string {
 func (k *bank) beside(name, value string, changes ...string) url.Values {
 	k.t.Helper()
 	pushed := k.push(changes...)
-	wantStatus(k.t, "par", pushed, http.StatusCreated)
+	authztest.WantStatus(k.t, "par", pushed, http.StatusCreated)
 	_, answer := k.b.Follow(k.address(pushed) + "&" + url.Values{name: {value}}.Encode()).Redirect()
 	return answer
 }
@@ -146,7 +144,7 @@ func (k *bank) authorize(pushed *authztest.Response) (string, url.Values) {
 }
 
 func (k *bank) address(pushed *authztest.Response) string {
-	return "/oauth/authorize?" + url.Values{"client_id": {k.signer.client.ID}, "request_uri": {pushed.Text("request_uri")}}.Encode()
+	return "/oauth/authorize?" + url.Values{"client_id": {k.signer.Client.ID}, "request_uri": {pushed.Text("request_uri")}}.Encode()
 }
 
 func (k *bank) code(changes ...string) string {
@@ -164,7 +162,7 @@ func (k *bank) redeem(code string, changes ...string) *authztest.Response {
 }
 
 func (k *bank) form(code string, changes ...string) url.Values {
-	f := k.CodeForm(k.signer.client.ID, code)
+	f := k.CodeForm(k.signer.Client.ID, code)
 	for i := 0; i+1 < len(changes); i += 2 {
 		if f.Set(changes[i], changes[i+1]); changes[i+1] == "" {
 			f.Del(changes[i])
@@ -176,7 +174,7 @@ func (k *bank) form(code string, changes ...string) url.Values {
 func (k *bank) happy(changes ...string) *authztest.Response {
 	k.t.Helper()
 	res := k.redeem(k.code(changes...))
-	wantStatus(k.t, "token", res, http.StatusOK)
+	authztest.WantStatus(k.t, "token", res, http.StatusOK)
 	if res.Text("token_type") != "DPoP" {
 		k.t.Errorf("token_type = %q, want DPoP", res.Text("token_type"))
 	}
@@ -209,7 +207,7 @@ func asserts(good bool, changes func(k *bank) []any) func(*bank, *bank) {
 	return func(k, _ *bank) {
 		res := k.Post("/oauth/token", k.assert(k.form(k.code()), changes(k)...), k.proof()...)
 		if good {
-			wantStatus(k.t, "token", res, http.StatusOK)
+			authztest.WantStatus(k.t, "token", res, http.StatusOK)
 		} else {
 			k.refused("token", res, "invalid_client")
 		}
@@ -239,9 +237,9 @@ var fapiPlan = map[string]func(k, other *bank){
 	"par-authorization-request-containing-request_uri-form-param": func(k, _ *bank) {
 		k.refused("par", k.push("request_uri", "urn:ietf:params:oauth:request_uri:x"), "invalid_request")
 	},
-	"par-attempt-invalid-http-method": func(k, _ *bank) { wantStatus(k.t, "GET", k.Get("/oauth/par"), http.StatusMethodNotAllowed) },
+	"par-attempt-invalid-http-method": func(k, _ *bank) { authztest.WantStatus(k.t, "GET", k.Get("/oauth/par"), http.StatusMethodNotAllowed) },
 	"ensure-unsigned-authorization-request-without-using-par-fails": func(k, _ *bank) {
-		if _, params := k.b.Authorize(k.signer.client.ID).Redirect(); params.Get("error") != "invalid_request" {
+		if _, params := k.b.Authorize(k.signer.Client.ID).Redirect(); params.Get("error") != "invalid_request" {
 			k.t.Errorf("authorization without PAR = %v, want invalid_request", params)
 		}
 	},
@@ -275,27 +273,27 @@ var fapiPlan = map[string]func(k, other *bank){
 	},
 	"attempt-reuse-authorization-code-after-one-second": func(k, _ *bank) {
 		code := k.code()
-		wantStatus(k.t, "token", k.redeem(code), http.StatusOK)
+		authztest.WantStatus(k.t, "token", k.redeem(code), http.StatusOK)
 		k.refused("token", k.redeem(code), "invalid_grant")
 	},
 	"ensure-holder-of-key-required": func(k, _ *bank) {
 		k.refused("token", k.Post("/oauth/token", k.assert(k.form(k.code()))), "invalid_dpop_proof", "invalid_request")
 	},
 	"ensure-client-id-in-token-endpoint": func(k, other *bank) {
-		k.refused("token", k.Post("/oauth/token", k.assert(k.form(k.code(), "client_id", other.signer.client.ID)), k.proof()...), "invalid_client", "invalid_request")
+		k.refused("token", k.Post("/oauth/token", k.assert(k.form(k.code(), "client_id", other.signer.Client.ID)), k.proof()...), "invalid_client", "invalid_request")
 	},
 	"ensure-client-assertion-in-token-endpoint": func(k, _ *bank) {
-		k.refused("token", k.Post("/oauth/token", k.form(k.code(), "client_id", k.signer.client.ID), k.proof()...), "invalid_client")
+		k.refused("token", k.Post("/oauth/token", k.form(k.code(), "client_id", k.signer.Client.ID), k.proof()...), "invalid_client")
 	},
 	"ensure-signed-client-assertion-with-RS256-fails": func(k, _ *bank) {
-		rsa := newSigner(k.t, k.signer.client.ID, jose.RS256)
-		s := newBank(k.t, k.signer.client.ID)
-		s.client.JWKS.Keys = append(s.client.JWKS.Keys, rsa.set().Keys...) // a key of the client all the same
-		h := authztest.New(k.t, authztest.WithClients(s.client))
+		rsa := authztest.NewSigner(k.t, k.signer.Client.ID, jose.RS256)
+		s := newBank(k.t, k.signer.Client.ID)
+		s.Client.JWKS.Keys = append(s.Client.JWKS.Keys, rsa.Set().Keys...) // a key of the client all the same
+		h := authztest.New(k.t, authztest.WithClients(s.Client))
 		k = &bank{h, k.t, s, k.proofs, h.Browser(authztest.Demo), k.signed}
 		f := k.form(k.code())
-		f.Set("client_assertion_type", assertionType)
-		f.Set("client_assertion", rsa.sign(k.t, rsa.claims(k.Harness), "JWT"))
+		f.Set("client_assertion_type", authztest.AssertionType)
+		f.Set("client_assertion", rsa.Sign(k.t, rsa.Claims(k.Harness), "JWT"))
 		k.refused("token", k.Post("/oauth/token", f, k.proof()...), "invalid_client")
 	},
 	"par-test-array-as-audience-fails":                                         asserts(false, claim("aud", func(k *bank) any { return []string{k.Issuer} })),
@@ -307,10 +305,10 @@ var fapiPlan = map[string]func(k, other *bank){
 	"par-ensure-jwt-client-assertions-nbf-8-seconds-in-the-future-is-accepted": asserts(true, claim("nbf", func(k *bank) any { return k.Clock.Now().Unix() + 8 })),
 	"par-ensure-jwt-client-assertions-nbf-over-60-seconds-in-the-future-fails": asserts(false, claim("nbf", func(k *bank) any { return k.Clock.Now().Unix() + 61 })),
 	"ensure-dpopproof-with-iat-10seconds-before-succeeds": func(k, _ *bank) {
-		wantStatus(k.t, "token", k.Post("/oauth/token", k.assert(k.form(k.code())), k.proof(dpoptest.Claims{"iat": k.Clock.Now().Unix() - 10})...), http.StatusOK)
+		authztest.WantStatus(k.t, "token", k.Post("/oauth/token", k.assert(k.form(k.code())), k.proof(dpoptest.Claims{"iat": k.Clock.Now().Unix() - 10})...), http.StatusOK)
 	},
 	"ensure-dpopproof-with-iat-10seconds-after-succeeds": func(k, _ *bank) {
-		wantStatus(k.t, "token", k.Post("/oauth/token", k.assert(k.form(k.code())), k.proof(dpoptest.Claims{"iat": k.Clock.Now().Unix() + 10})...), http.StatusOK)
+		authztest.WantStatus(k.t, "token", k.Post("/oauth/token", k.assert(k.form(k.code())), k.proof(dpoptest.Claims{"iat": k.Clock.Now().Unix() + 10})...), http.StatusOK)
 	},
 	"ensure-dpop-auth-code-binding-success": func(k, _ *bank) { k.happy("dpop_jkt", k.proofs.JKT) },
 	"ensure-token-endpoint-fails-with-mismatched-dpop-jkt": func(k, other *bank) {
@@ -325,13 +323,13 @@ var fapiPlan = map[string]func(k, other *bank){
 		k.refused("token", k.redeem(code), "invalid_grant", "invalid_dpop_proof")
 	},
 	"ensure-dpopproof-at-par-endpoint-binding-success": func(k, _ *bank) {
-		wantStatus(k.t, "token", k.redeem(k.open(k.pushProved())), http.StatusOK)
+		authztest.WantStatus(k.t, "token", k.redeem(k.open(k.pushProved())), http.StatusOK)
 	},
 	"check-dpop-proof-nbf-exp": func(k, _ *bank) {
 		now := k.Clock.Now().Unix()
 		times := dpoptest.Claims{"nbf": now - 10, "exp": now + 60}
 		res := k.Post("/oauth/token", k.assert(k.form(k.code())), k.proof(times)...)
-		wantStatus(k.t, "token", res, http.StatusOK)
+		authztest.WantStatus(k.t, "token", res, http.StatusOK)
 		access := res.Text("access_token")
 		if got := k.resource("Authorization", "DPoP "+access, "DPoP", k.proofs.Proof("GET", k.Issuer+"/oauth/userinfo", access, k.Clock.Now(), times)); got != http.StatusOK {
 			k.t.Errorf("userinfo = %d, want 200", got)
@@ -349,30 +347,30 @@ var fapiPlan = map[string]func(k, other *bank){
 	"user-rejects-authentication": func(k, _ *bank) {
 		k.b.Decision = "deny"
 		pushed := k.push("prompt", "consent")
-		wantStatus(k.t, "par", pushed, http.StatusCreated)
+		authztest.WantStatus(k.t, "par", pushed, http.StatusCreated)
 		target, params := k.authorize(pushed)
-		if target != k.signer.client.RedirectURIs[0] || params.Get("error") != "access_denied" || params.Get("iss") != k.Issuer || params.Get("state") != "the state" || params.Has("code") {
+		if target != k.signer.Client.RedirectURIs[0] || params.Get("error") != "access_denied" || params.Get("iss") != k.Issuer || params.Get("state") != "the state" || params.Has("code") {
 			k.t.Errorf("after a refusal: %s %v, want access_denied with iss and state", target, params)
 		}
 	},
 	"ensure-authorization-request-with-long-nonce": func(k, _ *bank) {
 		nonce := strings.Repeat("0123456789abcdef", 24)
 		res := k.happy("nonce", nonce)
-		if claims := idClaimsFor(k.t, k.Harness, res.Text("id_token"), k.signer.client.ID); claims["nonce"] != nonce {
+		if claims := authztest.IDClaimsFor(k.t, k.Harness, res.Text("id_token"), k.signer.Client.ID); claims["nonce"] != nonce {
 			k.t.Errorf("nonce = %v, want all 384 characters", claims["nonce"])
 		}
 	},
 	"ensure-authorization-request-with-long-state": func(k, _ *bank) {
 		state := strings.Repeat("0123456789abcdef", 24)
 		pushed := k.push("state", state)
-		wantStatus(k.t, "par", pushed, http.StatusCreated)
+		authztest.WantStatus(k.t, "par", pushed, http.StatusCreated)
 		if _, params := k.authorize(pushed); params.Get("state") != state || params.Get("code") == "" {
 			k.t.Errorf("state = %q, want all 384 characters", params.Get("state"))
 		}
 	},
 	"ensure-different-nonce-inside-and-outside-request-object": func(k, _ *bank) {
 		code := k.beside("nonce", "outside").Get("code")
-		if claims := idClaimsFor(k.t, k.Harness, k.redeem(code).Text("id_token"), k.signer.client.ID); claims["nonce"] != "the nonce" {
+		if claims := authztest.IDClaimsFor(k.t, k.Harness, k.redeem(code).Text("id_token"), k.signer.Client.ID); claims["nonce"] != "the nonce" {
 			k.t.Errorf("nonce = %v, want the pushed one", claims["nonce"])
 		}
 	},
@@ -394,15 +392,15 @@ var fapiPlan = map[string]func(k, other *bank){
 		if at, err := url.Parse(k.address(pushed)); err != nil || len(at.Query()) != 2 {
 			k.t.Fatalf("authorization with %v, want client_id and request_uri alone", at)
 		}
-		wantStatus(k.t, "token", k.redeem(k.open(pushed)), http.StatusOK)
+		authztest.WantStatus(k.t, "token", k.redeem(k.open(pushed)), http.StatusOK)
 	},
 	"plain-fapi-tolerate-unregistered-redirect-uri": func(k, _ *bank) { // or refuse it, as here
-		k.refused("par", k.push("redirect_uri", "https://"+k.signer.client.ID+".example.com/callback/unregistered"), "invalid_request")
+		k.refused("par", k.push("redirect_uri", "https://"+k.signer.Client.ID+".example.com/callback/unregistered"), "invalid_request")
 	},
 	"test-claims-parameter-identity-claims": func(k, _ *bank) {
 		asked := `{"id_token":{"name":null,"email":{"essential":true},"no_such_claim":null},"userinfo":{"name":{"essential":true},"email":null,"email_verified":{"value":true},"x":{"values":["y"]}}}`
 		res := k.happy("scope", "openid profile email", "claims", asked)
-		claims, access := idClaimsFor(k.t, k.Harness, res.Text("id_token"), k.signer.client.ID), res.Text("access_token")
+		claims, access := authztest.IDClaimsFor(k.t, k.Harness, res.Text("id_token"), k.signer.Client.ID), res.Text("access_token")
 		info := k.Get("/oauth/userinfo", "Authorization", "DPoP "+access, "DPoP", k.proofs.Proof("GET", k.Issuer+"/oauth/userinfo", access, k.Clock.Now())).JSON()
 		for _, name := range []string{"name", "email"} {
 			if claims[name] == nil || claims[name] != info[name] {
@@ -416,7 +414,7 @@ var fapiPlan = map[string]func(k, other *bank){
 		other.refused("refresh by another client", other.Post("/oauth/token", other.assert(f()), other.proof()...), "invalid_grant")
 		for range 2 { // it is not replaced
 			res := k.Post("/oauth/token", k.assert(f()), k.proof()...)
-			wantStatus(k.t, "refresh", res, http.StatusOK)
+			authztest.WantStatus(k.t, "refresh", res, http.StatusOK)
 			if next := res.Text("refresh_token"); next != "" {
 				k.t.Error("the refresh token was replaced")
 			}
@@ -511,27 +509,27 @@ var fapiClockPlan = map[string]func(k *bank){
 // Security Profile 5.4.1)
 func TestFAPI2RefusesRS256(t *testing.T) {
 	t.Parallel()
-	s, weak := newBank(t, "bank"), newSigner(t, "bank", jose.RS256)
-	s.client.JWKS.Keys = append(s.client.JWKS.Keys, weak.set().Keys...)
-	h := authztest.New(t, authztest.WithClients(s.client))
+	s, weak := newBank(t, "bank"), authztest.NewSigner(t, "bank", jose.RS256)
+	s.Client.JWKS.Keys = append(s.Client.JWKS.Keys, weak.Set().Keys...)
+	h := authztest.New(t, authztest.WithClients(s.Client))
 	k := &bank{h, t, s, dpoptest.NewKey(t), h.Browser(authztest.Demo), false}
 	push := func(object string) *authztest.Response {
 		return h.Post("/oauth/par", k.assert(url.Values{"client_id": {"bank"}, "request": {object}}))
 	}
-	wantStatus(t, "a request by ES256", push(s.object(t, h, nil)), http.StatusCreated)
-	wantError(t, "a request by RS256", push(weak.object(t, h, nil)), http.StatusBadRequest, "invalid_request_object")
+	authztest.WantStatus(t, "a request by ES256", push(s.Object(t, h, nil)), http.StatusCreated)
+	authztest.WantError(t, "a request by RS256", push(weak.Object(t, h, nil)), http.StatusBadRequest, "invalid_request_object")
 
 	for alg, good := range map[jose.SignatureAlgorithm]bool{jose.PS256: true, jose.RS256: false} {
-		k.proofs = dpoptest.KeyFor(t, weak.key, alg)
+		k.proofs = dpoptest.KeyFor(t, weak.Key, alg)
 		pushed := h.Post("/oauth/par", k.assert(h.Params("bank")), "DPoP", k.proofs.Proof("POST", h.Issuer+"/oauth/par", "", h.Clock.Now()))
 		token := k.redeem(k.code())
 		if good {
-			wantStatus(t, "a pushed request with a proof by "+string(alg), pushed, http.StatusCreated)
-			wantStatus(t, "a proof by "+string(alg), token, http.StatusOK)
+			authztest.WantStatus(t, "a pushed request with a proof by "+string(alg), pushed, http.StatusCreated)
+			authztest.WantStatus(t, "a proof by "+string(alg), token, http.StatusOK)
 			continue
 		}
-		wantError(t, "a pushed request with a proof by "+string(alg), pushed, http.StatusBadRequest, "invalid_dpop_proof")
-		wantError(t, "a proof by "+string(alg), token, http.StatusBadRequest, "invalid_dpop_proof")
+		authztest.WantError(t, "a pushed request with a proof by "+string(alg), pushed, http.StatusBadRequest, "invalid_dpop_proof")
+		authztest.WantError(t, "a proof by "+string(alg), token, http.StatusBadRequest, "invalid_dpop_proof")
 	}
 }
 
@@ -548,7 +546,7 @@ func TestFAPI2Validate(t *testing.T) {
 			t.Errorf("Validate = %v, want %q in it", err, want)
 		}
 	}
-	full := robot("bank", func(c *client.Client) { c.FAPI2 = true }).WithDefaults()
+	full := authztest.Robot("bank", func(c *client.Client) { c.FAPI2 = true }).WithDefaults()
 	if !full.MTLSRequired || full.DPoPRequired || !full.PARRequired || !full.PKCERequired || full.IDTokenAlg != "ES256" {
 		t.Errorf("a client with a certificate is %+v", full)
 	}

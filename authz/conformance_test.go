@@ -20,7 +20,7 @@ type suite struct {
 	*authztest.Harness
 	t     *testing.T
 	b     *authztest.Browser
-	party *party
+	party *authztest.Party
 	mode  string // response_mode. "": none is sent
 }
 
@@ -43,10 +43,10 @@ func TestConformance(t *testing.T) {
 			for module, run := range some {
 				t.Run(plan+"/"+module, func(t *testing.T) {
 					t.Parallel()
-					p := newParty(t)
-					framed := pairwiseClient("framed", "framed.example.com")
+					p := authztest.NewParty(t)
+					framed := authztest.PairwiseClient("framed", "framed.example.com")
 					framed.SubjectType, framed.FrontchannelLogoutURI = "", "https://framed.example.com/frontchannel_logout"
-					h := authztest.New(t, authztest.WithClients(p.hears("listener"), framed))
+					h := authztest.New(t, authztest.WithClients(p.Hears("listener"), framed))
 					run(&suite{h, t, h.Browser(authztest.Demo), p, mode})
 					h.Invariants(t)
 				})
@@ -104,7 +104,7 @@ func (s *suite) exchange(client, code string) authztest.Tokens {
 // id verifies an ID token and returns its claims, those that OpenID Connect Core 2 requires among them.
 func (s *suite) id(client string, tokens authztest.Tokens) map[string]any {
 	s.t.Helper()
-	claims := idClaimsFor(s.t, s.Harness, tokens.ID, client)
+	claims := authztest.IDClaimsFor(s.t, s.Harness, tokens.ID, client)
 	for _, name := range []string{"iss", "sub", "aud", "exp", "iat"} {
 		if claims[name] == nil {
 			s.t.Errorf("ID token has no %s", name)
@@ -181,11 +181,11 @@ var basicPlan = map[string]func(*suite){
 	"oidcc-userinfo-get": func(s *suite) { s.userinfo(s.flow("shop").Access) },
 	"oidcc-userinfo-post-header": func(s *suite) {
 		res := s.Do(http.MethodPost, "/oauth/userinfo", "", "Authorization", "Bearer "+s.flow("shop").Access)
-		wantStatus(s.t, "userinfo by POST", res, http.StatusOK)
+		authztest.WantStatus(s.t, "userinfo by POST", res, http.StatusOK)
 	},
 	"oidcc-userinfo-post-body": func(s *suite) {
 		res := s.Post("/oauth/userinfo", url.Values{"access_token": {s.flow("shop").Access}})
-		wantStatus(s.t, "userinfo by POST with the token in the body", res, http.StatusOK)
+		authztest.WantStatus(s.t, "userinfo by POST with the token in the body", res, http.StatusOK)
 	},
 	"oidcc-ensure-request-without-nonce-succeeds-for-code-flow": func(s *suite) {
 		if claims := s.id("shop", s.flow("shop", "nonce", "")); claims["nonce"] != nil {
@@ -214,7 +214,7 @@ var basicPlan = map[string]func(*suite){
 		s.exchange("shop", code)
 		f := s.CodeForm("shop", code)
 		f.Del("code_verifier")
-		wantError(s.t, "second use", s.Token("shop", f), http.StatusBadRequest, "invalid_grant")
+		authztest.WantError(s.t, "second use", s.Token("shop", f), http.StatusBadRequest, "invalid_grant")
 	},
 	"oidcc-codereuse-30seconds": func(s *suite) {
 		code := s.code("shop")
@@ -222,8 +222,8 @@ var basicPlan = map[string]func(*suite){
 		s.Clock.Advance(31 * time.Second)
 		f := s.CodeForm("shop", code)
 		f.Del("code_verifier")
-		wantError(s.t, "second use", s.Token("shop", f), http.StatusBadRequest, "invalid_grant")
-		wantStatus(s.t, "userinfo afterwards", s.Get("/oauth/userinfo", "Authorization", "Bearer "+tokens.Access), http.StatusUnauthorized)
+		authztest.WantError(s.t, "second use", s.Token("shop", f), http.StatusBadRequest, "invalid_grant")
+		authztest.WantStatus(s.t, "userinfo afterwards", s.Get("/oauth/userinfo", "Authorization", "Bearer "+tokens.Access), http.StatusUnauthorized)
 	},
 	"oidcc-server-client-secret-post": func(s *suite) {
 		f := s.CodeForm("poster", s.code("poster"))
@@ -231,16 +231,16 @@ var basicPlan = map[string]func(*suite){
 		f.Set("client_id", "poster")
 		f.Set("client_secret", authztest.Secret("poster"))
 		res := s.Post("/oauth/token", f)
-		wantStatus(s.t, "token", res, http.StatusOK)
+		authztest.WantStatus(s.t, "token", res, http.StatusOK)
 		s.id("poster", authztest.Tokens{ID: res.Text("id_token")})
 	},
 	"oidcc-refresh-token": func(s *suite) {
 		tokens := s.flow("shop")
 		before := s.id("shop", tokens)
 		s.Clock.Advance(time.Minute)
-		wantError(s.t, "another client", s.Refresh("other", tokens.Refresh), http.StatusBadRequest, "invalid_grant")
+		authztest.WantError(s.t, "another client", s.Refresh("other", tokens.Refresh), http.StatusBadRequest, "invalid_grant")
 		res := s.Refresh("shop", tokens.Refresh)
-		wantStatus(s.t, "refresh", res, http.StatusOK)
+		authztest.WantStatus(s.t, "refresh", res, http.StatusOK)
 		after := s.id("shop", authztest.Tokens{ID: res.Text("id_token")})
 		for _, name := range []string{"iss", "sub", "aud", "auth_time"} {
 			if before[name] != after[name] {
@@ -248,12 +248,12 @@ var basicPlan = map[string]func(*suite){
 			}
 		}
 		s.userinfo(res.Text("access_token"))
-		wantStatus(s.t, "rotated", s.Refresh("shop", res.Text("refresh_token")), http.StatusOK)
+		authztest.WantStatus(s.t, "rotated", s.Refresh("shop", res.Text("refresh_token")), http.StatusOK)
 	},
 	"oidcc-ensure-request-with-valid-pkce-succeeds": func(s *suite) {
 		_, answer := s.authorize("shop")
 		res := s.Redeem("shop", answer.Get("code"))
-		wantStatus(s.t, "token", res, http.StatusOK)
+		authztest.WantStatus(s.t, "token", res, http.StatusOK)
 		s.id("shop", authztest.Tokens{ID: res.Text("id_token")})
 	},
 }
@@ -339,8 +339,8 @@ var parameterPlan = map[string]func(*suite){
 		s.id("shop", s.exchange("shop", answer.Get("code")))
 	},
 	"oidcc-request-uri-unsigned-supported-correctly-or-rejected-as-unsupported": func(s *suite) {
-		s.refused([]string{"request_uri", s.party.url + "/logout"}, "request_uri_not_supported")
-		if n := len(s.party.taken()); n != 0 {
+		s.refused([]string{"request_uri", s.party.Url + "/logout"}, "request_uri_not_supported")
+		if n := len(s.party.Taken()); n != 0 {
 			s.t.Errorf("request_uri was fetched %d times", n)
 		}
 	},
@@ -474,9 +474,9 @@ var logoutPlan = map[string]func(*suite){
 	},
 	"oidcc-rp-initiated-logout-bad-id-token-hint": func(s *suite) {
 		s.flow("listener")
-		forger := newSigner(s.t, "forger", "RS256")
+		forger := authztest.NewSigner(s.t, "forger", "RS256")
 		now := s.Clock.Now().Unix()
-		forged := forger.sign(s.t, map[string]any{"iss": s.Issuer, "sub": authztest.Demo, "aud": "listener", "iat": now, "exp": now + 60}, "JWT")
+		forged := forger.Sign(s.t, map[string]any{"iss": s.Issuer, "sub": authztest.Demo, "aud": "listener", "iat": now, "exp": now + 60}, "JWT")
 		s.stays(s.leave("id_token_hint", forged, "post_logout_redirect_uri", home, "state", "s"))
 	},
 	"oidcc-rp-initiated-logout-no-id-token-hint": func(s *suite) {
@@ -518,12 +518,12 @@ var backchannelPlan = map[string]func(*suite){
 		tokens := s.flow("listener")
 		id := s.id("listener", tokens)
 		s.leave("id_token_hint", tokens.ID, "post_logout_redirect_uri", home)
-		send(s.t, s.Harness)
-		came := s.party.taken()
+		authztest.SendLogouts(s.t, s.Harness)
+		came := s.party.Taken()
 		if len(came) != 1 {
 			s.t.Fatalf("%d logout tokens came, want 1", len(came))
 		}
-		claims := logoutToken(s.t, s.Harness, came[0])
+		claims := authztest.LogoutToken(s.t, s.Harness, came[0])
 		for _, name := range []string{"iss", "sub", "sid"} {
 			if claims[name] != id[name] {
 				s.t.Errorf("%s = %v, want that of the ID token: %v", name, claims[name], id[name])

@@ -13,17 +13,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// asked tells whether the consent page was seen since the last call.
-func asked(b *authztest.Browser) bool {
-	for _, page := range b.Pages {
-		if strings.Contains(page.Body, `value="allow"`) {
-			b.Pages = nil
-			return true
-		}
-	}
-	return false
-}
-
 func TestConsent(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
@@ -41,13 +30,13 @@ func TestConsent(t *testing.T) {
 		{"prompt=consent", []string{"scope", "openid", "prompt", "consent"}, true},
 	} {
 		b.Code("asks", c.with...)
-		if got := asked(b); got != c.asks {
+		if got := authztest.AskedForConsent(b); got != c.asks {
 			t.Errorf("%s: asked = %v, want %v", c.name, got, c.asks)
 		}
 	}
 	guest := h.Browser(authztest.Guest)
 	guest.Code("asks")
-	if !asked(guest) {
+	if !authztest.AskedForConsent(guest) {
 		t.Error("another person was not asked")
 	}
 	h.Invariants(t)
@@ -60,7 +49,7 @@ func TestConsentModes(t *testing.T) {
 		b := h.Browser(authztest.Demo)
 		for i, with := range [][]string{nil, nil, {"prompt", "consent"}} {
 			b.Code("shop", with...)
-			if got := asked(b); got != want[i] {
+			if got := authztest.AskedForConsent(b); got != want[i] {
 				t.Errorf("consent %s, request %d %q: asked = %v, want %v", mode, i+1, with, got, want[i])
 			}
 		}
@@ -74,13 +63,13 @@ func TestConsentDenied(t *testing.T) {
 	b := h.Browser(authztest.Demo)
 	b.Decision = "deny"
 	res := b.Authorize("asks")
-	wantRedirectError(t, h, "deny", res, "access_denied")
+	authztest.WantRedirectError(t, h, "deny", res, "access_denied")
 	if res.Status != http.StatusSeeOther {
 		t.Errorf("Consent(deny) status = %d, want 303", res.Status)
 	}
 	b.Decision = "allow"
 	b.Code("asks")
-	if !asked(b) {
+	if !authztest.AskedForConsent(b) {
 		t.Error("after a denial nobody was asked")
 	}
 	h.Invariants(t)
@@ -155,7 +144,7 @@ func TestConsentTooOld(t *testing.T) {
 	fields.Set("decision", "allow")
 	h.Clock.Advance(time.Hour)
 	res := b.Post(action, fields)
-	wantPage(t, "consent after an hour", res, http.StatusBadRequest)
+	authztest.WantPage(t, "consent after an hour", res, http.StatusBadRequest)
 	if !strings.Contains(res.Body, "again=true") {
 		t.Error("the page has no way to start again")
 	}
@@ -205,9 +194,9 @@ func TestAttacksOnConsent(t *testing.T) {
 			}
 		}
 		for name, headers := range map[string][]string{
-			"cross-site":   {"Sec-Fetch-Site", "cross-site", "Origin", evil},
+			"cross-site":   {"Sec-Fetch-Site", "cross-site", "Origin", authztest.Evil},
 			"same-site":    {"Sec-Fetch-Site", "same-site", "Origin", h.Issuer},
-			"other origin": {"Origin", evil},
+			"other origin": {"Origin", authztest.Evil},
 			"no origin":    {"X-Nothing", "x"},
 		} {
 			if res := b.Post(action, good, headers...); res.Status != http.StatusForbidden {

@@ -21,14 +21,14 @@ func TestCodeIsStoredWithTheSignIn(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	store := &countingStore{Store: disk}
+	store := &authztest.CountingStore{Store: disk}
 	h := authztest.New(t, authztest.WithStore(store))
 	guest := h.Tokens("shop", authztest.Guest)
 	h.People.Vouch(authztest.Demo)
 
 	b := h.Browser("")
 	var code string
-	work := store.work(func() {
+	work := store.Work(func() {
 		_, params := b.Get(h.AuthorizeURL("shop")).Redirect()
 		code = params.Get("code")
 	})

@@ -26,29 +26,29 @@ import (
 )
 
 // outgoing is where a client that nobody knows can make a server call an address of its choice.
-var outgoing = map[string]func(r *receiver, addresses []string) (called int){
+var outgoing = map[string]func(r *authztest.Receiver, addresses []string) (called int){
 	"jwks_uri":                      calledForKeys,
 	"backchannel_logout_uri":        calledForLogout,
 	"endpoint_url of a signal push": calledForSignals,
 }
 
-func newCaller(t *testing.T, more ...authztest.Option) *receiver {
+func newCaller(t *testing.T, more ...authztest.Option) *authztest.Receiver {
 	t.Helper()
-	r := &receiver{id: "siem"}
+	r := &authztest.Receiver{Id: "siem"}
 	r.Harness = authztest.New(t, append([]authztest.Option{
-		authztest.WithClients(receiverClient("siem", signal.ScopeManage)), authztest.WithConfig(func(c *authz.Config) {
+		authztest.WithClients(authztest.ReceiverClient("siem", signal.ScopeManage)), authztest.WithConfig(func(c *authz.Config) {
 			c.Signals = signal.Config{On: true, All: true}
 			c.Registration.Who, c.Registration.Limit = "open", 1000
 		}),
 	}, more...)...)
-	r.token = r.as("siem", signal.ScopeManage)
+	r.Bearer = r.As("siem", signal.ScopeManage)
 	return r
 }
 
 // registersAs registers a client with more metadata. It returns "" if that is refused.
-func (r *receiver) registersAs(more object) (id, key string) {
+func registersAs(r *authztest.Receiver, more authztest.Object) (id, key string) {
 	r.T.Helper()
-	all := object{"redirect_uris": []string{strangerRedirect}}
+	all := authztest.Object{"redirect_uris": []string{strangerRedirect}}
 	for name, v := range more {
 		all[name] = v
 	}
@@ -56,38 +56,38 @@ func (r *receiver) registersAs(more object) (id, key string) {
 	if err != nil {
 		r.T.Fatal(err)
 	}
-	res := registers(r.Harness, string(raw))
+	res := authztest.Registers(r.Harness, string(raw))
 	return res.Text("client_id"), res.Text("client_secret")
 }
 
-func calledForKeys(r *receiver, addresses []string) (called int) {
+func calledForKeys(r *authztest.Receiver, addresses []string) (called int) {
 	r.T.Helper()
-	k := newSigner(r.T, "rp", jose.ES256)
+	k := authztest.NewSigner(r.T, "rp", jose.ES256)
 	for _, at := range addresses {
-		if k.client.ID, _ = r.registersAs(object{"token_endpoint_auth_method": "private_key_jwt", "jwks_uri": at}); k.client.ID == "" {
+		if k.Client.ID, _ = registersAs(r, authztest.Object{"token_endpoint_auth_method": "private_key_jwt", "jwks_uri": at}); k.Client.ID == "" {
 			continue
 		}
 		called++
-		if res := r.Post("/oauth/token", assertionForm(k.sign(r.T, k.claims(r.Harness), ""))); res.Status < 400 || res.Text("access_token") != "" {
+		if res := r.Post("/oauth/token", authztest.AssertionForm(k.Sign(r.T, k.Claims(r.Harness), ""))); res.Status < 400 || res.Text("access_token") != "" {
 			r.T.Errorf("jwks_uri %s: token = %d %s", at, res.Status, res.Body)
 		}
 	}
 	return called
 }
 
-func calledForLogout(r *receiver, addresses []string) (called int) {
+func calledForLogout(r *authztest.Receiver, addresses []string) (called int) {
 	r.T.Helper()
 	b := r.Browser(authztest.Demo)
 	for _, at := range addresses {
-		id, key := r.registersAs(object{"backchannel_logout_uri": at})
+		id, key := registersAs(r, authztest.Object{"backchannel_logout_uri": at})
 		if id == "" {
 			continue
 		}
 		called++
-		v := registeredParams(id, strangerRedirect, "openid")
+		v := authztest.RegisteredParams(id, strangerRedirect, "openid")
 		v.Del("resource")
 		_, params := b.Follow("/oauth/authorize?" + v.Encode()).Redirect()
-		wantStatus(r.T.(*testing.T), "token", redeemRegistered(r.Harness, id, params.Get("code"), strangerRedirect, authztest.Basic(id, key)...), http.StatusOK)
+		authztest.WantStatus(r.T.(*testing.T), "token", authztest.RedeemRegistered(r.Harness, id, params.Get("code"), strangerRedirect, authztest.Basic(id, key)...), http.StatusOK)
 	}
 	if err := r.Store.Update(r.T.Context(), func(tx storage.Tx) error { return r.Server().SessionEnded(tx, authztest.Demo, b.Session()) }); err != nil {
 		r.T.Fatal(err)
@@ -98,19 +98,19 @@ func calledForLogout(r *receiver, addresses []string) (called int) {
 	return called
 }
 
-func calledForSignals(r *receiver, addresses []string) (called int) {
+func calledForSignals(r *authztest.Receiver, addresses []string) (called int) {
 	r.T.Helper()
 	for _, at := range addresses {
-		res := r.ask(r.token, "POST", "/ssf/stream", object{"delivery": object{"method": pushMethod, "endpoint_url": at}})
+		res := r.Ask(r.Bearer, "POST", "/ssf/stream", authztest.Object{"delivery": authztest.Object{"method": authztest.PushMethod, "endpoint_url": at}})
 		if res.Status != http.StatusCreated {
 			continue
 		}
 		called++
-		r.happens("person.PersonRemovedEvent", authztest.Demo)
+		r.Happens("person.PersonRemovedEvent", authztest.Demo)
 		if err := r.Server().CatchUp(r.T.Context()); err != nil {
 			r.T.Error(err)
 		}
-		r.want(http.StatusNoContent, "DELETE", "/ssf/stream?stream_id="+res.Text("stream_id"), nil)
+		r.Want(http.StatusNoContent, "DELETE", "/ssf/stream?stream_id="+res.Text("stream_id"), nil)
 	}
 	return called
 }

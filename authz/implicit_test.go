@@ -16,7 +16,7 @@ import (
 func implicit(t *testing.T, h *authztest.Harness, changes ...string) url.Values {
 	t.Helper()
 	res := h.Browser(authztest.Demo).Authorize("fragment", append([]string{"response_type", "token"}, changes...)...)
-	mode, answer := answerOf(t, res)
+	mode, answer := authztest.AnswerOf(t, res)
 	if mode != "fragment" {
 		t.Errorf("Authorize(token) = %d %q, want an answer in the fragment", res.Status, res.Location())
 	}
@@ -26,8 +26,8 @@ func implicit(t *testing.T, h *authztest.Harness, changes ...string) url.Values 
 // RFC 6749 4.2; token server document, "Authorization endpoint": "the access token is sent with the response".
 func TestImplicit(t *testing.T) {
 	t.Parallel()
-	h := authztest.New(t, authztest.WithConfig(limited), authztest.WithConfig(func(c *authz.Config) {
-		changeClient(c, "fragment", func(c *client.Client) { c.Scopes = append(c.Scopes, "two.read", "secure.read") })
+	h := authztest.New(t, authztest.WithConfig(authztest.LimitUses), authztest.WithConfig(func(c *authz.Config) {
+		authztest.ChangeClient(c, "fragment", func(c *client.Client) { c.Scopes = append(c.Scopes, "two.read", "secure.read") })
 	}))
 	for name, changes := range map[string][]string{
 		"by default": {}, "asked for": {"response_mode", "fragment"}, "without a challenge": {"code_challenge", "", "code_challenge_method", ""},
@@ -59,20 +59,20 @@ func TestImplicit(t *testing.T) {
 	if _, err := h.Server().WithdrawConsent(t.Context(), authztest.Demo, "fragment", authztest.Admin); err != nil {
 		t.Fatal(err)
 	}
-	wantActive(t, h, "after the consent was withdrawn", token, false)
+	authztest.WantActive(t, h, "after the consent was withdrawn", token, false)
 	token = implicit(t, h).Get("access_token")
-	wantStatus(t, "revoke", h.Revoke("fragment", token), 200)
-	wantActive(t, h, "revoked", token, false)
+	authztest.WantStatus(t, "revoke", h.Revoke("fragment", token), 200)
+	authztest.WantActive(t, h, "revoked", token, false)
 	token = implicit(t, h).Get("access_token")
 	h.People.Change(authztest.Demo, func(s *login.Subject) { s.Epoch++ })
-	wantActive(t, h, "after a changed password", token, false)
+	authztest.WantActive(t, h, "after a changed password", token, false)
 	h.Invariants(t)
 }
 
 func TestImplicitErrors(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) {
-		changeClient(c, "fragment", func(c *client.Client) { c.Consent = "on" })
+		authztest.ChangeClient(c, "fragment", func(c *client.Client) { c.Consent = "on" })
 	}))
 	for name, tc := range map[string]struct {
 		code    string
@@ -85,7 +85,7 @@ func TestImplicitErrors(t *testing.T) {
 		"a code, not its kind": {"unauthorized_client", []string{"response_type", "code"}},
 	} {
 		b := h.Browser(authztest.Demo)
-		mode, got := answerOf(t, b.Authorize("fragment", append([]string{"response_type", "token"}, tc.changes...)...))
+		mode, got := authztest.AnswerOf(t, b.Authorize("fragment", append([]string{"response_type", "token"}, tc.changes...)...))
 		want := "fragment" // RFC 6749 4.2.2.1: errors too
 		if strings.HasPrefix(name, "a code") {
 			want = "query"
@@ -96,21 +96,21 @@ func TestImplicitErrors(t *testing.T) {
 	}
 	b := h.Browser(authztest.Demo)
 	b.Decision = "deny"
-	if mode, got := answerOf(t, b.Authorize("fragment", "response_type", "token")); mode != "fragment" || got.Get("error") != "access_denied" {
+	if mode, got := authztest.AnswerOf(t, b.Authorize("fragment", "response_type", "token")); mode != "fragment" || got.Get("error") != "access_denied" {
 		t.Errorf("denied = %v by %s, want access_denied in the fragment", got, mode)
 	}
 	b.Decision = "allow"
-	if mode, got := answerOf(t, b.Authorize("fragment", "response_type", "token")); mode != "fragment" || got.Get("access_token") == "" {
+	if mode, got := authztest.AnswerOf(t, b.Authorize("fragment", "response_type", "token")); mode != "fragment" || got.Get("access_token") == "" {
 		t.Errorf("allowed = %v by %s, want a token in the fragment", got, mode)
 	}
-	wantEvent(t, h, authztest.Demo, "consent.ConsentGivenEvent", 1)
-	wantError(t, "at the token endpoint", h.Token("fragment", url.Values{"grant_type": {"implicit"}}), 400, "unsupported_grant_type")
+	authztest.WantEvent(t, h, authztest.Demo, "consent.ConsentGivenEvent", 1)
+	authztest.WantError(t, "at the token endpoint", h.Token("fragment", url.Values{"grant_type": {"implicit"}}), 400, "unsupported_grant_type")
 	h.Invariants(t)
 }
 
 // idTokenOnly is a client that only signs people in, as express-openid-connect does by default.
 func idTokenOnly(c *authz.Config) {
-	changeClient(c, "fragment", func(c *client.Client) {
+	authztest.ChangeClient(c, "fragment", func(c *client.Client) {
 		c.Grants, c.Scopes = []string{"id_token"}, []string{"openid", "profile", "email", "groups"}
 		c.BackchannelLogoutURI = "http://127.0.0.1:9/logout"
 	})
@@ -123,7 +123,7 @@ func TestIDTokenByItself(t *testing.T) {
 	sent := []string{"response_type", "id_token", "scope", "openid profile email groups", "code_challenge", "", "code_challenge_method", ""}
 	for _, mode := range []string{"form_post", "fragment", ""} {
 		b := h.Browser(authztest.Demo)
-		got, answer := answerOf(t, b.Authorize("fragment", append(sent, "response_mode", mode)...))
+		got, answer := authztest.AnswerOf(t, b.Authorize("fragment", append(sent, "response_mode", mode)...))
 		if want := cmp.Or(mode, "fragment"); got != want {
 			t.Errorf("response_mode %q: the answer came as %q", mode, got)
 		}
@@ -135,7 +135,7 @@ func TestIDTokenByItself(t *testing.T) {
 		if answer.Get("state") != "the state" || answer.Get("iss") != h.Issuer {
 			t.Errorf("response_mode %q: answer = %v", mode, answer)
 		}
-		claims := idClaimsFor(t, h, answer.Get("id_token"), "fragment")
+		claims := authztest.IDClaimsFor(t, h, answer.Get("id_token"), "fragment")
 		for name, want := range map[string]any{
 			"sub": authztest.Demo, "nonce": "the nonce", "name": "demo Person", "email": "demo@example.com", "sid": b.Session(), "at_hash": nil,
 		} {
@@ -147,7 +147,7 @@ func TestIDTokenByItself(t *testing.T) {
 			t.Errorf("groups = %v, want those of the person", claims["groups"])
 		}
 	}
-	wantEvent(t, h, authztest.Demo, "token.IDTokenIssuedEvent", 3)
+	authztest.WantEvent(t, h, authztest.Demo, "token.IDTokenIssuedEvent", 3)
 	h.Invariants(t)
 }
 
@@ -166,7 +166,7 @@ func TestIDTokenByItselfRefusals(t *testing.T) {
 		{"a client without the grant", "shop", "unauthorized_client", nil},
 		{"a mixture", "fragment", "unsupported_response_type", []string{"response_type", "id_token token"}},
 	} {
-		_, answer := answerOf(t, h.Browser(authztest.Demo).Authorize(c.client, append(sent, c.changes...)...))
+		_, answer := authztest.AnswerOf(t, h.Browser(authztest.Demo).Authorize(c.client, append(sent, c.changes...)...))
 		if answer.Get("error") != c.code || answer.Has("id_token") {
 			t.Errorf("%s: answer = %v, want %s", c.name, answer, c.code)
 		}
@@ -178,7 +178,7 @@ func TestIDTokenByItselfAfterSignOut(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, authztest.WithConfig(idTokenOnly))
 	h.People.After(func(r *login.Result) { h.People.EndSession(r.SessionID) })
-	_, answer := answerOf(t, h.Browser(authztest.Demo).Authorize("fragment", "response_type", "id_token", "code_challenge", "", "code_challenge_method", ""))
+	_, answer := authztest.AnswerOf(t, h.Browser(authztest.Demo).Authorize("fragment", "response_type", "id_token", "code_challenge", "", "code_challenge_method", ""))
 	if answer.Get("error") != "login_required" || answer.Has("id_token") {
 		t.Errorf("answer = %v, want login_required", answer)
 	}

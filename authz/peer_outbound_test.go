@@ -26,16 +26,16 @@ func TestPeerOutbound(t *testing.T) {
 		t.Parallel()
 		stored := 0
 		for _, uri := range []string{inside.URL + "/jwks", strings.Replace(inside.URL, "127.0.0.1", "localhost", 1), "https://169.254.169.254/latest", "https://10.0.0.1/jwks", "https://[::1]/jwks"} {
-			s := newSigner(t, "signer", jose.ES256)
-			s.client.JWKS, s.client.JWKSURI = nil, uri
+			s := authztest.NewSigner(t, "signer", jose.ES256)
+			s.Client.JWKS, s.Client.JWKSURI = nil, uri
 			h := authztest.New(t)
-			if _, err := h.Server().Clients().Add(t.Context(), *s.client, authztest.Admin); err != nil {
+			if _, err := h.Server().Clients().Add(t.Context(), *s.Client, authztest.Admin); err != nil {
 				continue // not even stored
 			}
 			stored++
 			for _, kid := range []string{"one", "another"} {
-				s.kid = kid
-				if res := h.Post("/oauth/token", assertionForm(s.sign(t, s.claims(h), ""))); res.Status < 400 || strings.Contains(res.Body, "169.254") {
+				s.Kid = kid
+				if res := h.Post("/oauth/token", authztest.AssertionForm(s.Sign(t, s.Claims(h), ""))); res.Status < 400 || strings.Contains(res.Body, "169.254") {
 					t.Errorf("%s: Token = %d %s, want a refusal", uri, res.Status, res.Body)
 				}
 				h.Clock.Advance(2 * time.Minute)
@@ -50,9 +50,9 @@ func TestPeerOutbound(t *testing.T) {
 	})
 	t.Run("peer 53: backchannel_logout_uri of a client that was added while the server runs", func(t *testing.T) {
 		t.Parallel()
-		p := newParty(t)
+		p := authztest.NewParty(t)
 		h := authztest.New(t)
-		c := p.hears("added")
+		c := p.Hears("added")
 		c.Secrets = []secret.String{secret.New(authztest.Secret("added"))}
 		if _, err := h.Server().Clients().Add(t.Context(), *c, authztest.Admin); err != nil {
 			t.Fatal(err)
@@ -63,8 +63,8 @@ func TestPeerOutbound(t *testing.T) {
 		if err := h.Store.Update(t.Context(), func(tx storage.Tx) error { return h.Server().SessionEnded(tx, authztest.Demo, b.Session()) }); err != nil {
 			t.Fatal(err)
 		}
-		send(t, h)
-		if n := len(p.taken()); n != 0 {
+		authztest.SendLogouts(t, h)
+		if n := len(p.Taken()); n != 0 {
 			t.Errorf("%d logout tokens were sent to a loopback address", n)
 		}
 	})

@@ -42,7 +42,7 @@ func TestPeersRedirects(t *testing.T) {
 				v := h.Params("app")
 				v.Del("redirect_uri")
 				res := b.Get("/oauth/authorize?" + v.Encode() + "&redirect_uri=" + raw)
-				wantPage(t, "redirect_uri="+raw, res, http.StatusBadRequest)
+				authztest.WantPage(t, "redirect_uri="+raw, res, http.StatusBadRequest)
 				if res.Location() != "" {
 					t.Errorf("redirect_uri=%s leads to %s", raw, res.Location())
 				}
@@ -65,7 +65,7 @@ func TestPeersRedirects(t *testing.T) {
 // TestPeersCodes has the four cells of client and age: one mistake in a condition lets one of three wrong ones pass.
 func TestPeersCodes(t *testing.T) {
 	t.Parallel()
-	attack(t, "peer 21: a code is redeemed by the wrong client, too late, or both", func(t *testing.T, h *authztest.Harness) {
+	authztest.Attack(t, "peer 21: a code is redeemed by the wrong client, too late, or both", func(t *testing.T, h *authztest.Harness) {
 		redeemed := 0
 		for _, c := range []struct {
 			name, client string
@@ -84,14 +84,14 @@ func TestPeersCodes(t *testing.T) {
 					t.Errorf("%s: 200", c.name)
 				}
 			} else {
-				wantError(t, c.name, res, http.StatusBadRequest, "invalid_grant")
+				authztest.WantError(t, c.name, res, http.StatusBadRequest, "invalid_grant")
 			}
 		}
 		if redeemed != 1 {
 			t.Errorf("%d of 4 were redeemed, want 1", redeemed)
 		}
 	})
-	attack(t, "peer 59: nothing collects what has expired", func(t *testing.T, h *authztest.Harness) {
+	authztest.Attack(t, "peer 59: nothing collects what has expired", func(t *testing.T, h *authztest.Harness) {
 		// The harness's storage collects nothing by itself, as when the job of collecting has stopped.
 		b := h.Browser(authztest.Demo)
 		tokens, code := b.Tokens("shop"), b.Code("shop")
@@ -102,25 +102,25 @@ func TestPeersCodes(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.Clock.Advance(31 * time.Second)
-		wantError(t, "code", h.Redeem("shop", code), http.StatusBadRequest, "invalid_grant")
+		authztest.WantError(t, "code", h.Redeem("shop", code), http.StatusBadRequest, "invalid_grant")
 		h.Clock.Advance(15 * time.Minute)
-		wantActive(t, h, "access token", tokens.Access, false)
-		wantStatus(t, "userinfo", h.Get("/oauth/userinfo", "Authorization", "Bearer "+tokens.Access), http.StatusUnauthorized)
-		wantPage(t, "posted request", b.Get(posted), http.StatusBadRequest)
+		authztest.WantActive(t, h, "access token", tokens.Access, false)
+		authztest.WantStatus(t, "userinfo", h.Get("/oauth/userinfo", "Authorization", "Bearer "+tokens.Access), http.StatusUnauthorized)
+		authztest.WantPage(t, "posted request", b.Get(posted), http.StatusBadRequest)
 		h.Clock.Advance(time.Hour)
 		if res := b.Get(u.Query().Get("return")); res.Status < http.StatusBadRequest || res.Location() != "" {
 			t.Errorf("a request that waited for an hour = %d %s, want a page", res.Status, res.Location())
 		}
 		h.Clock.Advance(30 * 24 * time.Hour)
-		wantError(t, "refresh token", h.Refresh("shop", tokens.Refresh), http.StatusBadRequest, "invalid_grant")
-		wantActive(t, h, "refresh token", tokens.Refresh, false)
+		authztest.WantError(t, "refresh token", h.Refresh("shop", tokens.Refresh), http.StatusBadRequest, "invalid_grant")
+		authztest.WantActive(t, h, "refresh token", tokens.Refresh, false)
 	})
 }
 
 // TestPeersSecrets changes every accepted secret a little.
 func TestPeersSecrets(t *testing.T) {
 	t.Parallel()
-	attack(t, "peer 46: secrets that are cut, lengthened, in another case, padded", func(t *testing.T, h *authztest.Harness) {
+	authztest.Attack(t, "peer 46: secrets that are cut, lengthened, in another case, padded", func(t *testing.T, h *authztest.Harness) {
 		variants := func(text string) (out []string) {
 			for n := 1; n < len(text); n += 3 {
 				out = append(out, text[:len(text)-n], text[n:])
@@ -139,43 +139,43 @@ func TestPeersSecrets(t *testing.T) {
 		for name, text := range map[string]string{"access token": tokens.Access, "refresh token": tokens.Refresh, "JWT": jwt.Access} {
 			for _, v := range variants(text) {
 				if v != text {
-					wantActive(t, h, name+" "+v, v, false)
+					authztest.WantActive(t, h, name+" "+v, v, false)
 				}
 			}
-			wantActive(t, h, name, text, true)
+			authztest.WantActive(t, h, name, text, true)
 		}
 		for _, v := range variants(tokens.Refresh) {
-			wantError(t, "refresh by "+v, h.Refresh("shop", v), http.StatusBadRequest, "invalid_grant")
+			authztest.WantError(t, "refresh by "+v, h.Refresh("shop", v), http.StatusBadRequest, "invalid_grant")
 		}
 		code := h.Browser(authztest.Demo).Code("shop")
 		for _, v := range variants(code) {
-			wantError(t, "code "+v, h.Redeem("shop", v), http.StatusBadRequest, "invalid_grant")
+			authztest.WantError(t, "code "+v, h.Redeem("shop", v), http.StatusBadRequest, "invalid_grant")
 		}
-		wantStatus(t, "the code itself", h.Redeem("shop", code), http.StatusOK)
+		authztest.WantStatus(t, "the code itself", h.Redeem("shop", code), http.StatusOK)
 		text := authztest.Secret("reports")
 		for _, v := range variants(text) {
 			if v != text {
-				wantError(t, "secret "+v, h.Post("/oauth/token", clientCredentials("reports.read"), authztest.Basic("reports", v)...), http.StatusUnauthorized, "invalid_client")
+				authztest.WantError(t, "secret "+v, h.Post("/oauth/token", authztest.ClientCredentials("reports.read"), authztest.Basic("reports", v)...), http.StatusUnauthorized, "invalid_client")
 			}
 		}
 		for _, v := range variants(authztest.Secret("ops")) {
-			wantError(t, "secret "+v, h.Post("/oauth/api/v2/token/introspect", url.Values{"token": {tokens.Access}}, authztest.Basic("ops", v)...), http.StatusUnauthorized, "invalid_client")
+			authztest.WantError(t, "secret "+v, h.Post("/oauth/api/v2/token/introspect", url.Values{"token": {tokens.Access}}, authztest.Basic("ops", v)...), http.StatusUnauthorized, "invalid_client")
 		}
-		wantStatus(t, "the refresh token itself", h.Refresh("shop", tokens.Refresh), http.StatusOK)
+		authztest.WantStatus(t, "the refresh token itself", h.Refresh("shop", tokens.Refresh), http.StatusOK)
 	})
 }
 
 // TestPeersAssertions leaves the times out of client assertions.
 func TestPeersAssertions(t *testing.T) {
 	t.Parallel()
-	s := newSigner(t, "signer", jose.ES256)
-	attack(t, "peer 52: client assertions without times", func(t *testing.T, h *authztest.Harness) {
+	s := authztest.NewSigner(t, "signer", jose.ES256)
+	authztest.Attack(t, "peer 52: client assertions without times", func(t *testing.T, h *authztest.Harness) {
 		now := h.Clock.Now().Unix()
 		for name, exp := range map[string]any{
 			"missing": nil, "text": "2099-01-01", "a number as text": "4102444800", "zero": 0, "negative": -1, "in an hour": now + 3600, "in a thousand years": now + 31_536_000_000,
 			"a list": []int64{now + 60}, "an object": map[string]any{}, "true": true, "past": now - 1, "now": now, "not a number": "NaN",
 		} {
-			claims := s.claims(h)
+			claims := s.Claims(h)
 			delete(claims, "exp")
 			if exp != nil {
 				claims["exp"] = exp
@@ -184,32 +184,32 @@ func TestPeersAssertions(t *testing.T) {
 				if !iat {
 					delete(claims, "iat")
 				}
-				wantError(t, "exp "+name, h.Post("/oauth/token", assertionForm(s.sign(t, claims, ""))), http.StatusUnauthorized, "invalid_client")
+				authztest.WantError(t, "exp "+name, h.Post("/oauth/token", authztest.AssertionForm(s.Sign(t, claims, ""))), http.StatusUnauthorized, "invalid_client")
 			}
 		}
 		for name, iat := range map[string]any{"in an hour": now + 3600, "text": "soon"} {
-			claims := s.claims(h)
+			claims := s.Claims(h)
 			claims["iat"] = iat
-			wantError(t, "iat "+name, h.Post("/oauth/token", assertionForm(s.sign(t, claims, ""))), http.StatusUnauthorized, "invalid_client")
+			authztest.WantError(t, "iat "+name, h.Post("/oauth/token", authztest.AssertionForm(s.Sign(t, claims, ""))), http.StatusUnauthorized, "invalid_client")
 		}
 		// RFC 7523 3: iat can be left out. exp bounds the age alone, and jti the uses.
-		claims := s.claims(h)
+		claims := s.Claims(h)
 		delete(claims, "iat")
-		wantStatus(t, "without iat", h.Post("/oauth/token", assertionForm(s.sign(t, claims, ""))), http.StatusOK)
-		wantError(t, "again", h.Post("/oauth/token", assertionForm(s.sign(t, claims, ""))), http.StatusUnauthorized, "invalid_client")
-	}, authztest.WithClients(s.client))
+		authztest.WantStatus(t, "without iat", h.Post("/oauth/token", authztest.AssertionForm(s.Sign(t, claims, ""))), http.StatusOK)
+		authztest.WantError(t, "again", h.Post("/oauth/token", authztest.AssertionForm(s.Sign(t, claims, ""))), http.StatusUnauthorized, "invalid_client")
+	}, authztest.WithClients(s.Client))
 }
 
 // TestPeersTargets tries addresses that begin like a registered one.
 func TestPeersTargets(t *testing.T) {
 	t.Parallel()
-	attack(t, "peer 58: addresses that begin like the registered one", func(t *testing.T, h *authztest.Harness) {
+	authztest.Attack(t, "peer 58: addresses that begin like the registered one", func(t *testing.T, h *authztest.Harness) {
 		for _, base := range []string{"https://shop.example.com", "https://wiki.example.com"} { // of a client, of a site
 			for _, tail := range []string{".evil", ".evil/", ":8443/", "@evil.example/", "/@evil.example", "//evil.example", "/x", "/../", "/%2e%2e/", "/?next=//evil.example", "/#x", "\\@evil.example/", "%2eevil/", "/;x"} {
 				b := h.Browser(authztest.Demo)
 				own := b.Tokens("shop").ID
 				res := b.Get("/oauth/logout?" + url.Values{"id_token_hint": {own}, "post_logout_redirect_uri": {base + tail}}.Encode())
-				if res.Location() != "" || res.Status != http.StatusBadRequest || !signedIn(b) {
+				if res.Location() != "" || res.Status != http.StatusBadRequest || !authztest.SignedIn(b) {
 					t.Errorf("Logout to %s = %d %q", base+tail, res.Status, res.Location())
 				}
 				if strings.Contains(res.Body, "evil") {
@@ -225,7 +225,7 @@ func TestPeersTargets(t *testing.T) {
 			}
 		}
 	})
-	attack(t, "peer 57: states that would run where they are shown", func(t *testing.T, h *authztest.Harness) {
+	authztest.Attack(t, "peer 57: states that would run where they are shown", func(t *testing.T, h *authztest.Harness) {
 		b := h.Browser(authztest.Demo).SignIn(authztest.Demo)
 		forms := map[string][]string{"an answer": {"response_mode", "form_post"}, "an error": {"response_mode", "form_post", "scope", "nonsense"}}
 		harmless := map[string]string{}
@@ -235,7 +235,7 @@ func TestPeersTargets(t *testing.T) {
 		for _, state := range runningStates() {
 			for name, with := range forms {
 				res := b.Authorize("shop", append([]string{"state", state}, with...)...)
-				if _, answer := answerOf(t, res); answer.Get("state") != state {
+				if _, answer := authztest.AnswerOf(t, res); answer.Get("state") != state {
 					t.Errorf("%s: state = %q, want %q", name, answer.Get("state"), state)
 				}
 				for _, mark := range []string{"<", ">", `"`, "'"} {
@@ -259,7 +259,7 @@ func TestPeersTargets(t *testing.T) {
 			}
 		}
 	})
-	attack(t, "peer 64: errors of requests without a page", func(t *testing.T, h *authztest.Harness) {
+	authztest.Attack(t, "peer 64: errors of requests without a page", func(t *testing.T, h *authztest.Harness) {
 		for _, b := range []*authztest.Browser{h.Browser(""), h.Browser(authztest.Demo).SignIn(authztest.Demo)} {
 			b.Person = ""
 			for name, with := range map[string][]string{
@@ -268,17 +268,17 @@ func TestPeersTargets(t *testing.T) {
 				"max_age": {"max_age", "x"}, "claims": {"claims", "{"}, "request": {"request", "x"}, "idp": {"idp", "nobody"}, "form_post": {"response_mode", "form_post", "scope", "nonsense"},
 				"fragment": {"response_mode", "fragment", "scope", "nonsense"}, "level": {"acr_values", "urn:gatehouse:level:4"},
 			} {
-				for _, uri := range []string{evil + "/cb", "https://shop.example.com/callback/", "https://other.example.com/callback", "javascript:alert(1)"} {
+				for _, uri := range []string{authztest.Evil + "/cb", "https://shop.example.com/callback/", "https://other.example.com/callback", "javascript:alert(1)"} {
 					changes := append([]string{"prompt", "none", "redirect_uri", uri}, with...)
 					res := b.Get(h.AuthorizeURL("asks", changes...))
-					wantPage(t, name+" to "+uri, res, http.StatusBadRequest)
+					authztest.WantPage(t, name+" to "+uri, res, http.StatusBadRequest)
 					if res.Location() != "" || strings.Contains(res.Body, "<form") {
 						t.Errorf("%s leads to %s", name, res.Location())
 					}
 				}
 			}
 		}
-		h.Restart(func(c *authz.Config) { changeClient(c, "shop", func(c *client.Client) { c.Disabled = true }) })
-		wantPage(t, "disabled client", h.Browser("").Get(h.AuthorizeURL("shop", "prompt", "none")), http.StatusBadRequest)
+		h.Restart(func(c *authz.Config) { authztest.ChangeClient(c, "shop", func(c *client.Client) { c.Disabled = true }) })
+		authztest.WantPage(t, "disabled client", h.Browser("").Get(h.AuthorizeURL("shop", "prompt", "none")), http.StatusBadRequest)
 	})
 }

@@ -30,12 +30,12 @@ func TestPostedRequest(t *testing.T) {
 		}
 	}
 	for range 2 { // a reload works too
-		_, answer := answerOf(t, b.Follow(res.Location()))
+		_, answer := authztest.AnswerOf(t, b.Follow(res.Location()))
 		if answer.Get("code") == "" || answer.Get("state") != "the state" {
 			t.Fatalf("answer = %v, want a code", answer)
 		}
 		tokens := h.Redeem("shop", answer.Get("code"))
-		if claims := idClaims(t, h, tokens.Text("id_token")); claims["nonce"] != "the nonce" || claims["sub"] != authztest.Demo {
+		if claims := authztest.IDClaims(t, h, tokens.Text("id_token")); claims["nonce"] != "the nonce" || claims["sub"] != authztest.Demo {
 			t.Errorf("ID token = %v", claims)
 		}
 	}
@@ -46,10 +46,10 @@ func TestPostedRequest(t *testing.T) {
 		t.Errorf("another person got %s", got.Location())
 	}
 	h.Clock.Advance(10 * time.Minute)
-	wantPage(t, "an old address", b.Get(res.Location()), http.StatusBadRequest)
-	wantPage(t, "an address that never was", b.Get("/oauth/authorize?posted=x"), http.StatusBadRequest)
-	wantPage(t, "a long one", b.Get("/oauth/authorize?posted="+strings.Repeat("x", 2000)), http.StatusBadRequest)
-	wantPage(t, "too much", b.Post("/oauth/authorize", url.Values{"client_id": {"shop"}, "unknown": {strings.Repeat("x", 40_000)}}), http.StatusBadRequest)
+	authztest.WantPage(t, "an old address", b.Get(res.Location()), http.StatusBadRequest)
+	authztest.WantPage(t, "an address that never was", b.Get("/oauth/authorize?posted=x"), http.StatusBadRequest)
+	authztest.WantPage(t, "a long one", b.Get("/oauth/authorize?posted="+strings.Repeat("x", 2000)), http.StatusBadRequest)
+	authztest.WantPage(t, "too much", b.Post("/oauth/authorize", url.Values{"client_id": {"shop"}, "unknown": {strings.Repeat("x", 40_000)}}), http.StatusBadRequest)
 	h.Invariants(t)
 }
 
@@ -58,8 +58,8 @@ func TestPostedRequestOfAClientThatIsGone(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
 	res := h.Post("/oauth/authorize", h.Params("shop"))
-	h.Restart(func(c *authz.Config) { changeClient(c, "shop", func(c *client.Client) { c.Disabled = true }) })
-	wantPage(t, "disabled", h.Browser(authztest.Demo).Get(res.Location()), http.StatusBadRequest)
+	h.Restart(func(c *authz.Config) { authztest.ChangeClient(c, "shop", func(c *client.Client) { c.Disabled = true }) })
+	authztest.WantPage(t, "disabled", h.Browser(authztest.Demo).Get(res.Location()), http.StatusBadRequest)
 }
 
 // TestSemicolons: a client that writes a raw semicolon into its state gets it back, whole.
@@ -75,7 +75,7 @@ func TestSemicolons(t *testing.T) {
 	}
 	b.Person = ""
 	res := b.Get("/oauth/logout?state=a;b")
-	wantStatus(t, "Logout", res, http.StatusOK)
+	authztest.WantStatus(t, "Logout", res, http.StatusOK)
 	h.Invariants(t)
 }
 
@@ -88,11 +88,11 @@ func TestTextThatIsNoToken(t *testing.T) {
 		if res.Status != http.StatusOK || res.Body != `{"active":false}` {
 			t.Errorf("Introspect(%.10q) = %d %s, want inactive", text, res.Status, res.Body)
 		}
-		wantStatus(t, "Revoke", h.Revoke("shop", text), http.StatusOK)
-		wantError(t, "Validate", h.Validate(text), http.StatusBadRequest, "invalid_grant")
+		authztest.WantStatus(t, "Revoke", h.Revoke("shop", text), http.StatusOK)
+		authztest.WantError(t, "Validate", h.Validate(text), http.StatusBadRequest, "invalid_grant")
 	}
 	// Everything else still has one reading.
-	wantError(t, "grant_type", h.Token("shop", url.Values{"grant_type": {"authorization_code"}, "code": {"a\x00b"}}), http.StatusBadRequest, "invalid_request")
+	authztest.WantError(t, "grant_type", h.Token("shop", url.Values{"grant_type": {"authorization_code"}, "code": {"a\x00b"}}), http.StatusBadRequest, "invalid_request")
 	h.Invariants(t)
 }
 
@@ -104,7 +104,7 @@ func TestHeadOfUserinfo(t *testing.T) {
 	if res := h.Do(http.MethodHead, "/oauth/userinfo", "", bearer...); res.Status != http.StatusOK || res.Body != "" {
 		t.Errorf("HEAD /oauth/userinfo = %d %q, want 200", res.Status, res.Body)
 	}
-	wantStatus(t, "without a token", h.Do(http.MethodHead, "/oauth/userinfo", ""), http.StatusUnauthorized)
+	authztest.WantStatus(t, "without a token", h.Do(http.MethodHead, "/oauth/userinfo", ""), http.StatusUnauthorized)
 	h.Invariants(t)
 }
 
@@ -112,10 +112,10 @@ func TestHeadOfUserinfo(t *testing.T) {
 func TestLogoutToTheStartPage(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) {
-		changeClient(c, "shop", func(c *client.Client) {
+		authztest.ChangeClient(c, "shop", func(c *client.Client) {
 			c.PostLogoutRedirectURIs = []string{"https://shop.example.com", "https://shop.example.com/bye"}
 		})
-		changeClient(c, "other", func(c *client.Client) { c.PostLogoutRedirectURIs = []string{"https://other.example.com/"} })
+		authztest.ChangeClient(c, "other", func(c *client.Client) { c.PostLogoutRedirectURIs = []string{"https://other.example.com/"} })
 	}))
 	for _, c := range []struct {
 		client, target string
@@ -145,13 +145,13 @@ func TestLogoutToTheStartPage(t *testing.T) {
 func TestOnlyScopeIsTheDefault(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) {
-		changeClient(c, "reports", func(c *client.Client) { c.Scopes, c.DefaultScopes = []string{"reports.read"}, nil })
-		changeClient(c, "jwt", func(c *client.Client) { c.DefaultScopes = nil })
+		authztest.ChangeClient(c, "reports", func(c *client.Client) { c.Scopes, c.DefaultScopes = []string{"reports.read"}, nil })
+		authztest.ChangeClient(c, "jwt", func(c *client.Client) { c.DefaultScopes = nil })
 	}))
-	if res := own(h); res.Status != http.StatusOK || res.Text("scope") != "reports.read" {
+	if res := authztest.OwnToken(h); res.Status != http.StatusOK || res.Text("scope") != "reports.read" {
 		t.Errorf("Token(no scope) = %d %s, want the only one", res.Status, res.Body)
 	}
-	wantError(t, "several", h.Token("jwt", url.Values{"grant_type": {"client_credentials"}}), http.StatusBadRequest, "invalid_scope")
+	authztest.WantError(t, "several", h.Token("jwt", url.Values{"grant_type": {"client_credentials"}}), http.StatusBadRequest, "invalid_scope")
 	h.Invariants(t)
 }
 
@@ -159,10 +159,10 @@ func TestOnlyScopeIsTheDefault(t *testing.T) {
 func TestLoopbackPorts(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) {
-		changeClient(c, "native", func(c *client.Client) {
+		authztest.ChangeClient(c, "native", func(c *client.Client) {
 			c.RedirectURIs = []string{"http://localhost/callback", "http://127.0.0.1:8080/cb"}
 		})
-		changeClient(c, "shop", func(c *client.Client) { c.RedirectURIs = []string{"http://localhost:3000/cb", "http://127.0.0.1/cb"} })
+		authztest.ChangeClient(c, "shop", func(c *client.Client) { c.RedirectURIs = []string{"http://localhost:3000/cb", "http://127.0.0.1/cb"} })
 	}))
 	b := h.Browser(authztest.Demo)
 	for _, c := range []struct {

@@ -2,8 +2,6 @@ package authz_test
 
 import (
 	"net/http"
-	"net/url"
-	"strings"
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
@@ -33,7 +31,7 @@ func TestResponseModes(t *testing.T) {
 		{"silent error by form", []string{"response_mode", "form_post", "prompt", "none", "acr_values", "urn:gatehouse:level:4"}, "form_post", "interaction_required"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			mode, answer := answerOf(t, b.Authorize("shop", c.with...))
+			mode, answer := authztest.AnswerOf(t, b.Authorize("shop", c.with...))
 			if mode != c.want || answer.Get("error") != c.err || answer.Get("iss") != h.Issuer || answer.Get("state") != "the state" {
 				t.Errorf("answer by %s %v, want by %s with error %q, iss and state", mode, answer, c.want, c.err)
 			}
@@ -55,37 +53,9 @@ func TestFormPostAfterConsent(t *testing.T) {
 	for decision, want := range map[string]string{"allow": "code", "deny": "error"} {
 		b := h.Browser(authztest.Demo)
 		b.Decision = decision
-		if mode, answer := answerOf(t, b.Authorize("asks", "response_mode", "form_post", "prompt", "consent")); mode != "form_post" || !answer.Has(want) {
+		if mode, answer := authztest.AnswerOf(t, b.Authorize("asks", "response_mode", "form_post", "prompt", "consent")); mode != "form_post" || !answer.Has(want) {
 			t.Errorf("%s: answer by %s %v, want %s by form_post", decision, mode, answer, want)
 		}
 	}
 	h.Invariants(t)
-}
-
-// answerOf reads an authorization response and how it came.
-func answerOf(t *testing.T, res *authztest.Response) (mode string, answer url.Values) {
-	t.Helper()
-	if res.Status == http.StatusOK {
-		action, fields := authztest.Form(res.Body)
-		if !strings.Contains(action, "/callback") {
-			t.Fatalf("a page without an answer: %s", res.Body)
-		}
-		return "form_post", fields
-	}
-	u, err := url.Parse(res.Location())
-	if err != nil {
-		t.Fatal(err)
-	}
-	mode, raw := "query", u.RawQuery
-	if u.Fragment != "" {
-		if u.RawQuery != "" {
-			t.Errorf("answer %q stands in query and fragment", res.Location())
-		}
-		mode, raw = "fragment", u.EscapedFragment()
-	}
-	answer, err = url.ParseQuery(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return mode, answer
 }

@@ -86,7 +86,7 @@ func TestAttacksOnCORS(t *testing.T) {
 	t.Run("attack 77: scripts of other origins", func(t *testing.T) {
 		for _, path := range append(open, closed...) {
 			for _, origin := range []string{
-				evil, "null", "http://spa.example.com", "https://spa.example.com.evil.example", "https://spa.example.com:8443", "https://SPA.example.com", "*",
+				authztest.Evil, "null", "http://spa.example.com", "https://spa.example.com.evil.example", "https://spa.example.com:8443", "https://SPA.example.com", "*",
 				"https://disabled.example.com", "http://localhost", "http://127.0.0.2", "https://127.0.0.1", "http://127.0.0.1.evil.example",
 			} {
 				for _, method := range []string{http.MethodOptions, http.MethodGet, http.MethodPost} {
@@ -155,11 +155,11 @@ func TestMetadataForEverybody(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
 	for _, path := range []string{"/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/oauth/jwks"} {
-		res := h.Do(http.MethodOptions, path, "", "Origin", evil, "Access-Control-Request-Method", "GET", "Access-Control-Request-Headers", "mcp-protocol-version")
+		res := h.Do(http.MethodOptions, path, "", "Origin", authztest.Evil, "Access-Control-Request-Method", "GET", "Access-Control-Request-Headers", "mcp-protocol-version")
 		if res.Status != http.StatusNoContent || res.Header.Get("Access-Control-Allow-Origin") != "*" || !strings.Contains(res.Header.Get("Access-Control-Allow-Headers"), "MCP-Protocol-Version") {
 			t.Errorf("preflight of %s = %d %v", path, res.Status, res.Header)
 		}
-		res = h.Get(path, "Origin", evil)
+		res = h.Get(path, "Origin", authztest.Evil)
 		if res.Status != http.StatusOK || res.Header.Get("Access-Control-Allow-Origin") != "*" || res.Header.Get("Access-Control-Allow-Credentials") != "" {
 			t.Errorf("GET %s = %d %v", path, res.Status, res.Header)
 		}

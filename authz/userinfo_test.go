@@ -48,7 +48,7 @@ func TestUserinfo(t *testing.T) {
 				t.Errorf("Userinfo(%s, %q) = %d %s, want %v", name, c.scope, res.Status, res.Body, want)
 			}
 		}
-		if sub := idClaims(t, h, tokens.ID)["sub"]; sub != authztest.Demo {
+		if sub := authztest.IDClaims(t, h, tokens.ID)["sub"]; sub != authztest.Demo {
 			t.Errorf("sub of the ID token = %v", sub)
 		}
 	}

@@ -4,47 +4,55 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// ClosuresVariable is the environment variable that makes the harnesses of other packages run on Twice: its value is
-// then "twice". An empty value leaves the engine as it is.
-const ClosuresVariable = "GATEHOUSE_CLOSURES"
-
-// Closures returns the store that a harness of another package tests on: s itself, or Twice(s) if the environment
-// variable GATEHOUSE_CLOSURES says so. Wrappers that count or refuse transactions go around the result.
+// Closures returns the store that a harness of another package tests on: Twice(s), or s itself for a benchmark.
+// Wrappers that count or refuse transactions go around the result.
 func Closures(t testing.TB, s storage.Store) storage.Store {
-	t.Helper()
-	switch v := os.Getenv(ClosuresVariable); v {
-	case "":
+	if _, ok := t.(*testing.B); ok {
 		return s
-	case "twice":
-		return Twice(s)
-	default:
-		t.Fatalf("%s=%q, want twice", ClosuresVariable, v)
-		return nil
 	}
+	return Twice(s)
 }
 
 // Twice returns an engine that makes full use of one sentence of the contract: "fn may run several times, so it touches
-// only tx." It runs each closure of Update and View twice. What the first run has written is rolled back, and what it
+// only tx." It runs each closure of Update, View and Track twice. What the first run has written is rolled back, and what it
 // has returned is dropped; the second run counts. So a closure that changes a variable outside itself, and relies on
 // its old value when it starts, fails its tests on this engine. An engine that retries after a conflict does the same,
 // but only now and then.
-func Twice(s storage.Store) storage.Store { return twice{s} }
+func Twice(s storage.Store) storage.Store {
+	if t, ok := s.(storage.Tracker); ok {
+		return trackingTwice{twice{s}, t}
+	}
+	return twice{s}
+}
 
 type twice struct{ storage.Store }
+
+type trackingTwice struct {
+	twice
+	tracker storage.Tracker
+}
 
 var errFirstRun = errors.New("storagetest: the first of two runs is rolled back")
 
 func (s twice) View(ctx context.Context, fn func(storage.Tx) error) error {
-	return s.Store.View(ctx, func(tx storage.Tx) error {
+	return s.Store.View(ctx, again(fn))
+}
+
+// again returns fn, run twice.
+func again(fn func(storage.Tx) error) func(storage.Tx) error {
+	return func(tx storage.Tx) error {
 		_ = fn(tx)
 		return fn(tx)
-	})
+	}
+}
+
+func (s trackingTwice) Track(ctx context.Context, fn func(storage.Tx) error) (*storage.Reading, error) {
+	return s.tracker.Track(ctx, again(fn))
 }
 
 func (s twice) Update(ctx context.Context, fn func(storage.Tx) error) error {

@@ -49,6 +49,15 @@ func TestTwice(t *testing.T) {
 	if err != nil || runs != 2 {
 		t.Errorf("View = %v after %d runs, want 2", err, runs)
 	}
+	runs = 0
+	reading, err := s.(storage.Tracker).Track(t.Context(), func(tx storage.Tx) error {
+		runs++
+		_, err := tx.Get([]byte("a"))
+		return err
+	})
+	if err != nil || runs != 2 || !reading.Holds() {
+		t.Errorf("Track = %v after %d runs, want a reading that holds after 2", err, runs)
+	}
 	verdict := errors.New("no")
 	if err := s.Update(t.Context(), func(storage.Tx) error { return verdict }); !errors.Is(err, verdict) {
 		t.Errorf("Update = %v, want %v", err, verdict)

@@ -1,0 +1,117 @@
+package grant_test
+
+import (
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/internal/login"
+)
+
+// The members of the token server document, "Custom validation response".
+func TestValidateBearer(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t, authztest.WithConfig(authztest.LimitUses))
+	h.People.Change(authztest.Demo, func(s *login.Subject) {
+		s.Details = map[string][]string{"branch": {"north"}, "roles": {"a", "b"}}
+	})
+	token := h.Tokens("shop", authztest.Demo, "scope", "openid profile").Access
+	h.Clock.Advance(time.Minute)
+	res := h.Validate(token)
+	authztest.WantStatus(t, "Validate", res, 200)
+	authztest.WantAPIHeaders(t, "Validate", res)
+	got := res.JSON()
+	for member, want := range map[string]any{
+		"token_type": "bearer", "client_id": "shop", "expires_in": 840.0, "scope": "openid profile", "reference_id": authztest.Demo,
+		"app_identifier": "", "app_version": "", "app_platform": "",
+	} {
+		if got[member] != want {
+			t.Errorf("%s = %v, want %v", member, got[member], want)
+		}
+		delete(got, member)
+	}
+	attributes, _ := got["user_attributes"].(map[string]any)
+	if attributes["branch"] != "north" || attributes["roles"] != "a,b" || len(attributes) != 2 {
+		t.Errorf("user_attributes = %v", got["user_attributes"])
+	}
+	delete(got, "user_attributes")
+	if len(got) > 0 {
+		t.Errorf("further members: %v", slices.Sorted(maps.Keys(got)))
+	}
+	for _, member := range []string{"reference_id", "user_attributes", "usage_limit", "usage_count"} {
+		if _, told := h.Validate(authztest.OwnToken(h).Text("access_token")).JSON()[member]; told {
+			t.Errorf("%s is told of a client's own token", member)
+		}
+	}
+	bound := h.Validate(authztest.OwnToken(h, "scope", "two.read").Text("access_token")).JSON()
+	if bound["usage_limit"] != 2.0 || bound["usage_count"] != 1.0 {
+		t.Errorf("limited = %v, want usage_limit 2, usage_count 1", bound)
+	}
+	h.Invariants(t)
+}
+
+// The rows of the token server document, "Errors".
+func TestValidateBearerErrors(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	good := authztest.OwnToken(h).Text("access_token")
+	refresh := h.Tokens("shop", authztest.Demo)
+	gone := authztest.OwnToken(h).Text("access_token")
+	h.Revoke("reports", gone)
+	moved := h.Tokens("shop", authztest.Demo).Access
+	if err := moveToProvider(t.Context(), h.Store, moved, "partner"); err != nil {
+		t.Fatal(err)
+	}
+	form := func(token string) url.Values {
+		return url.Values{"grant_type": {authztest.ValidateBearer}, "token": {token}}
+	}
+	basic := authztest.Basic("rs", authztest.Secret("rs"))
+	post := func(f url.Values, headers ...string) *authztest.Response {
+		return h.Post("/oauth/v1/token", f, headers...)
+	}
+	raw := func(body string, headers ...string) *authztest.Response {
+		return h.Do(http.MethodPost, "/oauth/token", body, append([]string{"Content-Type", authztest.FormType}, headers...)...)
+	}
+	body := form(good).Encode()
+	for _, tc := range []struct {
+		name   string
+		res    *authztest.Response
+		status int
+		code   string
+	}{
+		{"invalid", post(form("garbage"), basic...), 400, "invalid_grant"},
+		{"revoked", post(form(gone), basic...), 400, "invalid_grant"},
+		{"refresh token", post(form(refresh.Refresh), basic...), 400, "invalid_grant"},
+		{"ID token", post(form(refresh.ID), basic...), 400, "invalid_grant"},
+		{"token missing", post(url.Values{"grant_type": {authztest.ValidateBearer}}, basic...), 400, "invalid_request"},
+		{"token twice", raw(body+"&token=x", basic...), 400, "invalid_request"},
+		{"grant_type twice", raw(body+"&grant_type=x", basic...), 400, "invalid_request"},
+		{"two credentials", post(form(good), append(basic, basic...)...), 400, "invalid_request"},
+		{"two mechanisms", raw(body+"&client_secret=x", basic...), 400, "invalid_request"},
+		{"malformed", raw("grant_type=%zz", basic...), 400, "invalid_request"},
+		{"wrong secret", post(form(good), authztest.Basic("rs", "wrong")...), 401, "invalid_client"},
+		{"no credentials, by name alone", raw(body + "&client_id=rs"), 401, "invalid_client"},
+		{"not enabled", post(form(good), authztest.Basic("shop", authztest.Secret("shop"))...), 400, "unauthorized_client"},
+		{"another grant type", post(url.Values{"grant_type": {"validate_bearer"}, "token": {good}}, basic...), 400, "unsupported_grant_type"},
+		{"provider gone", post(form(moved), basic...), 403, "Unable to determine identity provider"},
+	} {
+		t.Run(tc.name, func(t *testing.T) { authztest.WantError(t, tc.name, tc.res, tc.status, tc.code) })
+	}
+	h.Clock.Advance(15 * time.Minute)
+	authztest.WantError(t, "expired", h.Validate(good), 400, "invalid_grant")
+	h.Invariants(t)
+
+	h.AllowFailures()
+	token := h.Tokens("shop", authztest.Demo).Access
+	h.People.PanicOnGet()
+	authztest.WantError(t, "unexpected", h.Validate(token), 500, "internal_server_error")
+	h.People.PanicOnGet()
+	authztest.WantError(t, "unexpected elsewhere", h.Introspect(token), 500, "server_error")
+	h.People.Fail(errors.New("no answer"))
+	authztest.WantError(t, "cannot tell", h.Validate(token), 503, "temporarily_unavailable")
+}

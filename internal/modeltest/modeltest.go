@@ -1,0 +1,45 @@
+// Package modeltest checks the models that tests compare a server with. A model whose steps are requests is slow with the
+// race detector, so it runs fewer times there.
+package modeltest
+
+import (
+	"flag"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Variable is the environment variable for the number of runs of each model. Default: 100, with the race detector 10.
+const Variable = "GATEHOUSE_MODELS"
+
+// checks is the flag of rapid for the number of runs. It applies to the whole process.
+const checks = "rapid.checks"
+
+var setUp sync.Once
+
+// Check is rapid.Check for a model. The flag -rapid.checks has no effect on it.
+func Check(t *testing.T, model func(*rapid.T)) {
+	t.Helper()
+	n, err := strconv.Atoi(runs(os.Getenv(Variable)))
+	if err != nil || n < 1 {
+		t.Fatalf("%s=%q, want a number of runs", Variable, os.Getenv(Variable))
+	}
+	setUp.Do(func() { err = flag.Set(checks, strconv.Itoa(n)) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, model)
+}
+
+func runs(asked string) string {
+	switch {
+	case asked != "":
+		return asked
+	case race:
+		return "10"
+	}
+	return "100"
+}
