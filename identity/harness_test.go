@@ -1,3 +1,5 @@
+// Package identitytest is a running identity service for tests: with a store in memory, a clock that stands still,
+// browsers that keep cookies, and what they meet elsewhere: mailboxes, phones, identity and service providers.
 package identity_test
 
 import (
