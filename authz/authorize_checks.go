@@ -303,7 +303,7 @@ func (s *Server) checkHints(ctx context.Context, a *authorizeRequest) error {
 	}
 	hint, err := s.tokens.ReadIDToken(raw)
 	if err != nil {
-		return nil //nolint:nilerr // it is a hint: one that says nothing here is ignored (docs/decisions.md#hints)
+		return nil //nolint:nilerr // it is a hint: one that says nothing here is ignored (docs/decisions/authorization.md#hints)
 	}
 	sector, err := s.hintSector(ctx, hint.Audience)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // Clients that nobody has registered: their id is the address of a metadata document, by which a person decides. (docs/
-// decisions.md#client-metadata-documents)
+// decisions/client-authentication.md#client-metadata-documents)
 
 var errDocumentChanged = refusal.New(refusal.ClientDocument, "the metadata document of the client has changed since the request began")
 

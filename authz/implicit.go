@@ -65,7 +65,7 @@ func (s *Server) issueImplicit(ctx context.Context, a *agreement) (url.Values, e
 
 // issueIDToken answers with an ID token alone, for applications that only sign people in and keep no secret. It has the
 // claims of the scopes, since there is no access token that could fetch them. (OpenID Connect Core 3.2, 5.4;
-// docs/decisions.md#id-tokens-by-themselves)
+// docs/decisions/authorization.md#id-tokens-by-themselves)
 func (s *Server) issueIDToken(ctx context.Context, a *agreement) (url.Values, error) {
 	scope := a.client.StillAllowed(a.rec.Scope)
 	if err := s.clients.May(a.client, registry.Permission{Grant: client.GrantIDToken, Scope: scope, Provider: a.result.Provider}); err != nil {

@@ -14,7 +14,7 @@ import (
 
 // A POST from a client's site carries no SameSite cookie, so the browser is sent to come back by GET with it. What was
 // posted stays here: it can be longer than an address, and an address ends up in histories and logs. Knowing the id is
-// worth no more than the request itself, which anybody can send. (docs/decisions.md#posted-requests)
+// worth no more than the request itself, which anybody can send. (docs/decisions/authorization.md#posted-requests)
 
 const (
 	postedParam    = "posted"

@@ -82,7 +82,7 @@ func (s *Server) BeginSite(ctx context.Context, d SiteDemand, binding string) (s
 }
 
 // handleSite serves GET /oauth/site: a browser on its way from a site to the sign-in and back.
-// (docs/decisions.md#sites-with-login)
+// (docs/decisions/gateway.md#sites-with-login)
 func (s *Server) handleSite(w http.ResponseWriter, r *http.Request) error {
 	query, err := oauth.ParseQuery(r.URL.RawQuery)
 	if err != nil {

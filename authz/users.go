@@ -58,7 +58,7 @@ type itemKind struct {
 	event event.Type
 }
 
-// itemKinds are the last parts of the paths. (docs/decisions.md#what-a-person-holds)
+// itemKinds are the last parts of the paths. (docs/decisions/introspection.md#what-a-person-holds)
 var itemKinds = map[string]itemKind{
 	"tokens": {(*Server).grantItems, func(_ *Server, tx storage.Tx, person string, h *Item, _ time.Time) error {
 		return token.DropGrant(tx, person, h.ClientID, h.ID)
@@ -73,8 +73,8 @@ var itemKinds = map[string]itemKind{
 }
 
 // handleUsers serves GET and DELETE /oauth/api/v1/users/{id}/tokens, …/sessions, …/consents, …/app_passwords, and
-// DELETE of one item below them, for API clients with the API persons. (docs/decisions.md#what-a-person-holds) Items
-// have ended before the answer is written.
+// DELETE of one item below them, for API clients with the API persons.
+// (docs/decisions/introspection.md#what-a-person-holds) Items have ended before the answer is written.
 func (s *Server) handleUsers(w http.ResponseWriter, r *http.Request) error {
 	asker, err := s.clients.AuthenticateAPI(r, "persons")
 	if err != nil {

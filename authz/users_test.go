@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-// TestUsersTokens: docs/decisions.md#what-a-person-holds.
+// TestUsersTokens: docs/decisions/introspection.md#what-a-person-holds.
 func TestUsersTokens(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)

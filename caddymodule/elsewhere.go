@@ -12,7 +12,7 @@ import (
 
 // elsewhere is a matcher that never matches. It refuses requests for hosts of which the server has no site. Caddy
 // answers those with an empty 200, and a gateway that asks the issuer under a wrong name would take that for consent.
-// (docs/decisions.md#issuer-address)
+// (docs/decisions/cookies.md#issuer-address)
 type elsewhere struct{ server *caddyhttp.Server }
 
 var errElsewhere = errors.New("no site of this server has this host")

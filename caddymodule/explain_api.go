@@ -18,7 +18,7 @@ const (
 )
 
 // explainer serves POST /api/v1/explain: what `caddy gatehouse explain` tells, for API clients. It tells of persons,
-// refusals and tokens only what the client could read elsewhere. (docs/decisions.md#explained-requests)
+// refusals and tokens only what the client could read elsewhere. (docs/decisions/operation.md#explained-requests)
 type explainer struct {
 	http.Handler
 

@@ -22,7 +22,7 @@ import (
 
 // TestTLS is a server with https as Caddy serves it: old versions and weak ciphers are refused, and requests without
 // https are redirected to the configured host, whatever they claim. The redirect is the one in
-// docs/decisions.md#without-https.
+// docs/decisions/operation.md#without-https.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	s := &server{Callback: "http://127.0.0.1:1/callback", Echo: echo(t)}

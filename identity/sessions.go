@@ -14,7 +14,7 @@ import (
 )
 
 // OpenSession is a session of a person as backends see it. Nothing of it opens the session.
-// (docs/decisions.md#session-api)
+// (docs/decisions/events.md#session-api)
 type OpenSession struct {
 	ID         string    `json:"id" rest:"required"`
 	PersonID   string    `json:"person_id" rest:"required"`

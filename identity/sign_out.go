@@ -76,7 +76,7 @@ func (s *Service) signOut(q *front.Request, ret string) (via string, err error) 
 }
 
 // showSignOut serves GET /sign-out. It asks, and changes nothing, unless one of our own pages leads here.
-// (docs/decisions.md#sign-out-at-the-issuer)
+// (docs/decisions/sign-out.md#sign-out-at-the-issuer)
 func (s *Service) showSignOut(q *front.Request) error {
 	q.Again = signOutPath
 	if q.SignIn != nil && page.FromHere(q.Request) {

@@ -1,6 +1,6 @@
 // Package certificate is about the X.509 certificates of clients (RFC 8705): when one can be relied on, whom it names,
 // what it is called in a token. How a certificate reaches us, and which client it lets in, does not belong here.
-// (docs/decisions.md#mutual-tls)
+// (docs/decisions/client-authentication.md#mutual-tls)
 package certificate
 
 import (
@@ -172,7 +172,7 @@ func (s *Subject) Check() error {
 }
 
 // Matches tells whether a certificate names the subject. Names are compared whole: no wildcard and no part of a name
-// stands for another one. (docs/decisions.md#mutual-tls)
+// stands for another one. (docs/decisions/client-authentication.md#mutual-tls)
 func (s *Subject) Matches(cert *x509.Certificate) bool {
 	kind, name := s.Name()
 	switch kind {

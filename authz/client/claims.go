@@ -4,7 +4,7 @@ import "slices"
 
 // The scopes and claims about a person's groups. Libraries read membership from one of them, whichever they know:
 // groups and roles are the names of the groups, permissions what the groups permit.
-// (docs/decisions.md#groups-in-claims)
+// (docs/decisions/keys.md#groups-in-claims)
 const (
 	ScopeGroups      = "groups"
 	ScopeRoles       = "roles"

@@ -69,7 +69,7 @@ type Client struct {
 	// ResponseAlg signs its authorization responses, if it asks for that: RS256 (default), ES256, EdDSA
 	ResponseAlg string `json:"authorization_signed_response_alg,omitempty"`
 	// AccessTokenAlg signs its access tokens that are JWTs, if it names no algorithm. The registry knows it.
-	// (docs/decisions.md#jwt-signatures)
+	// (docs/decisions/tokens.md#jwt-signatures)
 	AccessTokenAlg string `json:"-"`
 	// IDTokenClaims puts the claims of the scopes into the ID token too, for libraries that read no others.
 	IDTokenClaims bool   `json:"id_token_claims,omitempty"`

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The FAPI 2.0 Security Profile for one client. (docs/decisions.md#fapi-20)
+// The FAPI 2.0 Security Profile for one client. (docs/decisions/client-authentication.md#fapi-20)
 
 // fapi2Code is the longest life of an authorization code. (FAPI 2.0 Security Profile 5.3.2.1)
 const fapi2Code = time.Minute

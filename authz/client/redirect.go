@@ -133,7 +133,8 @@ func isOwnMachine(host string) bool {
 
 // AllowsRedirect tells whether a redirect URI of a request is one of the client's: the same string (RFC 9700 2.1), or,
 // for a public or native client and one with a metadata document, the same except for the port of a loopback host. RFC
-// 8252 7.3 says so of the addresses; native apps register localhost just as often. (docs/decisions.md#redirect-uris)
+// 8252 7.3 says so of the addresses; native apps register localhost just as often.
+// (docs/decisions/authorization.md#redirect-uris)
 func (c *Client) AllowsRedirect(sent string) bool {
 	return slices.ContainsFunc(c.RedirectURIs, func(registered string) bool {
 		return registered == sent || ((c.Public || c.Native || c.Document != nil) && samePlace(registered, sent))

@@ -6,7 +6,8 @@ import (
 )
 
 // Resources (RFC 8707) are compared with scheme and host in any case, without the default port, and with an empty path
-// equal to /, since URL classes write them so; everything else byte for byte. (docs/decisions.md#resources)
+// equal to /, since URL classes write them so; everything else byte for byte.
+// (docs/decisions/authorization.md#resources)
 
 // Resource is a site of this configuration that tokens can be meant for.
 type Resource struct {

@@ -12,7 +12,7 @@ const (
 )
 
 // The scopes with a meaning of their own. Clients ask for ScopeOffline to get a refresh token. Here the grant
-// refresh_token decides, so it is allowed and changes nothing. (docs/decisions.md#scopes)
+// refresh_token decides, so it is allowed and changes nothing. (docs/decisions/authorization.md#scopes)
 const (
 	ScopeOpenID  = "openid"
 	ScopeOffline = "offline_access"

@@ -238,13 +238,13 @@ func (c *Client) checkGrants(p *Problems) {
 	if c.HasGrant(GrantJWTBearer) && c.Public {
 		p.Addf("grants: a public client cannot use jwt_bearer: anyone who knows its name could show what it shows")
 	}
-	if c.HasGrant(GrantPassword) && c.Public { // docs/decisions.md#password-grant
+	if c.HasGrant(GrantPassword) && c.Public { // docs/decisions/token-endpoint.md#password-grant
 		p.Addf("grants: a public client cannot use password: anyone who knows its name could try passwords")
 	}
 	if c.PasswordOnly && !c.HasGrant(GrantPassword) {
 		p.Addf("password_only: the client does not have the grant password")
 	}
-	if c.HasGrant(GrantPassword) && c.HasGrant(GrantCode) { // docs/decisions.md#password-grant
+	if c.HasGrant(GrantPassword) && c.HasGrant(GrantCode) { // docs/decisions/token-endpoint.md#password-grant
 		p.Addf("grants: password cannot stand beside authorization_code, which does without the password: keep one of them")
 	}
 	if c.HasGrant(GrantRefreshToken) && !c.HasGrant(GrantCode) && !c.HasGrant(GrantPassword) && !c.HasGrant(GrantDevice) {

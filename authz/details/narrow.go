@@ -7,7 +7,7 @@ import (
 
 // Covers tells whether each of the details asked is within one of those that somebody has: of the same type, with the
 // same members, where the common lists can be shorter and everything else is equal. A member less can mean more, so it
-// does not pass for less. (RFC 9396 6.1; docs/decisions.md#authorization-details)
+// does not pass for less. (RFC 9396 6.1; docs/decisions/authorization.md#authorization-details)
 func Covers(have []string, asked string) bool {
 	for _, one := range Split(asked) {
 		if slices.Contains(have, one) {

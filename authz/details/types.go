@@ -1,7 +1,7 @@
 // Package details is about rich authorization requests (RFC 9396): which types of authorization details an operator has
 // declared, whether what a client asks for is of one of them, whether it is less than something else, and what a person
 // is shown of it. Which client can ask for a type, who is asked, and tokens do not belong here.
-// (docs/decisions.md#authorization-details)
+// (docs/decisions/authorization.md#authorization-details)
 package details
 
 import (

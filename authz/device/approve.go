@@ -17,8 +17,9 @@ import (
 const realm = `Bearer realm="gatehouse"`
 
 // HandleApprove serves POST /oauth/device_authorization/approve?user_code=…: an application of the person approves a
-// device with an access token of the scope ApproveScope. (docs/decisions.md#device-grant) It replaces the pages, so it
-// stands for the same things: the level of the scopes, a provider of the client, and the same bound on entries.
+// device with an access token of the scope ApproveScope. (docs/decisions/token-endpoint.md#device-grant) It replaces
+// the pages, so it stands for the same things: the level of the scopes, a provider of the client, and the same bound on
+// entries.
 func (s *Service) HandleApprove(w http.ResponseWriter, r *http.Request) error {
 	result, person, err := s.approver(r)
 	if err != nil {

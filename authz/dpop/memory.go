@@ -27,8 +27,8 @@ var errUntold = refusal.New(refusal.ProofInvalid, "the proof is older than this 
 
 // Memory knows the proofs that were used at resources, for the one process that uses a store. They are written a little
 // later, for the process after this one. A process that could not do so, since it was killed, leaves a mark, and the
-// next one takes no proof that could have been used before. (docs/decisions.md#dpop) It is safe for concurrent use, and
-// shared by all Proofs of the store.
+// next one takes no proof that could have been used before. (docs/decisions/token-endpoint.md#dpop) It is safe for
+// concurrent use, and shared by all Proofs of the store.
 type Memory struct {
 	store storage.Store
 	now   func() time.Time

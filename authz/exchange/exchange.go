@@ -1,6 +1,6 @@
 // Package exchange gives a client another token for one that it was sent (RFC 8693): for another audience, with fewer
 // scopes, and with the name of who acts. Which client can exchange what is for the registry to say; tokens themselves
-// are those of package token. (docs/decisions.md#token-exchange)
+// are those of package token. (docs/decisions/token-endpoint.md#token-exchange)
 package exchange
 
 import (

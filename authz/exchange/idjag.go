@@ -17,7 +17,7 @@ import (
 )
 
 // TypeIDJAG is the type of an identity assertion for an authorization server elsewhere.
-// (draft-ietf-oauth-identity-assertion-authz-grant; docs/decisions.md#identity-assertions)
+// (draft-ietf-oauth-identity-assertion-authz-grant; docs/decisions/token-endpoint.md#identity-assertions)
 const TypeIDJAG = "urn:ietf:params:oauth:token-type:id-jag"
 
 const (

@@ -240,7 +240,7 @@ func (s *Grants) prepareCode(g *codeGrant, rec *Code, st *token.Standing) error 
 	}
 	l := g.Client.Lifetimes
 	ends := g.Now.Add(l.AccessToken)
-	// A limited token comes without a refresh token, which would lift the limit. (docs/decisions.md#usage-limits)
+	// A limited token comes without a refresh token, which would lift the limit. (docs/decisions/tokens.md#usage-limits)
 	refreshes := g.Client.HasGrant(client.GrantRefreshToken) && s.clients.UsageLimit(scope) == 0
 	if refreshes {
 		ends = g.Now.Add(l.RefreshChain)

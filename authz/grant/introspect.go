@@ -38,7 +38,7 @@ func (s *Grants) HandleIntrospect(w http.ResponseWriter, r *http.Request) error 
 	default:
 		return oauth.InvalidRequest(nil, "refresh_user_details must be true or false")
 	}
-	again := f.Get("recheck") == "true" // the request was let in already: docs/decisions.md#tokens-of-another-server
+	again := f.Get("recheck") == "true" // the request was let in already: docs/decisions/gateway.md#tokens-of-another-server
 	introspect := s.tokens.Describe
 	if again {
 		introspect = s.tokens.Recheck

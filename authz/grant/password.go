@@ -13,7 +13,8 @@ import (
 )
 
 // grantPassword gives a client a token of the person whose password it sends. (RFC 6749 4.3;
-// docs/decisions.md#password-grant) There is no consent: a person who hands over the password has no say any more.
+// docs/decisions/token-endpoint.md#password-grant) There is no consent: a person who hands over the password has no say
+// any more.
 func (s *Grants) grantPassword(ctx context.Context, q *Request) (*reply.Token, error) {
 	username, password := q.Form.Get("username"), q.Form.Get("password")
 	if username == "" || password == "" {

@@ -136,8 +136,8 @@ type outcome struct {
 	details string   // of its grant
 }
 
-// grantRefresh rotates a refresh token. (RFC 6749 6; RFC 9700 4.14.2; docs/decisions.md#refresh) A lost answer or a
-// second tab gets the same successor again within the grace period; any other second use ends the grant.
+// grantRefresh rotates a refresh token. (RFC 6749 6; RFC 9700 4.14.2; docs/decisions/token-endpoint.md#refresh) A lost
+// answer or a second tab gets the same successor again within the grace period; any other second use ends the grant.
 func (s *Grants) grantRefresh(ctx context.Context, q *Request) (*reply.Token, error) {
 	g := &rotation{Request: q, token: q.Form.Get("refresh_token"), resources: q.Client.OwnResources(q.Form.All("resource"))}
 	if g.token == "" {

@@ -32,7 +32,7 @@ type modelAccess struct {
 	expires time.Time
 }
 
-// model predicts the result of each step by the rules of docs/decisions.md#refresh.
+// model predicts the result of each step by the rules of docs/decisions/token-endpoint.md#refresh.
 type model struct {
 	h        *authztest.Harness
 	browser  *authztest.Browser

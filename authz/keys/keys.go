@@ -315,7 +315,7 @@ const (
 	TypeIDToken     = "JWT"
 	TypeAccessToken = "at+jwt"     // RFC 9068 2.1
 	TypeLogout      = "logout+jwt" // OpenID Connect Back-Channel Logout 2.4
-	TypeAssertion   = "gate+jwt"   // what upstreams of protected sites get (docs/decisions.md#signed-assertions)
+	TypeAssertion   = "gate+jwt"   // what upstreams of protected sites get (docs/decisions/gateway.md#signed-assertions)
 	// TypeIntrospection are answers about tokens. (RFC 9701 5)
 	TypeIntrospection = "token-introspection+jwt"
 	// TypeResponse are authorization responses and answers of userinfo, for which there is no type, and libraries refuse

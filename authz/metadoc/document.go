@@ -124,7 +124,7 @@ func (d *Documents) read(id string, body []byte) (*Document, error) {
 // readKeys reads how the client authenticates: not at all, or by keys. A secret in common would be in the document.
 func readKeys(c *client.Client, in *content) error {
 	switch in.Method {
-	case "", methodNone: // (docs/decisions.md#client-metadata-documents)
+	case "", methodNone: // (docs/decisions/client-authentication.md#client-metadata-documents)
 		c.Public = true
 		return nil
 	case client.MethodPrivateKey:

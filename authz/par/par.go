@@ -1,6 +1,6 @@
 // Package par keeps authorization requests that clients have pushed (RFC 9126): it takes them, finds them again by
 // their reference, and lets each be finished once. What makes a request valid, and what follows from it, does not
-// belong here. (docs/decisions.md#pushed-requests)
+// belong here. (docs/decisions/authorization.md#pushed-requests)
 package par
 
 import (

@@ -1,6 +1,6 @@
 // Package parked keeps forms that were sent to a protected site after the session there had ended, until the person has
 // signed in again and wants them sent. Which requests are forms, and how they are sent, do not belong here.
-// (docs/decisions.md#kept-forms)
+// (docs/decisions/gateway.md#kept-forms)
 package parked
 
 import (

@@ -256,7 +256,7 @@ func TestAppPasswordIsChosenFromWhatIsOffered(t *testing.T) {
 	})
 }
 
-// TestUsesOfAnAppPasswordAreEvents: docs/decisions.md#uses-of-app-passwords.
+// TestUsesOfAnAppPasswordAreEvents: docs/decisions/introspection.md#uses-of-app-passwords.
 func TestUsesOfAnAppPasswordAreEvents(t *testing.T) {
 	t.Parallel()
 	h := authztest.NewWithAppPasswords(t)

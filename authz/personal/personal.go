@@ -1,6 +1,6 @@
 // Package personal keeps the app passwords of persons: secrets that a person makes for programs which cannot send them
 // to a sign-in page. They are made, listed, looked up, counted and revoked here. How a program sends one, and what a
-// site asks besides, do not belong here. (docs/decisions.md#app-passwords)
+// site asks besides, do not belong here. (docs/decisions/introspection.md#app-passwords)
 package personal
 
 import (

@@ -16,7 +16,8 @@ import (
 
 // A calendar asks thousands of times a day. The first use from an address at a site has an event of its own, which is
 // durable before the request goes on. Further uses from there within a minute are counted in memory and get one event
-// together. An app password with a usage limit has an event for each use. (docs/decisions.md#uses-of-app-passwords)
+// together. An app password with a usage limit has an event for each use.
+// (docs/decisions/introspection.md#uses-of-app-passwords)
 
 const (
 	together = time.Minute

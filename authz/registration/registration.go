@@ -1,6 +1,7 @@
 // Package registration lets clients register themselves (RFC 7591) and manage that (RFC 7592), within what the operator
 // allows. What a client is belongs to client, where it is stored to registry, and what such a client may ask for to
-// clients without an operator in general: the registry limits them. (docs/decisions.md#dynamic-registration)
+// clients without an operator in general: the registry limits them.
+// (docs/decisions/client-authentication.md#dynamic-registration)
 package registration
 
 import (

@@ -10,7 +10,7 @@ import (
 
 // accessAlg signs the JWT access tokens of clients that name no algorithm. It costs a fiftieth of accessAlgBefore,
 // which signed those of earlier versions. Resource servers can rely on that, so clients of then keep it.
-// (docs/decisions.md#jwt-signatures)
+// (docs/decisions/tokens.md#jwt-signatures)
 const (
 	accessAlg       = "ES256"
 	accessAlgBefore = "RS256"

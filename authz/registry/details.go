@@ -11,7 +11,7 @@ import (
 )
 
 // Authorization details (RFC 9396): which client can ask for which. What they are is in package details. (docs/
-// decisions.md#authorization-details)
+// decisions/authorization.md#authorization-details)
 
 const detailsParam = "authorization_details"
 

@@ -15,7 +15,8 @@ import (
 )
 
 // Clients with a metadata document. What a document says counts as long as it is remembered; what is stored of a client
-// is for its tokens, which are looked at inside transactions. (docs/decisions.md#client-metadata-documents)
+// is for its tokens, which are looked at inside transactions.
+// (docs/decisions/client-authentication.md#client-metadata-documents)
 
 // documentScopes are the scopes that such a client can ask for besides those of the sites that are resources.
 var documentScopes = []string{client.ScopeOpenID, "profile", "email"}

@@ -11,7 +11,7 @@ import (
 )
 
 // ScopesFor returns what a client asks for with the scope parameter of f: its default scopes when it names none.
-// (docs/decisions.md#scopes) May says whether it is allowed them.
+// (docs/decisions/authorization.md#scopes) May says whether it is allowed them.
 func (r *Registry) ScopesFor(c *client.Client, f oauth.Form) ([]string, error) {
 	asked, err := client.ParseScope(f.Get("scope"))
 	if err != nil {
@@ -48,7 +48,7 @@ func (r *Registry) ScopeAssurance(scope []string) int {
 }
 
 // StillGiven returns those of the scopes that the client is still allowed, and for which the identity of the person is
-// still assured well enough. nil: the client itself. (docs/decisions.md#identity-assurance-of-scopes)
+// still assured well enough. nil: the client itself. (docs/decisions/events.md#identity-assurance-of-scopes)
 func (r *Registry) StillGiven(c *client.Client, scope []string, person *login.Subject, now time.Time) []string {
 	return r.Assured(c.StillAllowed(scope), person, now)
 }
@@ -137,7 +137,7 @@ func (r *Registry) May(c *client.Client, a Permission) error {
 }
 
 // UsageLimit returns how often an access token of these scopes can be used: their lowest limit. 0: unlimited.
-// (docs/decisions.md#usage-limits)
+// (docs/decisions/tokens.md#usage-limits)
 func (r *Registry) UsageLimit(scope []string) int {
 	limit := 0
 	for _, name := range scope {

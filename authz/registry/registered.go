@@ -17,7 +17,7 @@ import (
 )
 
 // Clients that have registered themselves (RFC 7591). They are stored like those that were added by command, and what
-// they may is what clients with a metadata document may. (docs/decisions.md#dynamic-registration)
+// they may is what clients with a metadata document may. (docs/decisions/client-authentication.md#dynamic-registration)
 
 // ErrFull says that as many clients have registered themselves as there can be.
 var ErrFull = errors.New("authz: too many clients have registered themselves")

@@ -74,7 +74,7 @@ func (Inactive) AppendJSON(dst []byte) []byte { return append(dst, `{"active":fa
 type Error struct {
 	Error       string `json:"error"`
 	Description string `json:"error_description,omitempty"`
-	Ref         string `json:"ref,omitempty"` // docs/decisions.md#refusals
+	Ref         string `json:"ref,omitempty"` // docs/decisions/operation.md#refusals
 }
 
 // AppendJSON implements Body.

@@ -24,7 +24,7 @@ func (l *Ledger) NewGrantID(now time.Time) (string, error) {
 
 // StoreGrant writes a grant and lists it with those of its person and client. Beyond the limit another one goes: an
 // application that renews its tokens again and again in one browser must not sign out the person's other devices.
-// (docs/decisions.md#grants)
+// (docs/decisions/tokens.md#grants)
 func (l *Ledger) StoreGrant(tx storage.Tx, id string, g Grant, limit int) error {
 	have, err := l.takeHeld(tx, g.Subject, g.ClientID)
 	if err != nil {

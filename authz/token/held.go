@@ -11,7 +11,7 @@ import (
 
 // The grants that a client has of a person are one record, which a new grant reads by its key. With a key for each
 // grant, every grant that had made room left a mark that each later scan passed inside the writer, so that one account
-// which signed in again and again slowed the writes of all. (docs/decisions.md#grants)
+// which signed in again and again slowed the writes of all. (docs/decisions/tokens.md#grants)
 //
 // Earlier versions had a key for each. Such a list is moved when a grant is added to it or all are dropped. Until then
 // it is read where it is.

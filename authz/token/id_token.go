@@ -23,7 +23,7 @@ import (
 // parts.
 const idTokenLifetime = time.Hour
 
-// acrPrefix and a level from 1 to 4 make an acr value. (docs/decisions.md#authentication-levels)
+// acrPrefix and a level from 1 to 4 make an acr value. (docs/decisions/levels.md#authentication-levels)
 const acrPrefix = "urn:gatehouse:level:"
 
 // idTokenClaims are the claims of OpenID Connect Core 2.

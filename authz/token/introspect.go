@@ -191,7 +191,7 @@ func (l *Ledger) inspect(tx storage.Tx, key string, now time.Time, out *Introspe
 		AuthorizationDetails: l.deps.Clients.StillDetailed(c, rec.AuthorizationDetails),
 	}
 	if out.Subject == "" {
-		out.Subject = rec.ClientID // the sub of a client-credentials token is the client (docs/decisions.md#introspection)
+		out.Subject = rec.ClientID // the sub of a client-credentials token is the client (docs/decisions/introspection.md#introspection)
 	}
 	until = rec.ExpiresAt
 	if rec.GrantID != "" && h.grantEnds.Before(until) {

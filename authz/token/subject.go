@@ -127,6 +127,6 @@ func (r *secretRecord) open(keyring *secret.Keyring) (text []byte, current bool,
 	return text, slices.ContainsFunc(r.Sealed, keyring.IsCurrent), nil
 }
 
-// profileStatic is the profile_id of a web client. (docs/decisions.md#mobile-apps) A client's own token has no
+// profileStatic is the profile_id of a web client. (docs/decisions/tokens.md#mobile-apps) A client's own token has no
 // profile.
 const profileStatic = "static"

@@ -14,7 +14,7 @@ import (
 
 // A client that asks for tokens of its own again and again would fill the disk with their events. The first ones of a
 // minute have an event each; the others are counted in a record, in the transaction that issues them, and get one event
-// together. (docs/decisions.md#events-of-many-tokens)
+// together. (docs/decisions/events.md#events-of-many-tokens)
 
 const (
 	tallyAfter = 10 // events of a client in a minute

@@ -1,6 +1,6 @@
 // Package verified reads which verified claims a client asks for, and gives those that a person's evidence supports,
 // with the verifier, the method and the time. Who may ask, and what verifies a claim, is not here.
-// (OpenID Connect for Identity Assurance 1.0; docs/decisions.md#verified-claims)
+// (OpenID Connect for Identity Assurance 1.0; docs/decisions/events.md#verified-claims)
 package verified
 
 import (

@@ -1,6 +1,6 @@
 // Package alert tells administrators of events: a filter is kept with a name, and what it selects from then on goes to
 // an e-mail address or a webhook, bundled and bounded. Who may keep one belongs to the caller; what an event is, to
-// internal/event. (docs/decisions.md#alerts)
+// internal/event. (docs/decisions/console.md#alerts)
 package alert
 
 import (

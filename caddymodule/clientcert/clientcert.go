@@ -1,5 +1,6 @@
 // Package clientcert finds the certificate of the sender of a request: on the TLS connection, or in a header of a proxy
-// that ends TLS. What a certificate is good for does not belong here. (docs/decisions.md#mutual-tls)
+// that ends TLS. What a certificate is good for does not belong here.
+// (docs/decisions/client-authentication.md#mutual-tls)
 package clientcert
 
 import (

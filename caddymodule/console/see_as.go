@@ -14,7 +14,7 @@ import (
 
 // seeAsAct looks at the account of a person as the person sees it. It is off unless the operator has switched it on,
 // and nobody sees an account with as much to say: owners do not see each other's either.
-// (docs/decisions.md#seeing-an-account)
+// (docs/decisions/console.md#seeing-an-account)
 func (c *Console) seeAsAct() *frame.Act {
 	return &frame.Act{
 		Name: "see-as", Role: frame.Operator, When: is(person.Active), Ask: askSeeAs, Do: c.seeAs,

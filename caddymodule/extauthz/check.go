@@ -40,7 +40,7 @@ type service struct {
 }
 
 // Check serves envoy.service.auth.v3.Authorization/Check. A request that nothing can be decided about is UNAVAILABLE,
-// which Envoy refuses unless failure_mode_allow is set. (docs/decisions.md#envoy)
+// which Envoy refuses unless failure_mode_allow is set. (docs/decisions/gateway.md#envoy)
 func (s *service) Check(ctx context.Context, in *authv3.CheckRequest) (out *authv3.CheckResponse, err error) {
 	defer func() {
 		if v := recover(); v != nil {

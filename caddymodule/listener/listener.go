@@ -2,7 +2,7 @@
 // and closes the old one with the connections that wait in it; net/http drops a request that it reads while it shuts
 // down. With the listener wrapper of this package one socket stays for each address, and a connection that stands
 // between two requests moves to the newest configuration. What requests mean is not known here.
-// docs/decisions.md#reloads says what remains.
+// docs/decisions/operation.md#reloads says what remains.
 package listener
 
 import (

@@ -17,7 +17,8 @@ import (
 )
 
 // Scopes for tools. What a request calls is in its body. Headers that say so too (Mcp-Method, Mcp-Name) must agree with
-// it, so that whatever reads them, at this site or behind it, is not told something else. (docs/decisions.md#mcp-tools)
+// it, so that whatever reads them, at this site or behind it, is not told something else.
+// (docs/decisions/gateway.md#mcp-tools)
 
 const (
 	maxBody  = 1 << 20 // bytes of a body that is read

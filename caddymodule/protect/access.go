@@ -16,7 +16,7 @@ import (
 )
 
 // A person whom the groups, the needs or the rules of a site refuse can ask for access, and passes while an operator's
-// grant lasts. (docs/decisions.md#requested-access)
+// grant lasts. (docs/decisions/gateway.md#requested-access)
 
 const accessPath = ownPrefix + "access" // ?to=, a path of the site
 

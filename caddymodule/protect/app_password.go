@@ -12,7 +12,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-// App passwords at a site. What they are is for package personal to say. (docs/decisions.md#app-passwords)
+// App passwords at a site. What they are is for package personal to say.
+// (docs/decisions/introspection.md#app-passwords)
 
 // basicChallenge makes programs such as Git ask for a username and password. (RFC 7617 2)
 const basicChallenge = `Basic realm="gatehouse", charset="UTF-8"`

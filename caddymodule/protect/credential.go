@@ -16,7 +16,7 @@ type credential struct {
 	site  *site // nil: a bearer token
 	token string
 	at    string // origin of the site where an app password is used; empty: no such site, or another credential
-	// granted says that a grant has let the request in. (docs/decisions.md#requested-access)
+	// granted says that a grant has let the request in. (docs/decisions/gateway.md#requested-access)
 	granted bool
 }
 

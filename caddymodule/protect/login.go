@@ -325,7 +325,7 @@ func (p *Protect) tries(rec *arrival, s *site) int {
 
 // logout ends the session of this site when the site or the person made the request, and redirects to the issuer's
 // sign-out. That asks first, unless a page of this site made the request: a link on another site or in an e-mail gets
-// no further than the question. (docs/decisions.md#site-sessions)
+// no further than the question. (docs/decisions/gateway.md#site-sessions)
 func (p *Protect) logout(g *passage, rec *arrival, auth authority) {
 	w, r, s := g.ResponseWriter, g.r, g.site
 	switch {

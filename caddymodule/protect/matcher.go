@@ -12,7 +12,8 @@ import (
 
 // The matcher of the directive decides which requests are guarded. It is part of the handler, and not of a route around
 // it, since every other request of the site needs the handler too: what goes upstream unguarded must not carry identity
-// headers that the client made up, nor the cookies of the sessions here. (docs/decisions.md#matchers-of-protect)
+// headers that the client made up, nor the cookies of the sessions here.
+// (docs/decisions/gateway.md#matchers-of-protect)
 
 // loadMatchers prepares the matchers of the handler.
 func (p *Protect) loadMatchers(ctx caddy.Context) error {
@@ -40,7 +41,7 @@ func (p *Protect) guards(r *http.Request) (bool, error) {
 
 // isPreflight tells whether a browser asks, on behalf of a script of another origin, whether the script can call this
 // site. Such a request carries no credentials and only says what the script wants to send.
-// (Fetch Standard, "CORS-preflight fetch"; docs/decisions.md#preflights)
+// (Fetch Standard, "CORS-preflight fetch"; docs/decisions/gateway.md#preflights)
 func isPreflight(r *http.Request) bool {
 	if r.Method != http.MethodOptions || len(r.Header["Origin"]) != 1 || len(r.Header["Access-Control-Request-Method"]) != 1 {
 		return false

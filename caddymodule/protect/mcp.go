@@ -14,7 +14,7 @@ import (
 
 // A site that clients of the Model Context Protocol find. Its metadata are served before anything is asked of a
 // request, by every handler in front of sites: what stands for one path can be behind what stands for all.
-// (docs/decisions.md#mcp)
+// (docs/decisions/gateway.md#mcp)
 
 func (p *Protect) readMCP(d *caddyfile.Dispenser) error {
 	p.MCP = new(mcp.Options)

@@ -13,7 +13,7 @@ import (
 )
 
 // A token that is bound to a key opens a site to those who prove to have the key, with each request anew.
-// (docs/decisions.md#dpop)
+// (docs/decisions/token-endpoint.md#dpop)
 
 // proved says that the proof of a request was spent for a token, so that a further protect on its way asks for no
 // other. It prints as "[redacted]".
@@ -87,7 +87,7 @@ func (p *Protect) publicURL(r *http.Request) string {
 }
 
 // askProof adds to a refusal of a credential that a token can come with a proof. A token by the scheme DPoP is answered
-// by that scheme. Clients of MCP look for Bearer first. (RFC 9449 7.1; docs/decisions.md#dpop)
+// by that scheme. Clients of MCP look for Bearer first. (RFC 9449 7.1; docs/decisions/token-endpoint.md#dpop)
 func (p *Protect) askProof(g *passage, f refusal) {
 	h := g.Header()
 	switch {

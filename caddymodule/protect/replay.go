@@ -25,7 +25,7 @@ import (
 
 // A form that meets an ended session is kept, and sent after the sign-in. The page that asks has the address of the
 // form with one more parameter, and its button posts there, so matchers, rewrites and rules see the very request that
-// they would have seen, and relative links of the answer lead where they should. (docs/decisions.md#kept-forms)
+// they would have seen, and relative links of the answer lead where they should. (docs/decisions/gateway.md#kept-forms)
 
 const (
 	keptParam  = "gatehouse_kept" // id of a kept form

@@ -18,7 +18,7 @@ import (
 
 // A site can name policies that are not in the Caddyfile but in the storage, where the configuration API changes them
 // while requests come in. Each request is decided by the policies of one moment.
-// (docs/decisions.md#policies-of-the-configuration-api)
+// (docs/decisions/operation.md#policies-of-the-configuration-api)
 
 // ruling is what decides at a site at one moment, in addition to what it asks of every request.
 type ruling struct {

@@ -16,7 +16,7 @@ import (
 )
 
 // Shadow is rules that are tried and not enforced. They stand in place of need, the policies and the rules of the site;
-// what else the site asks is asked of both. (docs/decisions.md#shadow-rules)
+// what else the site asks is asked of both. (docs/decisions/operation.md#shadow-rules)
 type Shadow struct {
 	// What is asked of every caller. Default: nothing.
 	Need policy.Need `json:"need,omitzero"`

@@ -23,7 +23,7 @@ type APIDeps struct {
 }
 
 // API serves the requests to API clients. What it does is what the commands do. It is safe for concurrent use.
-// (docs/decisions.md#requested-access)
+// (docs/decisions/gateway.md#requested-access)
 type API struct {
 	s    *Service
 	deps APIDeps

@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
-// handleIdentityCard serves POST /api/persons/{id}/identity-card. (docs/decisions.md#identity-assurance)
+// handleIdentityCard serves POST /api/persons/{id}/identity-card. (docs/decisions/events.md#identity-assurance)
 func (a *API) handleIdentityCard(w http.ResponseWriter, r *http.Request, client string) error {
 	id, err := a.idOf(r, client)
 	if err != nil {

@@ -34,7 +34,7 @@ type listedPerson struct {
 	LastSignIn time.Time `json:"last_sign_in,omitzero"` // absent: none is known
 }
 
-// handlePersons serves GET /api/persons: a list of persons, or a search. (docs/decisions.md#lists)
+// handlePersons serves GET /api/persons: a list of persons, or a search. (docs/decisions/events.md#lists)
 func (a *API) handlePersons(w http.ResponseWriter, r *http.Request, client string) error {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil || len(r.URL.RawQuery) > maxQuery {

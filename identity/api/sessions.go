@@ -17,7 +17,7 @@ type sessionsAnswer struct {
 	Next string `json:"next,omitempty"`
 }
 
-// handleSessions serves GET /api/persons/{id}/sessions. (docs/decisions.md#session-api)
+// handleSessions serves GET /api/persons/{id}/sessions. (docs/decisions/events.md#session-api)
 func (a *API) handleSessions(w http.ResponseWriter, r *http.Request, client string) error {
 	id, err := a.idOf(r, client)
 	if err != nil {

@@ -37,13 +37,13 @@ type measuresAnswer struct {
 	Measures []string `json:"measures" rest:"required"`
 }
 
-// handleMeasures serves GET /api/v1/statistics: what is counted. (docs/decisions.md#counters)
+// handleMeasures serves GET /api/v1/statistics: what is counted. (docs/decisions/events.md#counters)
 func (a *API) handleMeasures(w http.ResponseWriter, _ *http.Request, _ string) error {
 	rest.JSON(w, http.StatusOK, measuresAnswer{tally.Measures()})
 	return nil
 }
 
-// handleStatistics serves GET /api/v1/statistics/{measure}. (docs/decisions.md#counters)
+// handleStatistics serves GET /api/v1/statistics/{measure}. (docs/decisions/events.md#counters)
 func (a *API) handleStatistics(w http.ResponseWriter, r *http.Request, client string) error {
 	q, table, err := readStatistics(r.URL.RawQuery, r.PathValue("measure"), a.deps.Now())
 	if err != nil {

@@ -19,7 +19,7 @@ type valuesAnswer struct {
 }
 
 // handleValues serves GET /api/storage/{id}: all that the API client keeps for a person.
-// (docs/decisions.md#values-of-applications)
+// (docs/decisions/events.md#values-of-applications)
 func (a *API) handleValues(w http.ResponseWriter, r *http.Request, client string) error {
 	id, err := a.idOf(r, client)
 	if err != nil {

@@ -13,7 +13,7 @@ type trustedAnswer struct {
 	Browsers []trusted.Info `json:"browsers" rest:"required"`
 }
 
-// handleTrusted serves GET /api/persons/{id}/trusted-browsers. (docs/decisions.md#session-api)
+// handleTrusted serves GET /api/persons/{id}/trusted-browsers. (docs/decisions/events.md#session-api)
 func (a *API) handleTrusted(w http.ResponseWriter, r *http.Request, client string) error {
 	id, err := a.idOf(r, client)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package assurance keeps how well the identity of persons is assured: by providers that know their people, and by
 // backends that look at identity documents. Who may tell it that, and what needs it, is not here.
-// (docs/decisions.md#identity-assurance)
+// (docs/decisions/events.md#identity-assurance)
 package assurance
 
 import (

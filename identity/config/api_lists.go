@@ -186,7 +186,8 @@ func providerView(r *http.Request) view {
 }
 
 // getServiceProvider serves GET /api/v2/config/organisations/{organisation-id}/service-providers/{serviceProviderId}.
-// The document lists 204 with a body, which HTTP does not have: it is 200. (docs/decisions.md#configuration-paths)
+// The document lists 204 with a body, which HTTP does not have: it is 200.
+// (docs/decisions/configuration.md#configuration-paths)
 func (a *API) getServiceProvider(w http.ResponseWriter, r *http.Request, client string) error {
 	st, err := a.s.current(r.Context())
 	if err != nil {

@@ -28,7 +28,7 @@ func (a *API) getUnit(name string) rest.Handler {
 }
 
 // postUnit serves the POST of a unit: members that are present replace, absent ones stay.
-// (docs/decisions.md#configuration-units)
+// (docs/decisions/configuration.md#configuration-units)
 func (a *API) postUnit(name string) rest.Handler {
 	un := unitNamed(name)
 	return func(w http.ResponseWriter, r *http.Request, client string) error {

@@ -14,7 +14,7 @@ var ErrTypeNotSupported = errors.New("config: login methods of this type do not 
 var errMoved = errors.New("config: the configuration has changed meanwhile")
 
 // The refusals of the API. The document shows no body for them; they have the body of the other APIs.
-// (docs/decisions.md#configuration-paths)
+// (docs/decisions/configuration.md#configuration-paths)
 
 // refusal is a 409: the request is valid, and impossible in the present state.
 func refusal(path, reason string) error {

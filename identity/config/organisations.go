@@ -104,7 +104,7 @@ func (sp *ServiceProvider) protocol() (protocol, problem string) {
 }
 
 // SignsInBy tells whether an application signs people in by a protocol, by the id of its client. Each organisation that
-// lists the client can exclude the other protocol by a type. (docs/decisions.md#organisation-protocols)
+// lists the client can exclude the other protocol by a type. (docs/decisions/pages.md#organisation-protocols)
 func (u *Units) SignsInBy(client, protocol string) bool {
 	for i := range u.Organisations {
 		sp := u.Organisations[i].ServiceProviders[client]

@@ -21,7 +21,7 @@ func (u *Units) OrganisationByAPIClient(name string) *Organisation {
 }
 
 // seenBy returns the state as an API client sees it. To one of an organisation there are no others.
-// (docs/decisions.md#api-clients-of-organisations)
+// (docs/decisions/pages.md#api-clients-of-organisations)
 func (st *state) seenBy(client string) *state {
 	own := st.units.OrganisationByAPIClient(client)
 	if own == nil {

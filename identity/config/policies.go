@@ -12,7 +12,7 @@ import (
 )
 
 // Policies are the rules that sites share, by the names that sites call them. What a rule means, and whether it can be
-// used, is for Config.CheckPolicy to say. (docs/decisions.md#policies-of-the-configuration-api)
+// used, is for Config.CheckPolicy to say. (docs/decisions/operation.md#policies-of-the-configuration-api)
 type Policies map[string]Policy
 
 // Policy is a list of rules, as in the block policy of the Caddyfile.

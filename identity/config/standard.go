@@ -13,7 +13,7 @@ import (
 )
 
 // A switch is a boolean member outside arrays. One that nobody has set is not stored, so it follows what the Caddyfile
-// says, mail included. (docs/decisions.md#defaults-of-the-units)
+// says, mail included. (docs/decisions/configuration.md#defaults-of-the-units)
 
 // withMail are the switches that are on where e-mails can be sent.
 var withMail = append([]string{"features.password_reset_enabled"}, alias.SecurityEmails...)

@@ -35,7 +35,7 @@ var table = []unit{
 
 // Defaults returns the units of a system that was never configured, and sends no e-mail: the switches of the APIs, of
 // sign-in, of app passwords, of the authenticator app and of sessions at service providers are on, all others off.
-// (docs/decisions.md#configuration-units)
+// (docs/decisions/configuration.md#configuration-units)
 func Defaults() Units {
 	u := Units{
 		Features: Features{

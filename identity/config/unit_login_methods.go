@@ -19,7 +19,8 @@ type MobileLogin struct {
 	StepUpType           string `json:"step_up_type" check:"enum,|PIN|SMS|EMAIL|GOOGLE_AUTHENTICATOR|PUSH|EXTERNALLY_DELIVERED_CODE|PASSKEY"`
 }
 
-// The types of login methods. (identity service document; docs/decisions.md#login-methods names those that it omits)
+// The types of login methods. (identity service document; docs/decisions/configuration.md#login-methods names those
+// that it omits)
 const (
 	TypeEIDAS      = "EIDAS"
 	TypeKerberos   = "KERBEROS"
@@ -140,7 +141,7 @@ type EIDASAttributes struct {
 // KerberosAttributes belong to type KERBEROS.
 type KerberosAttributes struct {
 	AutoLoginEnabled bool   `json:"auto_login_enabled"`
-	KeytabID         string `json:"keytab_id" check:"keytab"` // an addition to the document (docs/decisions.md#login-methods)
+	KeytabID         string `json:"keytab_id" check:"keytab"` // an addition to the document (docs/decisions/configuration.md#login-methods)
 }
 
 // LDAPAttributes belong to type LDAP.
@@ -160,7 +161,7 @@ type LDAPAttributes struct {
 type OIDCAttributes struct {
 	ClientAuthenticationMethod  string      `json:"client_authentication_method" check:"enum,|CLIENT_SECRET_BASIC|PRIVATE_KEY_JWT"`
 	ClientID                    string      `json:"client_id" check:"text,256"`
-	ClientSecret                rest.Secret `json:"client_secret" check:"secret,1024"` // an addition to the document, which has no place for it (docs/decisions.md#login-methods)
+	ClientSecret                rest.Secret `json:"client_secret" check:"secret,1024"` // an addition to the document, which has no place for it (docs/decisions/configuration.md#login-methods)
 	SigningKeyID                string      `json:"signing_key_id" check:"keypair"`    // likewise, for PRIVATE_KEY_JWT
 	DiscoveryURL                string      `json:"discovery_url" check:"url"`
 	AuthorizationURL            string      `json:"authorization_url" check:"url"`
@@ -204,7 +205,7 @@ type AuthenticationLevelMapping struct {
 type AzureADB2CAttributes struct {
 	TenantID                  string      `json:"tenant_id" check:"text,256"`
 	ApplicationID             string      `json:"application_id" check:"text,256"`
-	ClientSecret              rest.Secret `json:"client_secret" check:"secret,1024"` // an addition to the document (docs/decisions.md#login-methods)
+	ClientSecret              rest.Secret `json:"client_secret" check:"secret,1024"` // an addition to the document (docs/decisions/configuration.md#login-methods)
 	Policy                    string      `json:"policy" check:"text,256"`
 	FrontChannelLogoutEnabled bool        `json:"front_channel_logout_enabled"`
 }

@@ -13,7 +13,7 @@ import (
 var own = []string{"verified_claims", "identity_assurance_level"}
 
 // assure stores the identity assurance level that a sign-in by a provider gives the person, and tells whether that
-// changes anything. (docs/decisions.md#identity-assurance)
+// changes anything. (docs/decisions/events.md#identity-assurance)
 func (s *Service) assure(tx storage.Tx, a *Answer, m *Match, now time.Time) (bool, error) {
 	says := map[string]string{}
 	for _, name := range []string{"given_name", "family_name", "birthdate"} {

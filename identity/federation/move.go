@@ -11,7 +11,7 @@ import (
 )
 
 // Moving says how people whom a provider names for the first time get at an account that they have here already.
-// (identity service document, FeaturesConfiguration; docs/decisions.md#accounts-that-newcomers-have)
+// (identity service document, FeaturesConfiguration; docs/decisions/configuration.md#accounts-that-newcomers-have)
 type Moving struct {
 	// Ask asks newcomers for the account that they have, before they get a new one.
 	Ask bool

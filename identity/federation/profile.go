@@ -92,7 +92,8 @@ func (a *Answer) madeUpName() string {
 
 // names returns the username of a newcomer, or "" where the provider must not choose one. Applications trust usernames,
 // so a provider names people only where the operator maps a username, or by a verified address in its own domains; and
-// never by a reserved name, or by an address that it has not verified. (docs/decisions.md#usernames-from-providers)
+// never by a reserved name, or by an address that it has not verified.
+// (docs/decisions/providers.md#usernames-from-providers)
 func (p *Provider) names(id *idp.Identity) string {
 	email, verified := person.VerifiedEmail(id)
 	folded, err := person.Fold(id.Username)

@@ -54,7 +54,7 @@ func (g *Registry) Ways(d login.Demand) *Ways {
 }
 
 // byPhone tells whether a phone can sign a person in for a demand, and whether the sign-in page offers it. A page
-// without navigation is on the phone itself. (docs/decisions.md#signing-in-by-a-phone)
+// without navigation is on the phone itself. (docs/decisions/sign-in.md#signing-in-by-a-phone)
 func (g *Registry) byPhone(d login.Demand, method string) (possible, shown bool) {
 	if d.Passive || d.View == "mobile" {
 		return false, false

@@ -19,7 +19,7 @@ import (
 
 // An administrator can look at the account of somebody else. It is a mark on the administrator's own session: there is
 // no session of the other person, so no site, no application and no token can come of it. While the mark stands, the
-// browser reads the pages of the account and does nothing else. (docs/decisions.md#seeing-an-account)
+// browser reads the pages of the account and does nothing else. (docs/decisions/console.md#seeing-an-account)
 
 // SeeingLasts is how long somebody can look at an account.
 const SeeingLasts = 15 * time.Minute

@@ -1,7 +1,7 @@
 // Package handover takes people over from an old directory when they sign in for the first time: the directory is asked
 // about the password once, the account is made here with a hash of our own, and the directory is not asked again. How
 // directories are asked is for package idp, and files of people are for package migration.
-// (docs/decisions.md#first-sign-in-by-an-old-directory)
+// (docs/decisions/configuration.md#first-sign-in-by-an-old-directory)
 package handover
 
 import (

@@ -85,7 +85,8 @@ func (s *Service) Rotation(ctx context.Context, id string) (Rotation, error) {
 	return is.rotation(), err
 }
 
-// handleGetRotations serves GET /v2/config/certificates/rotations. (docs/decisions.md#rotation-of-key-pairs)
+// handleGetRotations serves GET /v2/config/certificates/rotations.
+// (docs/decisions/configuration.md#rotation-of-key-pairs)
 func (s *Service) handleGetRotations(w http.ResponseWriter, r *http.Request, _ string) error {
 	list, err := s.Rotations(r.Context())
 	if err != nil {

@@ -1,5 +1,6 @@
 // Package locker keeps small values that applications store for persons, such as a setting of an application that has
-// no database. What a value means, and who may ask for it, is not here. (docs/decisions.md#values-of-applications)
+// no database. What a value means, and who may ask for it, is not here.
+// (docs/decisions/events.md#values-of-applications)
 package locker
 
 import (

@@ -15,7 +15,7 @@ import (
 )
 
 // Difference is something that the configuration says of a person and that is otherwise in the storage, where it stays.
-// (docs/decisions.md#persons-of-the-caddyfile)
+// (docs/decisions/operation.md#persons-of-the-caddyfile)
 type Difference struct {
 	Username string
 	Option   string // of the Caddyfile; empty: the person as a whole

@@ -96,7 +96,7 @@ func (s *Service) Place(n NewPerson) (NewPerson, error) {
 
 // outside returns the username and the groups of a person as applications know them: with the partition in front,
 // unless it is the default one. Otherwise two persons of one username, or two groups of one name, would be the same to
-// an application. (docs/decisions.md#partitions-and-applications)
+// an application. (docs/decisions/persons.md#partitions-and-applications)
 func (s *Service) outside(r *Record) (username string, groups []string) {
 	foreign := func(n string) bool { return strings.Contains(n, `\`) } // reads like a name of another partition
 	if r.Partition == "" && !(s.cfg.Partitions.On && (foreign(r.Username) || slices.ContainsFunc(r.Groups, foreign))) {

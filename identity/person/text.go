@@ -41,7 +41,8 @@ func IsEmail(s string) bool {
 // EmailUsernames tells whether new usernames are e-mail addresses.
 func (s *Service) EmailUsernames() bool { return s.cfg.EmailUsernames }
 
-// checkChosen returns a *ValidationError if nobody can get a username (docs/decisions.md#usernames-that-are-addresses).
+// checkChosen returns a *ValidationError if nobody can get a username
+// (docs/decisions/persons.md#usernames-that-are-addresses).
 func (s *Service) checkChosen(username string) error {
 	if s.cfg.EmailUsernames && !IsEmail(strings.TrimSpace(username)) {
 		return &ValidationError{"username", "must be an e-mail address: identity has `usernames email`"}

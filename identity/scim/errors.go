@@ -105,7 +105,7 @@ type errorBody struct {
 	Type    string   `json:"scimType,omitempty"`
 	Detail  string   `json:"detail,omitempty"`
 	Status  string   `json:"status"`        // a text (RFC 7644 3.12)
-	Ref     string   `json:"ref,omitempty"` // docs/decisions.md#refusals
+	Ref     string   `json:"ref,omitempty"` // docs/decisions/operation.md#refusals
 }
 
 func (e *Error) body() errorBody {

@@ -16,7 +16,7 @@ const (
 )
 
 // levels are the authentication levels that classes stand for. What names one kind of device is not among them: of a
-// second factor we say that there was one, and not which. (docs/decisions.md#saml-classes)
+// second factor we say that there was one, and not which. (docs/decisions/saml.md#saml-classes)
 var levels = map[string]int{
 	classUnspecified: 0, classProtected: 1, classMFA: 2,
 	"urn:oasis:names:tc:SAML:2.0:ac:classes:Password": 1, "https://refeds.org/profile/sfa": 1,

@@ -21,7 +21,7 @@ var (
 )
 
 // format returns the format of a name that a request gets, or errPolicy. An address is told only to a service provider
-// that the operator tells addresses. (docs/decisions.md#saml-subject-names)
+// that the operator tells addresses. (docs/decisions/saml.md#saml-subject-names)
 func (m *member) format(meta *samlidp.Metadata, asked, qualifier string) (string, error) {
 	if qualifier != "" && qualifier != meta.EntityID {
 		return "", errPolicy // of an affiliation

@@ -192,7 +192,7 @@ func (s *Service) byID(u *config.Units, id string) *member {
 // byEntity returns a service provider by its entity ID, with its metadata. nil: it is unknown. Of several those of the
 // file come first, even one that an organisation has excluded from SAML. Then comes the one that has signed people in
 // before, so that nobody takes its place by standing before it or while its metadata cannot be read.
-// (docs/decisions.md#saml-service-providers)
+// (docs/decisions/saml.md#saml-service-providers)
 func (s *Service) byEntity(ctx context.Context, u *config.Units, entity string) (*member, *samlidp.Metadata, error) {
 	all := s.members(u)
 	if m, meta, err := firstOf(ctx, s.fixed, entity); m != nil {
@@ -306,7 +306,7 @@ func attributeOf(key string, a config.IdentityAttribute) Attribute {
 	return out
 }
 
-// subjectOf reads the free texts of the document. (docs/decisions.md#saml-subject-names)
+// subjectOf reads the free texts of the document. (docs/decisions/saml.md#saml-subject-names)
 func subjectOf(c config.SAMLSubjectName) Subject {
 	out := Subject{Fallback: canonical(c.Default)}
 	for short, uri := range formats {

@@ -85,7 +85,7 @@ func (s *Service) Key(r *http.Request) []byte {
 }
 
 // TrustBy sets what tells whether a session of a provider is accepted from the sender of a request.
-// (docs/decisions.md#header-provider)
+// (docs/decisions/providers.md#header-provider)
 func (s *Service) TrustBy(trusts func(r *http.Request, provider string) bool) { s.trusts = trusts }
 
 // Open returns the live session of a cookie and its person, or storage.ErrNotFound.

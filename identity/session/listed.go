@@ -6,7 +6,7 @@ import (
 
 // The sessions of a person are one record, which a sign-in reads by its key. With a key for each session, every session
 // that had made room left a mark that each later scan passed inside the writer, so that one account which signed in
-// again and again slowed the writes of all. (docs/decisions.md#sessions)
+// again and again slowed the writes of all. (docs/decisions/sign-in.md#sessions)
 //
 // Earlier versions had a key for each. They are moved when a session is added or makes room, and read where they are
 // until then.

@@ -1,6 +1,6 @@
 // Package trusted knows the browsers that persons trust. A person who has used a second factor can trust the browser;
 // then the browser counts for that factor at the next sign-ins, at applications whose organisation wants it so. What a
-// sign-in needs, and how a second factor is used, does not belong here. (docs/decisions.md#trusted-browsers)
+// sign-in needs, and how a second factor is used, does not belong here. (docs/decisions/pages.md#trusted-browsers)
 package trusted
 
 import (

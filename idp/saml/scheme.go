@@ -10,7 +10,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 )
 
-// Schemes are national sign-in services with rules of their own for SAML. (docs/decisions.md#digid-and-etoegang)
+// Schemes are national sign-in services with rules of their own for SAML.
+// (docs/decisions/configuration.md#digid-and-etoegang)
 const (
 	DigiD    = "digid"
 	EToegang = "etoegang"

@@ -18,7 +18,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Bounds of what is kept. (docs/decisions.md#shadow-rules)
+// Bounds of what is kept. (docs/decisions/operation.md#shadow-rules)
 const (
 	Kept      = 7 * 24 * time.Hour // how long a decision can be asked for
 	slotCount = 16384              // decisions that are kept at once

@@ -1,6 +1,6 @@
 // Package event records what happens to persons, clients and configuration, in the transaction of its cause: a
 // successful operation has exactly one event, a failed one has no event; a client's own tokens beyond a rate share one
-// (docs/decisions.md#events-of-many-tokens). Events can be found by person and actor. They
+// (docs/decisions/events.md#events-of-many-tokens). Events can be found by person and actor. They
 // are soon sealed into a chain of blocks, and collected at the end of their retention. docs/adr/0002-event-chain.md
 // explains why.
 package event

@@ -15,7 +15,7 @@ type Info struct {
 	EventAgentUser  string `json:"event_agent_user"` // the actor's name, or its id if the name is unknown
 	Reason          string `json:"reason,omitempty"`
 	OrganisationID  string `json:"organisation_id,omitempty"` // whose API client has caused it
-	Ref             string `json:"ref,omitempty"`             // of the refusal that it tells of (docs/decisions.md#refusals)
+	Ref             string `json:"ref,omitempty"`             // of the refusal that it tells of (docs/decisions/operation.md#refusals)
 }
 
 // Info returns the event in the form in which others receive it.

@@ -11,8 +11,8 @@ import (
 )
 
 // Events are listed by type, client, address and reference when they are sealed, a record for each value in a block, so
-// that nobody who writes an event waits for it (docs/decisions.md#search-for-events). Events behind the last block, and
-// those of before there were lists until Run has listed them, are looked through.
+// that nobody who writes an event waits for it (docs/decisions/events.md#search-for-events). Events behind the last
+// block, and those of before there were lists until Run has listed them, are looked through.
 
 // By what events are listed.
 const (

@@ -13,7 +13,8 @@ const (
 	EvidenceDocument = "document"
 )
 
-// Evidence shows who a person is. It belongs to the person, not to a session. (docs/decisions.md#identity-assurance)
+// Evidence shows who a person is. It belongs to the person, not to a session.
+// (docs/decisions/events.md#identity-assurance)
 type Evidence struct {
 	Kind  string    `cbor:"1,keyasint" json:"kind" rest:"required"`
 	By    string    `cbor:"2,keyasint" json:"by" rest:"required"`

@@ -19,7 +19,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Bounds of what is kept. (docs/decisions.md#refusals)
+// Bounds of what is kept. (docs/decisions/operation.md#refusals)
 const (
 	Kept      = 24 * time.Hour // how long a reference can be looked up
 	slotCount = ring.Size      // refusals that are kept at once

@@ -73,7 +73,7 @@ type errorResponse struct {
 	Code    int    `json:"error_code,omitempty"`
 	Message string `json:"error_message"`
 	Details any    `json:"details,omitempty"`
-	Ref     string `json:"ref,omitempty"` // docs/decisions.md#refusals
+	Ref     string `json:"ref,omitempty"` // docs/decisions/operation.md#refusals
 }
 
 // headers sets the headers of every answer.

@@ -3,6 +3,7 @@ package rules
 import (
 	"encoding/json"
 	"go/ast"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -50,18 +51,25 @@ func TestNoForeignWords(t *testing.T) {
 	}
 }
 
-// TestIndexListsEveryDocument holds the index docs/README.md, and the links of all documents, against the tree.
+// TestIndexListsEveryDocument holds the index docs/README.md, that of each directory (docs/decisions.md lists
+// docs/decisions), and the links of all documents, against the tree.
 func TestIndexListsEveryDocument(t *testing.T) {
 	t.Parallel()
 	all, err := files()
 	if err != nil {
 		t.Fatal(err)
 	}
-	index := text(t, "docs/README.md")
 	for _, f := range all {
 		name, in := strings.CutPrefix(f, "docs/")
-		if in && name != "README.md" && !strings.HasPrefix(name, "images/") && !strings.Contains(index, "]("+name+")") {
-			t.Errorf("docs/README.md does not list %s", name)
+		if !in || name == "README.md" || strings.HasPrefix(name, "images/") {
+			continue
+		}
+		index := "docs/README.md"
+		if own := path.Dir(f) + ".md"; slices.Contains(all, own) {
+			index = own
+		}
+		if !strings.Contains(text(t, index), "]("+name+")") {
+			t.Errorf("%s does not list %s", index, name)
 		}
 	}
 	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
@@ -137,7 +145,10 @@ func TestDocumentsNameRealFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, doc := range []string{"README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "docs/decisions.md", "docs/guide.md"} {
+	for _, doc := range all {
+		if !slices.Contains([]string{"README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "docs/guide.md"}, doc) && path.Dir(doc) != "docs/decisions" {
+			continue
+		}
 		for _, m := range namedFile.FindAllStringSubmatch(text(t, doc), -1) {
 			name := m[1]
 			found := slices.ContainsFunc(all, func(f string) bool { return f == name || !strings.Contains(name, "/") && filepath.Base(f) == name })
@@ -148,43 +159,45 @@ func TestDocumentsNameRealFiles(t *testing.T) {
 	}
 }
 
-// TestDecisionsHaveAnchors holds references to docs/decisions.md against its headings: code and documents name a
-// heading by its anchor, so the headings are unique.
+// TestDecisionsHaveAnchors holds references to decisions against the headings of docs/decisions: code and documents name
+// a heading by its anchor, so the headings of a document are unique.
 func TestDecisionsHaveAnchors(t *testing.T) {
 	t.Parallel()
-	const doc = "docs/decisions.md"
-	content := text(t, doc)
-	anchors := map[string]bool{}
-	for _, m := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(content, -1) {
-		a := anchorOf(m[1])
-		if anchors[a] {
-			t.Errorf("%s has two headings %q: an anchor leads to the first only", doc, m[1])
-		}
-		anchors[a] = true
-	}
-	if len(anchors) < 50 {
-		t.Fatalf("%s has %d headings: they do not look as this test expects", doc, len(anchors))
-	}
-	for _, m := range regexp.MustCompile(`\]\(#([^)]*)\)`).FindAllStringSubmatch(content, -1) {
-		if !anchors[m[1]] {
-			t.Errorf("%s links to #%s, which is not one of its headings", doc, m[1])
-		}
-	}
 	all, err := files()
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile(`decisions\.md(?:#([A-Za-z0-9_-]*))?`)
+	anchors := map[string]map[string]bool{}
+	count := 0
+	for _, doc := range all {
+		if path.Dir(doc) != "docs/decisions" {
+			continue
+		}
+		anchors[doc] = map[string]bool{}
+		for _, m := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(text(t, doc), -1) {
+			a := anchorOf(m[1])
+			if anchors[doc][a] {
+				t.Errorf("%s has two headings %q: an anchor leads to the first only", doc, m[1])
+			}
+			anchors[doc][a] = true
+			count++
+		}
+	}
+	if count < 50 {
+		t.Fatalf("docs/decisions has %d headings: they do not look as this test expects", count)
+	}
+	named := regexp.MustCompile(`decisions(/[a-z-]+)?\.md(?:#([A-Za-z0-9_-]*))?`)
 	for _, f := range all {
 		if f == "internal/rules/docs_test.go" || !slices.Contains([]string{".go", ".md", ".yml", ".json", ".sh"}, filepath.Ext(f)) {
 			continue
 		}
 		for n, line := range strings.Split(text(t, f), "\n") {
 			for _, m := range named.FindAllStringSubmatch(line, -1) {
+				doc := "docs/" + strings.Split(m[0], "#")[0]
 				switch {
-				case m[1] != "" && !anchors[m[1]]:
-					t.Errorf("%s:%d names %s#%s, which is not one of its headings", f, n+1, doc, m[1])
-				case m[1] == "" && strings.HasSuffix(f, ".go"):
+				case m[2] != "" && !anchors[doc][m[2]]:
+					t.Errorf("%s:%d names %s#%s, which is not one of its headings", f, n+1, doc, m[2])
+				case m[2] == "" && strings.HasSuffix(f, ".go"):
 					t.Errorf("%s:%d names %s without the anchor of a heading", f, n+1, doc)
 				}
 			}
@@ -192,8 +205,7 @@ func TestDecisionsHaveAnchors(t *testing.T) {
 	}
 }
 
-// TestDocumentsRepeatNothing: no table has a row twice, and the contents of docs/decisions.md name each part once. A
-// merge that keeps both sides leaves such lines.
+// TestDocumentsRepeatNothing: no table has a row twice. A merge that keeps both sides leaves such lines.
 func TestDocumentsRepeatNothing(t *testing.T) {
 	t.Parallel()
 	all, err := files()
@@ -204,7 +216,7 @@ func TestDocumentsRepeatNothing(t *testing.T) {
 		if filepath.Ext(f) != ".md" {
 			continue
 		}
-		rows, parts := map[string]bool{}, map[string]bool{}
+		rows := map[string]bool{}
 		for n, line := range strings.Split(text(t, f), "\n") {
 			if !strings.HasPrefix(line, "|") {
 				clear(rows)
@@ -213,12 +225,6 @@ func TestDocumentsRepeatNothing(t *testing.T) {
 				t.Errorf("%s:%d: the row stands in the table twice", f, n+1)
 			}
 			rows[line] = strings.HasPrefix(line, "|")
-			if part, _, ok := strings.Cut(line, ")**: ["); ok && strings.HasPrefix(part, "- **[") {
-				if parts[part] {
-					t.Errorf("%s:%d: the contents name the part twice", f, n+1)
-				}
-				parts[part] = true
-			}
 		}
 	}
 }

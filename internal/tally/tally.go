@@ -1,6 +1,6 @@
 // Package tally counts what happens, per minute, hour and day: sign-ins, new accounts, persons who are active,
 // refusals. What is counted is written in the transaction of its cause, without reading anything, and moved into
-// counters by a worker. (docs/decisions.md#counters) What happens, and who may read the counters, is not here.
+// counters by a worker. (docs/decisions/events.md#counters) What happens, and who may read the counters, is not here.
 package tally
 
 import (

@@ -19,7 +19,7 @@ import (
 
 // A transaction that writes notifies the other nodes, and this one, of what it touches. Each node sends itself a beat
 // by the way of all statements, and hears it on the session on which it listens. So it knows that both reach the same
-// server, and that nothing is lost between. (docs/decisions.md#notifications-of-postgresql)
+// server, and that nothing is lost between. (docs/decisions/postgres.md#notifications-of-postgresql)
 
 const (
 	beatEvery = 250 * time.Millisecond

@@ -11,7 +11,7 @@ import (
 // Role is what a person may do in the console. Each may do what the ones before it may.
 type Role int
 
-// The roles. (docs/decisions.md#roles-of-the-console)
+// The roles. (docs/decisions/console.md#roles-of-the-console)
 const (
 	Nobody   Role = iota
 	Viewer        // sees everything, changes nothing

@@ -99,7 +99,7 @@ scopes openid profile email`,
 		},
 		{
 			Word: "grants", Arguments: "<grant>…", Default: "required", Example: "grants authorization_code refresh_token",
-			Text: "What the client may do: `authorization_code`, `refresh_token`, `client_credentials`, `device_code` (televisions and programs without a browser, [device grant](decisions.md#device-grant)), `jwt_bearer` ([workloads](decisions.md#workloads)), `token_exchange` ([tokens for tokens](decisions.md#token-exchange)), `id_token` (sign-in by an ID token alone), and the deprecated `implicit`, `password` and `validate_bearer`.",
+			Text: "What the client may do: `authorization_code`, `refresh_token`, `client_credentials`, `device_code` (televisions and programs without a browser, [device grant](decisions/token-endpoint.md#device-grant)), `jwt_bearer` ([workloads](decisions/client-authentication.md#workloads)), `token_exchange` ([tokens for tokens](decisions/token-endpoint.md#token-exchange)), `id_token` (sign-in by an ID token alone), and the deprecated `implicit`, `password` and `validate_bearer`.",
 		},
 		{Word: "scopes", Arguments: "<scope>…", Text: "The scopes that it can ask for.", Example: "scopes openid profile orders.read"},
 		{Word: "default_scopes", Arguments: "<scope>…", Default: "the only one of a client with one scope", Text: "The scopes that it gets when it asks for none. Each is among `scopes`.", Example: "default_scopes openid"},
@@ -115,16 +115,16 @@ scopes openid profile email`,
 		},
 		{Word: "consent", Arguments: "on|off|always", Default: "`on`", Text: "Whether people are asked before the client gets anything: `on` once for each scope, `always` at every sign-in.", Example: "consent off"},
 		{Word: "pkce", Arguments: "required", Default: "required of public clients only", Text: "A client with a secret must use PKCE, too.", Example: "pkce required"},
-		{Word: "par", Arguments: "required", Default: "not required", Text: "The client must push its authorization requests. See [pushed requests](decisions.md#pushed-requests).", Example: "par required"},
+		{Word: "par", Arguments: "required", Default: "not required", Text: "The client must push its authorization requests. See [pushed requests](decisions/authorization.md#pushed-requests).", Example: "par required"},
 		{
 			Word: "fapi2", Text: "The FAPI 2.0 Security Profile holds for the client. It pushes its authorization requests with PKCE; its access tokens are bound to its certificate (`mtls`) or to a key (`dpop`), " +
-				"by default to what it authenticates with; its refresh tokens are not replaced; RS256 is refused. See [FAPI 2.0](decisions.md#fapi-20).",
+				"by default to what it authenticates with; its refresh tokens are not replaced; RS256 is refused. See [FAPI 2.0](decisions/client-authentication.md#fapi-20).",
 			Example: "fapi2\nauth_method private_key_jwt\njwks https://shop.example.com/jwks.json\nredirect_uris https://shop.example.com/callback\ngrants authorization_code\nscopes openid", Instead: "-",
 		},
 		{Word: "mtls", Arguments: "required", Default: "not required", Text: "The access tokens of the client are bound to the certificate of its connection: token requests without one are refused, and a token opens nothing to anybody else. See [certificates.md](certificates.md#tokens-that-are-bound-to-the-certificate).", Example: "mtls required"},
-		{Word: "dpop", Arguments: "required", Default: "not required", Text: "The access tokens of the client are bound to a key of its own: it must send a DPoP proof with each token request. See [DPoP](decisions.md#dpop).", Example: "dpop required"},
+		{Word: "dpop", Arguments: "required", Default: "not required", Text: "The access tokens of the client are bound to a key of its own: it must send a DPoP proof with each token request. See [DPoP](decisions/token-endpoint.md#dpop).", Example: "dpop required"},
 		{
-			Word: "request_object", Arguments: "required", Default: "not required", Text: "The client must sign its authorization requests by a key of `jwks`. See [signed requests](decisions.md#signed-requests).",
+			Word: "request_object", Arguments: "required", Default: "not required", Text: "The client must sign its authorization requests by a key of `jwks`. See [signed requests](decisions/authorization.md#signed-requests).",
 			Example: "request_object required\njwks https://shop.example.com/jwks.json",
 		},
 		{
@@ -138,7 +138,7 @@ scopes openid profile email`,
 		{Word: "id_token_alg", Arguments: "RS256|ES256|EdDSA", Default: "`RS256`", Text: "The signature of its ID tokens.", Example: "id_token_alg ES256"},
 		{
 			Word: "id_token_encryption", Arguments: "<algorithm> [<content>]", Default: "not encrypted", Example: "id_token_encryption ECDH-ES\njwks https://shop.example.com/jwks.json",
-			Text: "Its ID tokens are encrypted for a key of `jwks`: by `RSA-OAEP-256`, `ECDH-ES` or `ECDH-ES+A256KW`, the content by `A256GCM` (default) or `A128CBC-HS256`. See [encryption](decisions.md#encrypted-id-tokens).",
+			Text: "Its ID tokens are encrypted for a key of `jwks`: by `RSA-OAEP-256`, `ECDH-ES` or `ECDH-ES+A256KW`, the content by `A256GCM` (default) or `A128CBC-HS256`. See [encryption](decisions/keys.md#encrypted-id-tokens).",
 		},
 		{Word: "userinfo_alg", Arguments: "RS256|ES256|EdDSA", Default: "not signed", Text: "The signature of what the userinfo endpoint answers it, as a JWT.", Example: "userinfo_alg ES256"},
 		{
@@ -175,14 +175,14 @@ scopes openid profile email`,
 // Exchange says which tokens a client can exchange.
 var Exchange = Block{
 	Head: "exchange", Text: "An API that calls another one exchanges the token that it was sent for one that is meant for the other, in the name of the same person and with the same scopes at most. " +
-		"See [token exchange](decisions.md#token-exchange).",
+		"See [token exchange](decisions/token-endpoint.md#token-exchange).",
 	Needs: "to https://stock.example.com",
 	Options: []Option{
 		{Word: "from", Arguments: "<client>…", Default: "the client alone", Text: "The clients whose tokens it can exchange, besides its own.", Example: "from web mobile"},
 		{Word: "to", Arguments: "<audience>…", Default: "required, unless there is `id_jag`", Text: "The audiences of the tokens that it gets: resources, or names that the other API knows itself by.", Example: "to https://stock.example.com", Instead: "-"},
 		{
 			Word: "id_jag", Arguments: "<issuer> <client> [<scope>…]", Repeats: true, Default: "none", Example: "id_jag https://auth.chat.example wiki-at-chat chat.read", Instead: "-",
-			Text: "An authorization server elsewhere for which the client gets identity assertions (ID-JAG): its issuer, the id of the client there, and the scopes that it can ask for there. See [identity assertions](decisions.md#identity-assertions).",
+			Text: "An authorization server elsewhere for which the client gets identity assertions (ID-JAG): its issuer, the id of the client there, and the scopes that it can ask for there. See [identity assertions](decisions/token-endpoint.md#identity-assertions).",
 		},
 	},
 }
@@ -209,7 +209,7 @@ var TrustedIssuer = Block{
 			Word: "id_jag", Arguments: "<idp>", Default: "its tokens stand for workloads", Instead: "client wiki", Example: "id_jag corp",
 			Beside: "idp corp oidc {\n\tissuer https://login.corp.example\n\tclient_id gatehouse\n\tclient_secret {env.CORP_SECRET}\n}\n" +
 				"client wiki {\n\tsecret {env.SHOP_SECRET}\n\tgrants jwt_bearer\n\tscopes wiki.read\n\tidps corp\n}",
-			Text: "The issuer gives identity assertions (ID-JAG): the client, with credentials of its own, gets a token of the person who signs in by this `idp` with the identity that the assertion names. `match` is not needed. See [identity assertions](decisions.md#identity-assertions).",
+			Text: "The issuer gives identity assertions (ID-JAG): the client, with credentials of its own, gets a token of the person who signs in by this `idp` with the identity that the assertion names. `match` is not needed. See [identity assertions](decisions/token-endpoint.md#identity-assertions).",
 		},
 		{Word: "reuse", Arguments: "on|off", Default: "`off`", Text: "`on`: a token can be shown until it is ten minutes old, in place of once. For clusters that give a pod the same token for minutes.", Example: "reuse on"},
 	},
@@ -247,7 +247,7 @@ var APIClient = Block{
 		{Word: "audiences", Arguments: "<uri>…", Default: "all", Text: "It introspects only tokens for these resources (RFC 8707).", Example: "audiences https://api.example.com"},
 		{
 			Word: "introspection_alg", Arguments: "RS256|ES256|EdDSA", Default: "`RS256`", Example: "introspection_alg ES256",
-			Text: "The signature of introspection answers, where it asks for signed ones ([RFC 9701](decisions.md#introspection)).",
+			Text: "The signature of introspection answers, where it asks for signed ones ([RFC 9701](decisions/introspection.md#introspection)).",
 		},
 		{
 			Word: "partitions", Arguments: "<name>…", Default: "all", Text: "It reaches only people of these partitions. It needs `partitions` in `identity`.",

@@ -62,7 +62,7 @@ var Gatehouse = Block{
 		},
 		{Word: "identity", Text: "The people, how they sign in, and how the pages look.", Blocks: []*Block{&Identity}},
 		{Word: "events", Text: "How long events are kept, and where they are sent.", Blocks: []*Block{&Events}},
-		{Word: "par", Arguments: "required", Default: "not required", Text: "Every client must push its authorization requests. See [pushed requests](decisions.md#pushed-requests).", Example: "par required"},
+		{Word: "par", Arguments: "required", Default: "not required", Text: "Every client must push its authorization requests. See [pushed requests](decisions/authorization.md#pushed-requests).", Example: "par required"},
 		{
 			Word: "client_cert_header", Arguments: "<name>", Default: "the TLS connection alone counts", Example: "client_cert_header Client-Cert",
 			Text: "The header in which Caddy's `trusted_proxies` name the certificate of the client (RFC 9440). From everybody else it is ignored, and sites with `protect` remove it. See [certificates.md](certificates.md).",
@@ -125,7 +125,7 @@ var Scope = Block{
 	Options: []Option{
 		{Word: "description", Arguments: "<text>", Default: "the name", Text: "The text on the consent page.", Example: `description "Read your orders"`},
 		{Word: "level", Arguments: "<1 to 4>", Default: "any", Text: "The authentication level that people must have reached before they get it. A sign-in below it leads to a second factor.", Example: "level 2"},
-		{Word: "assurance", Arguments: "<1 to 4>", Default: "any", Text: "The [identity assurance level](decisions.md#identity-assurance-of-scopes) that people must have. Others are told that their identity has to be confirmed, and earlier tokens of a person who has lost it are without the scope.", Example: "assurance 2"},
+		{Word: "assurance", Arguments: "<1 to 4>", Default: "any", Text: "The [identity assurance level](decisions/events.md#identity-assurance-of-scopes) that people must have. Others are told that their identity has to be confirmed, and earlier tokens of a person who has lost it are without the scope.", Example: "assurance 2"},
 		{Word: "usage_limit", Arguments: "<number>", Default: "`0`: unlimited", Text: "How often an access token with this scope can be used. Of several scopes, the lowest limit counts.", Example: "usage_limit 5"},
 	},
 }
@@ -134,7 +134,7 @@ var Scope = Block{
 var DetailType = Block{
 	Head: "authorization_details <type>", Open: "authorization_details payment_initiation",
 	Text: "What clients can ask for in detail, such as one payment: its members, and the words of the consent page. A request has the members that stand here and no others. " +
-		"The client names the type in `authorization_details_types`. See [authorization details](decisions.md#authorization-details).",
+		"The client names the type in `authorization_details_types`. See [authorization details](decisions/authorization.md#authorization-details).",
 	Needs:  "actions initiate",
 	Sample: "description \"Start a payment\"\ndescription nl \"Een betaling starten\"\nactions initiate status\nmember amount.value {\n\tlabel \"Amount\"\n\tlabel nl \"Bedrag\"\n}\nmember amount.currency {\n\tlabel \"Currency\"\n\tvalues EUR USD\n}\nrequired actions amount.value amount.currency\nlevel 2\nconsent always",
 	Options: []Option{

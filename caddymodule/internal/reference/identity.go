@@ -48,7 +48,7 @@ session {
 		{
 			Word: "usernames", Arguments: "email", Default: "any names", Example: "usernames email",
 			Text: "What usernames are. With `email` the pages ask for an e-mail address in place of a username, and a new username must be one, also by invitation, command, SCIM or `person`. " +
-				"People who have another username keep it and sign in with it. See [usernames that are addresses](decisions.md#usernames-that-are-addresses).",
+				"People who have another username keep it and sign in with it. See [usernames that are addresses](decisions/persons.md#usernames-that-are-addresses).",
 		},
 		{
 			Word: "access_mail", Arguments: "<address>…", Default: "nobody", Example: "access_mail ops@example.com", Beside: "mail smtp smtp.example.com:587 {\n\tfrom no-reply@example.com\n}",

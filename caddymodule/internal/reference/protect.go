@@ -49,7 +49,7 @@ var Protect = Block{
 		{Word: "strip_token", Default: "it is passed on", Text: "The bearer token is kept from the upstream.", Example: "strip_token"},
 		{
 			Word: "upstream_token", Arguments: "<audience>", Default: "the client's own token", Example: "upstream_token https://stock.example.com",
-			Text: "The upstream gets, in place of the client's token, one that is meant for this audience: a JWT of the same client and person with the same scopes, which ends with the client's. It excludes `login`, `accept` and `introspect`. See [upstream tokens](decisions.md#upstream-tokens).",
+			Text: "The upstream gets, in place of the client's token, one that is meant for this audience: a JWT of the same client and person with the same scopes, which ends with the client's. It excludes `login`, `accept` and `introspect`. See [upstream tokens](decisions/gateway.md#upstream-tokens).",
 		},
 		{
 			Word: "accept", Arguments: "app_passwords", Default: "bearer tokens, and with `login` sessions", Example: "login\naccept app_passwords",

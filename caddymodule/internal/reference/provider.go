@@ -8,7 +8,7 @@ var providerOptions = []Option{
 	{Word: "disabled", Text: "The provider is switched off and signs in nobody.", Example: "disabled"},
 	{
 		Word: "assurance", Arguments: "<1 to 4>", Default: "the provider assures nothing", Example: "assurance 2",
-		Text: "The [identity assurance level](decisions.md#identity-assurance) of everybody who signs in there: how well the provider knows who its people are. It stays with the person until they sign in there at another level, or unlink the provider.",
+		Text: "The [identity assurance level](decisions/events.md#identity-assurance) of everybody who signs in there: how well the provider knows who its people are. It stays with the person until they sign in there at another level, or unlink the provider.",
 	},
 }
 

@@ -1,6 +1,6 @@
 // Package stored keeps the policies of the configuration API ready for the sites that name them: as they are in the
 // storage at each moment, read and prepared once for each change. What a rule means does not belong here, nor how
-// policies are changed. (docs/decisions.md#policies-of-the-configuration-api)
+// policies are changed. (docs/decisions/operation.md#policies-of-the-configuration-api)
 package stored
 
 import (

@@ -1,5 +1,5 @@
 // Package notice tells operators by e-mail that somebody asks for access, and persons what was decided. When somebody
-// is told, and what else a decision does, do not belong here. (docs/decisions.md#requested-access)
+// is told, and what else a decision does, do not belong here. (docs/decisions/gateway.md#requested-access)
 package notice
 
 import (

@@ -33,7 +33,7 @@ const (
 
 // encrypt returns an EncryptedAssertion. The content is encrypted by AES-GCM, with 256 bits unless the service provider
 // names 128 alone. Its key is wrapped by RSA-OAEP with SHA-1, which every implementation knows, or with SHA-256 if the
-// service provider names the newer form. (XML Encryption 1.1, 5.5.2; docs/decisions.md#saml-assertions)
+// service provider names the newer form. (XML Encryption 1.1, 5.5.2; docs/decisions/saml.md#saml-assertions)
 func (w *Writer) encrypt(assertion *etree.Element, to *x509.Certificate, methods []string) (*etree.Element, error) {
 	public, ok := to.PublicKey.(*rsa.PublicKey)
 	if !ok {
