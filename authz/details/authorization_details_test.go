@@ -230,7 +230,7 @@ func TestAuthorizationDetailsAreAskedAgain(t *testing.T) {
 	}, detailTypes())
 }
 
-// TestAuthorizationDetailsAttacks: see docs/attacks.md.
+// TestAuthorizationDetailsAttacks: see docs/attacks/authorization-details.md.
 func TestAuthorizationDetailsAttacks(t *testing.T) {
 	t.Parallel()
 	authztest.Attack(t, "attack 511: details that are not of a declared type", func(t *testing.T, h *authztest.Harness) {

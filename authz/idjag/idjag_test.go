@@ -99,7 +99,7 @@ func TestIdentityAssertion(t *testing.T) {
 	h.Invariants(t)
 }
 
-// TestIdentityAssertionAttacks: see docs/attacks.md.
+// TestIdentityAssertionAttacks: see docs/attacks/identity-assertions.md.
 func TestIdentityAssertionAttacks(t *testing.T) {
 	t.Parallel()
 	b, other := authztest.NewBuildServer(t, jose.ES256), authztest.NewBuildServer(t, jose.ES256)
@@ -274,7 +274,7 @@ func TestIdentityAssertionIsIssued(t *testing.T) {
 	h.Invariants(t)
 }
 
-// TestIdentityAssertionsAreLimited: see docs/attacks.md.
+// TestIdentityAssertionsAreLimited: see docs/attacks/identity-assertions.md.
 func TestIdentityAssertionsAreLimited(t *testing.T) {
 	t.Parallel()
 	authztest.Attack(t, "attack 525: assertions that the operator does not allow", func(t *testing.T, h *authztest.Harness) {

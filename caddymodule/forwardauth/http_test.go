@@ -133,7 +133,7 @@ func TestEveryProxyIsUnderstood(t *testing.T) {
 }
 
 // TestWhatAProxyIsNotBelieved: one source for each kind of proxy, once and well-formed. (The peers' mistakes are in
-// docs/attacks.md.)
+// docs/attacks/peers.md.)
 func TestWhatAProxyIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)

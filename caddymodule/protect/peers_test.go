@@ -20,7 +20,7 @@ func (g *gateway) through(t testing.TB, lines ...string) answer {
 	return exchange(t, caddytest.Dial(t, g.trusted), strings.Join(lines, "\r\n")+"\r\n\r\n")
 }
 
-// What other gateways were broken by in the headers that proxies set. The numbers are those of docs/attacks.md.
+// What other gateways were broken by in the headers that proxies set. The numbers are those of docs/attacks/peers.md.
 func TestPeersHeaders(t *testing.T) {
 	g := startGateway(t)
 	closed := func(t *testing.T, headers ...string) {

@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/config"
 )
 
-// TestPeers: how the settings of others were reached, or turned against them. (docs/attacks.md)
+// TestPeers: how the settings of others were reached, or turned against them. (docs/attacks/peers.md)
 func TestPeers(t *testing.T) {
 	t.Parallel()
 	t.Run("peer 17: paths that begin like those of the API", func(t *testing.T) {

@@ -138,7 +138,7 @@ func isOurs(err error) bool {
 }
 
 // askOne asks one directory. errKnown: the account has come here before, and its password is tried here alone.
-// (docs/attacks.md: other spellings of a name have no tries of their own)
+// (docs/attacks/person-files.md: other spellings of a name have no tries of their own)
 func (s *Service) askOne(ctx context.Context, n *newcomer, m *federation.Member) (*idp.Identity, error) {
 	var found *idp.Identity
 	var failed error // ours, not the directory's

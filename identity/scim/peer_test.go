@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestPeers: how the lists of others were made to run what a request said. (docs/attacks.md)
+// TestPeers: how the lists of others were made to run what a request said. (docs/attacks/peers.md)
 func TestPeers(t *testing.T) {
 	t.Parallel()
 	t.Run("peer 67: pages and filters made of random parts", func(t *testing.T) {

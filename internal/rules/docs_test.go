@@ -74,7 +74,7 @@ func TestIndexListsEveryDocument(t *testing.T) {
 	}
 	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
 	for _, doc := range all {
-		if filepath.Ext(doc) != ".md" || doc == "docs/attacks.md" {
+		if filepath.Ext(doc) != ".md" || path.Dir(doc) == "docs/attacks" {
 			continue
 		}
 		for _, m := range link.FindAllStringSubmatch(text(t, doc), -1) {

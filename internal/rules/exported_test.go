@@ -23,9 +23,6 @@ var unused = allowance{
 	"Views": "the tests of pages go through every shape of them",
 }
 
-// forTests are packages that tests alone use, besides those whose name ends in test.
-var forTests = []string{"internal/attacks"}
-
 // hooks are methods that libraries call by an interface of theirs.
 var hooks = []string{
 	"CaddyModule", "Provision", "Validate", "Start", "Stop", "Cleanup", "UnmarshalCaddyfile", "ServeHTTP", "Routes", "Handle", "WrapListener", // Caddy
@@ -86,7 +83,7 @@ func TestExportedNamesHaveUsers(t *testing.T) {
 	}
 	for _, p := range tree.order {
 		foreign := slices.ContainsFunc(mains, func(m string) bool { return under(p.dir, m) })
-		if foreign || strings.HasSuffix(p.dir, "test") || slices.Contains(forTests, p.dir) || p.types.Name() == "main" {
+		if foreign || strings.HasSuffix(p.dir, "test") || p.types.Name() == "main" {
 			continue
 		}
 		scope := p.types.Scope()

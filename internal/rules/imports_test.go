@@ -89,7 +89,7 @@ var mayImport = map[string][]string{
 	"internal/near":              {},
 	"internal/strictjson":        {"internal/near"},
 	"e2e":                        {},
-	"faults":                     {"storage", "internal/attacks"},
+	"faults":                     {"storage"},
 	"bench":                      {"storage", "faults"},
 
 	"caddymodule/console/gateway":  {"caddymodule/console/frame", "caddymodule/manage", "authz", "identity", "storage", "internal"},
