@@ -1,0 +1,187 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestSuites: every test of a suite exists, and every prefix is that of a file.
+func TestSuites(t *testing.T) {
+	t.Parallel()
+	sources, err := filepath.Glob("../*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]bool{}
+	for _, name := range sources {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(t `).FindAllStringSubmatch(string(raw), -1) {
+			tests[m[1]] = true
+		}
+	}
+	for _, s := range suites {
+		for _, name := range s.tests {
+			if !tests[name] {
+				t.Errorf("suite %q: there is no test %s", s.name, name)
+			}
+		}
+		for _, prefix := range slices.Concat(shared, s.paths) {
+			if _, err := os.Stat(filepath.Join("../..", prefix)); err != nil {
+				t.Errorf("suite %q: %v", s.name, err)
+			}
+		}
+	}
+}
+
+// repository is a git repository with a branch main of n commits, the first of which are old.
+func repository(t *testing.T, old, fresh int) (dir string, commit func(date, file string)) {
+	t.Helper()
+	dir = t.TempDir()
+	run := func(date string, args ...string) {
+		t.Helper()
+		cmd := exec.Command("git", args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com",
+			"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com")
+		if date != "" {
+			cmd.Env = append(cmd.Env, "GIT_COMMITTER_DATE="+date, "GIT_AUTHOR_DATE="+date)
+		}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %q: %v\n%s", args, err, out)
+		}
+	}
+	commit = func(date, file string) {
+		t.Helper()
+		name := filepath.Join(dir, file)
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if date == "never" {
+			return
+		}
+		run("", "add", ".")
+		run(date, "commit", "-q", "-m", file)
+	}
+	run("", "init", "-q", "-b", "main")
+	for i := range old {
+		commit("2020-01-01T00:00:00Z", fmt.Sprintf("old/%d", i))
+	}
+	for i := range fresh {
+		commit("", fmt.Sprintf("fresh/%d", i))
+	}
+	return dir, commit
+}
+
+func TestChanges(t *testing.T) {
+	t.Parallel()
+	git := func(t *testing.T, dir string, args ...string) string {
+		t.Helper()
+		out, err := git(dir, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	files := func(kind string, from, to int) (out []string) {
+		for i := from; i < to; i++ {
+			out = append(out, fmt.Sprintf("%s/%d", kind, i))
+		}
+		return out
+	}
+	for _, tt := range []struct {
+		name       string
+		old, fresh int
+		base       string
+		then       func(t *testing.T, dir string, commit func(date, file string))
+		want       []string
+	}{
+		{name: "main, of which little is new", old: 15, fresh: 2, want: slices.Concat(files("old", 7, 15), files("fresh", 0, 2))},
+		{name: "main, of which much is new", old: 5, fresh: 12, want: files("fresh", 0, 12)},
+		{name: "main with few commits", old: 3, want: files("old", 0, 3)},
+		{
+			name: "a branch", old: 15, fresh: 1,
+			then: func(t *testing.T, dir string, commit func(date, file string)) {
+				git(t, dir, "switch", "-q", "-c", "feature")
+				commit("2020-01-02T00:00:00Z", "idp/saml/assertion.go")
+			},
+			want: []string{"idp/saml/assertion.go"},
+		},
+		{
+			name: "what is not committed", old: 1, base: "HEAD",
+			then: func(_ *testing.T, _ string, commit func(date, file string)) {
+				commit("never", "old/0")
+				commit("never", "idp/new.go")
+			},
+			want: []string{"idp/new.go"},
+		},
+		{
+			name: "a name", old: 15, base: "feature~1",
+			then: func(t *testing.T, dir string, commit func(date, file string)) {
+				git(t, dir, "switch", "-q", "-c", "feature")
+				commit("", "one")
+				commit("", "two")
+			},
+			want: []string{"two"},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			dir, commit := repository(t, tt.old, tt.fresh)
+			if tt.then != nil {
+				tt.then(t, dir, commit)
+			}
+			got, since, err := changes(dir, tt.base)
+			slices.Sort(tt.want)
+			if err != nil || !slices.Equal(got, tt.want) {
+				t.Errorf("changes = %q, %v (%s), want %q", got, err, since, tt.want)
+			}
+		})
+	}
+	t.Run("a clone without history", func(t *testing.T) {
+		t.Parallel()
+		dir, _ := repository(t, 3, 0)
+		clone := t.TempDir()
+		git(t, clone, "clone", "-q", "--depth=1", "file://"+dir, ".")
+		if got, since, err := changes(clone, ""); err == nil {
+			t.Errorf("changes = %q (%s), want an error", got, since)
+		}
+	})
+	t.Run("no repository", func(t *testing.T) {
+		t.Parallel()
+		if got, since, err := changes(t.TempDir(), ""); err == nil {
+			t.Errorf("changes = %q (%s), want an error", got, since)
+		}
+	})
+}
+
+func TestTouched(t *testing.T) {
+	t.Parallel()
+	s := suite{paths: []string{"idp/saml/", "docs/saml.md"}}
+	for _, tt := range []struct {
+		files []string
+		want  string
+	}{
+		{nil, ""},
+		{[]string{"README.md", "identity/person/name.go", "idp/samlx.go", "docs/idp/saml/"}, ""},
+		{[]string{"README.md", "idp/saml/assertion.go"}, "idp/saml/assertion.go"},
+		{[]string{"docs/saml.md"}, "docs/saml.md"},
+		{[]string{"e2e/server_test.go"}, "e2e/server_test.go"},
+		{[]string{"go.sum"}, "go.sum"},
+	} {
+		if got := s.touched(tt.files); got != tt.want {
+			t.Errorf("touched(%s) = %q, want %q", strings.Join(tt.files, " "), got, tt.want)
+		}
+	}
+}
