@@ -3,10 +3,13 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"flag"
 	"net/url"
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,24 +20,63 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// tab is a tab of a real browser that started without a profile.
+// tab is a tab of a real browser.
 type tab struct {
 	t   *testing.T
 	s   *server
 	ctx context.Context
 }
 
-// step is the longest time for one step in a browser.
-const step = 30 * time.Second
+var shots = flag.Bool("shots", false, "leave pictures of the pages in artifacts, for people to look at")
 
-// browse opens a browser. Its cookies are recorded as secrets of the server.
-func (s *server) browse(t *testing.T) *tab {
-	t.Helper()
-	return s.browseWith(t)
+// step is the longest time for one step in a browser.
+const step = 60 * time.Second
+
+// chrome is the Chromium that tests share. Each test has a browser context in it, with cookies and storage of its own.
+var chrome struct {
+	mu   sync.Mutex         // guards ctx and stop
+	ctx  context.Context    // of the browser; nil: none was needed yet
+	stop func() (err error) // ends the browser and removes its directory
 }
 
-// browseWith is browse with further options of the browser.
-func (s *server) browseWith(t *testing.T, more ...chromedp.ExecAllocatorOption) *tab {
+// shared returns the context of the shared browser. A test starts the browser if it does not run yet, or has crashed in
+// an earlier test.
+func shared(t *testing.T) context.Context {
+	t.Helper()
+	chrome.mu.Lock()
+	defer chrome.mu.Unlock()
+	if chrome.ctx != nil && isLost(chrome.ctx) {
+		t.Logf("Chromium crashed in another test; this one starts it again: %v", chrome.stop())
+		chrome.ctx = nil
+	}
+	if chrome.ctx == nil {
+		chrome.ctx, chrome.stop = launch(t)
+	}
+	return chrome.ctx
+}
+
+// stopShared ends the shared browser.
+func stopShared() error {
+	chrome.mu.Lock()
+	defer chrome.mu.Unlock()
+	if chrome.ctx == nil {
+		return nil
+	}
+	return chrome.stop()
+}
+
+// isLost reports whether the browser of a context has ended.
+func isLost(ctx context.Context) bool {
+	select {
+	case <-chromedp.FromContext(ctx).Browser.LostConnection:
+		return true
+	default:
+		return false
+	}
+}
+
+// launch starts a Chromium without a profile.
+func launch(t *testing.T, more ...chromedp.ExecAllocatorOption) (ctx context.Context, stop func() error) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "gatehouse-chromium-")
 	if err != nil {
@@ -42,21 +84,46 @@ func (s *server) browseWith(t *testing.T, more ...chromedp.ExecAllocatorOption) 
 	}
 	opts := []chromedp.ExecAllocatorOption{
 		chromedp.ExecPath(chromium(t)), chromedp.UserDataDir(dir), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.WindowSize(1280, 800),
+		chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.WindowSize(1280, 800), chromedp.WSURLReadTimeout(step),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
-		chromedp.Flag("disable-dev-shm-usage", true),
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("disable-renderer-backgrounding", true),
+		chromedp.Flag("disable-background-timer-throttling", true), chromedp.Flag("disable-backgrounding-occluded-windows", true),
 	}
-	alloc, stop := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), append(opts, more...)...)
+	alloc, stopAll := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), append(opts, more...)...)
 	ctx, cancel := chromedp.NewContext(alloc)
-	t.Cleanup(func() {
-		defer stop()
+	stop = func() error {
+		defer stopAll()
 		defer cancel()
-		if err := chromedp.Cancel(ctx); err != nil {
-			t.Logf("close the browser: %v", err)
+		var err error
+		if !isLost(ctx) {
+			limit, done := context.WithTimeout(ctx, step)
+			defer done()
+			err = chromedp.Cancel(limit)
 		}
-		if err := os.RemoveAll(dir); err != nil {
-			t.Logf("the browser's directory stays behind: %v", err)
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	if err := chromedp.Do(ctx); err != nil {
+		stopAll()
+		_ = os.RemoveAll(dir) // the test has failed already
+		t.Fatalf("start Chromium: %v", err)
+	}
+	return ctx, stop
+}
+
+// browse opens a browser without cookies or storage. Its cookies are recorded as secrets of the server.
+func (s *server) browse(t *testing.T) *tab {
+	t.Helper()
+	return (&tab{t, s, shared(t)}).tab(chromedp.WithNewBrowserContext())
+}
+
+// browseWith is browse with a Chromium of its own, for a test that needs options of the command line.
+func (s *server) browseWith(t *testing.T, more ...chromedp.ExecAllocatorOption) *tab {
+	t.Helper()
+	ctx, stop := launch(t, more...)
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Logf("stop Chromium: %v", err)
 		}
 	})
 	b := &tab{t, s, ctx}
@@ -79,10 +146,30 @@ func chromium(t *testing.T) string {
 func (b *tab) tab(how ...chromedp.ContextOption) *tab {
 	b.t.Helper()
 	ctx, cancel := chromedp.NewContext(b.ctx, how...)
-	b.t.Cleanup(cancel)
 	other := &tab{b.t, b.s, ctx}
+	b.t.Cleanup(func() {
+		other.keep()
+		cancel()
+	})
 	other.watch()
 	return other
+}
+
+// keep saves a picture of the tab if its test has failed.
+func (b *tab) keep() {
+	if !b.t.Failed() || isLost(b.ctx) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(b.ctx, 10*time.Second)
+	defer cancel()
+	picture, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		return // it shows nothing any more
+	}
+	file := artifact(b.t, "failed-"+random(6)+".png")
+	if err := os.WriteFile(file, picture, 0o600); err == nil {
+		b.t.Logf("the tab at the end is %s", file)
+	}
 }
 
 // watch records the codes in the addresses that the tab requests. It also binds the tab to its context, so that later
@@ -99,9 +186,21 @@ func (b *tab) watch() {
 			}
 		})
 	}
-	if err != nil {
-		b.t.Fatalf("start the browser: %v", err)
+	if err == nil { // all tabs have the focus, as a tab that is alone in its browser has
+		_, err = cdp.Call(b.ctx, chromedp.FromContext(b.ctx).Target, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	}
+	if err != nil {
+		b.fatalf("open a tab: %v", err)
+	}
+}
+
+// fatalf ends the test. The message says so if the browser, not the page, is the cause.
+func (b *tab) fatalf(format string, args ...any) {
+	b.t.Helper()
+	if isLost(b.ctx) {
+		format += ": Chromium has crashed, or was killed, and all tests that used it at that time fail"
+	}
+	b.t.Fatalf(format, args...)
 }
 
 // get runs an action that returns a value.
@@ -111,8 +210,7 @@ func get[T any](b *tab, a chromedp.Action[T]) T {
 	defer cancel()
 	v, err := chromedp.Run(ctx, a)
 	if err != nil {
-		where, _ := chromedp.Run(b.ctx, chromedp.Location()) // for the message, if known
-		b.t.Fatalf("browser at %q: %v", where, err)
+		b.fatalf("browser at %q: %v", b.where(), err)
 	}
 	return v
 }
@@ -140,7 +238,7 @@ func (b *tab) lands(steps ...chromedp.Action[chromedp.Void]) int64 {
 	defer cancel()
 	resp, err := chromedp.RunResponse(ctx, steps...)
 	if err != nil {
-		b.t.Fatalf("browser at %s: %v", b.location(), err)
+		b.fatalf("browser at %q: %v", b.where(), err)
 	}
 	b.remember()
 	return resp.Status
@@ -169,10 +267,20 @@ func (b *tab) until(condition string) {
 		}
 		select {
 		case <-tick.C:
+		case <-chromedp.FromContext(b.ctx).Browser.LostConnection:
+			b.fatalf("waiting for %s", condition)
 		case <-ctx.Done():
 			b.t.Fatalf("the browser is at %s, where this is not true: %s: %s", b.location(), condition, b.text("body"))
 		}
 	}
+}
+
+// where returns the address of the tab for a message, if known.
+func (b *tab) where() string {
+	ctx, cancel := context.WithTimeout(b.ctx, 5*time.Second)
+	defer cancel()
+	at, _ := chromedp.Run(ctx, chromedp.Location())
+	return at
 }
 
 func (b *tab) location() string {
@@ -219,9 +327,12 @@ func (b *tab) seen() seen {
 	return out
 }
 
-// shot saves a picture of the whole page.
+// shot saves a picture of the whole page, with -shots.
 func (b *tab) shot(name string) {
 	b.t.Helper()
+	if !*shots {
+		return
+	}
 	png := get(b, chromedp.FullScreenshot(100))
 	if err := os.WriteFile(artifact(b.t, name+".png"), png, 0o600); err != nil {
 		b.t.Fatal(err)
@@ -245,10 +356,30 @@ func (b *tab) screen(width, height int64, scheme string) {
 	})
 }
 
+// cookies returns the cookies of the browser, of all sites.
+func (b *tab) cookies() []*network.Cookie {
+	b.t.Helper()
+	return stored(b, storage.GetCookies, storage.GetCookiesParams{BrowserContextID: chromedp.FromContext(b.ctx).BrowserContextID}).Cookies
+}
+
+// forget turns the browser into that of a new visitor.
+func (b *tab) forget() {
+	b.t.Helper()
+	stored(b, storage.ClearCookies, storage.ClearCookiesParams{BrowserContextID: chromedp.FromContext(b.ctx).BrowserContextID})
+}
+
+// stored sends a command about storage. Sent to a tab, such a command is about the storage of the whole Chromium.
+func stored[P, R any](b *tab, cmd cdp.Command[P, R], params P) R {
+	b.t.Helper()
+	return get(b, func(ctx context.Context, _ *chromedp.Target) (R, error) {
+		return cdp.Call(ctx, chromedp.FromContext(ctx).Browser, cmd, params)
+	})
+}
+
 // remember records the cookies of the browser as secrets.
 func (b *tab) remember() {
 	b.t.Helper()
-	for _, c := range call(b, storage.GetCookies, storage.GetCookiesParams{}).Cookies {
+	for _, c := range b.cookies() {
 		b.s.secret("cookie "+c.Name, c.Value)
 	}
 }

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"flag"
 	"html"
 	"maps"
 	"net/url"
@@ -12,8 +11,6 @@ import (
 	"strings"
 	"testing"
 )
-
-var consoleShots = flag.Bool("shots", false, "leave a picture of each page of the console in artifacts, on two sizes and in both schemes")
 
 var objectID = regexp.MustCompile(`/settings/(?:attributes|custom_messages|login_methods|organisations|redirects|step_up|ui_extension|email_notifications|password_policy|profile|messages|policies)|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}|[A-Z2-7]{4}-[A-Z2-7]{4}|\b[0-9]{1,4}$`)
 
@@ -60,8 +57,8 @@ func (c *crawler) walkConsole(state string) map[string]string {
 		} else { // the browser has looked at a page of the same parts
 			queue = append(queue, c.linksOf(a)...)
 		}
-		if *consoleShots && state == "owner" {
-			c.shots(kind)
+		if *shots && state == "owner" {
+			c.keepShots(kind)
 		}
 	}
 	return seen
@@ -188,8 +185,8 @@ func elsewhere(route string) bool {
 	}, func(begin string) bool { return strings.HasPrefix(route, begin) })
 }
 
-// shots leaves pictures of the page that the browser shows.
-func (c *crawler) shots(name string) {
+// keepShots leaves pictures of the page that the browser shows.
+func (c *crawler) keepShots(name string) {
 	c.t.Helper()
 	name = "console" + strings.NewReplacer("/", "_", " ", "_", "{", "", "}", "").Replace(strings.TrimSpace(strings.TrimPrefix(name, "/admin")))
 	c.b.looks(name)

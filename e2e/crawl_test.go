@@ -328,7 +328,7 @@ func (c *crawler) look(name string) {
 	}
 	for _, scheme := range schemes {
 		b.screen(1280, 800, scheme)
-		for _, v := range violations(b, c.axe) {
+		for _, v := range violations(b, c.axe, scheme) {
 			c.t.Errorf("%s, %s: %s", name, scheme, v)
 		}
 	}

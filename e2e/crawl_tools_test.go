@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/chromedp/cdproto/input"
-	"github.com/chromedp/cdproto/storage"
 )
 
 // fetched is an answer that was requested without a browser.
@@ -92,7 +91,7 @@ func (s *server) answerTo(req *http.Request, cookies map[string]string, header [
 func (b *tab) jar() map[string]string {
 	b.t.Helper()
 	out := map[string]string{}
-	for _, c := range call(b, storage.GetCookies, storage.GetCookiesParams{}).Cookies {
+	for _, c := range b.cookies() {
 		if c.Domain == "localhost" {
 			out[c.Name] = c.Value
 		}
@@ -110,11 +109,14 @@ func (c *crawler) tabs(name string) {
 		const groups = new Set();
 		window.tabStops = all.filter(e => e.type !== 'radio' || (!groups.has(e.name) && groups.add(e.name)));
 		window.tabSeen = new Map();
+		window.ring = e => {
+			const s = getComputedStyle(e);
+			return (s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) >= 2) || s.boxShadow !== 'none';
+		};
 		document.activeElement?.blur();
 		document.addEventListener('focusin', e => {
-			const s = getComputedStyle(e.target);
 			const stop = e.target.type === 'radio' ? window.tabStops.find(x => x.name === e.target.name) : e.target;
-			window.tabSeen.set(stop, (s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) >= 2) || s.boxShadow !== 'none');
+			window.tabSeen.set(stop, window.ring(e.target));
 		});
 		return window.tabStops.length;
 	})()`)
@@ -125,9 +127,10 @@ func (c *crawler) tabs(name string) {
 				call(b, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: kind, Key: "Tab", Code: "Tab", WindowsVirtualKeyCode: 9})
 			}
 		}
+		// a page moves the focus itself when it is first drawn, so a control without a ring gets the focus again
 		missed = eval[struct{ Unreached, Unseen []string }](b, `({
 			Unreached: window.tabStops.filter(e => !window.tabSeen.has(e)).map(e => e.outerHTML),
-			Unseen: [...window.tabSeen].filter(([, ring]) => !ring).map(([e]) => e.outerHTML),
+			Unseen: [...window.tabSeen].filter(([e, ring]) => !ring && (e.blur(), e.focus(), !window.ring(e))).map(([e]) => e.outerHTML),
 		})`)
 		if len(missed.Unreached) == 0 {
 			break

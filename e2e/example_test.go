@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -64,7 +65,7 @@ func TestExample(t *testing.T) {
 	}
 }
 
-// TestDocumentedCaddyfiles adapts every Caddyfile in the documents.
+// TestDocumentedCaddyfiles adapts every Caddyfile in the documents, as caddy adapt does.
 func TestDocumentedCaddyfiles(t *testing.T) {
 	t.Parallel()
 	documents, err := filepath.Glob("../docs/*.md")
@@ -78,14 +79,19 @@ func TestDocumentedCaddyfiles(t *testing.T) {
 	documents = append(documents, guides...)
 	documents = append(documents, "../README.md", "../ARCHITECTURE.md", "../CONTRIBUTING.md")
 	shown := regexp.MustCompile("(?s)```caddyfile\n(.*?)```")
+	s := start(t, "")
 	var n int
 	for _, document := range documents {
 		for _, m := range shown.FindAllStringSubmatch(read(t, document), -1) {
 			n++
-			s := &server{t: t, dir: t.TempDir()}
-			s.write(m[1])
-			if out, err := s.gatehouse("", "adapt", "--config", filepath.Join(s.dir, "Caddyfile"), "--adapter", "caddyfile"); err != nil {
-				t.Errorf("%s: %v\n%s\n%s", document, err, out, m[1])
+			resp, err := http.Post("http://"+s.Admin+"/adapt", "text/caddyfile", strings.NewReader(m[1]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err != nil || resp.StatusCode != http.StatusOK {
+				t.Errorf("%s: %s %v\n%s\n%s", document, resp.Status, err, answer, m[1])
 			}
 		}
 	}

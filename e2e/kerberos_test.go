@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/cdproto/storage"
 	"github.com/chromedp/chromedp"
 )
 
@@ -121,7 +120,7 @@ func TestKerberosGuide(t *testing.T) {
 		if got := b.seen(); got.User != "ann" {
 			t.Errorf("the site sees %+v, want ann", got)
 		}
-		call(b, storage.ClearCookies, storage.ClearCookiesParams{})
+		b.forget()
 		before := s.asked()
 		b.open(s.Wiki + "/")
 		b.reaches(s.Wiki + "/")

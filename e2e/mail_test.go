@@ -247,7 +247,7 @@ func lookAtMail(t *testing.T, s *server, name, html string) {
 		for _, scheme := range []string{"light", "dark"} {
 			b.screen(size[0], size[1], scheme)
 			b.shot(fmt.Sprintf("%s-%dx%d-%s", name, size[0], size[1], scheme))
-			for _, v := range violations(b, string(axe)) {
+			for _, v := range violations(b, string(axe), scheme) {
 				t.Errorf("%s, %s: %s", name, scheme, v)
 			}
 		}

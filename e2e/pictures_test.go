@@ -113,7 +113,7 @@ func (b *tab) show(selector string) {
 // looks leaves pictures of the page in artifacts with -shots, on two sizes and in both schemes.
 func (b *tab) looks(name string) {
 	b.t.Helper()
-	if !*consoleShots {
+	if !*shots {
 		return
 	}
 	for _, scheme := range []string{"light", "dark"} {

@@ -14,8 +14,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/chromedp/cdproto/storage"
 )
 
 // TestReload changes the configuration under load, once to an invalid one: no request fails and no session ends.
@@ -26,7 +24,7 @@ func TestReload(t *testing.T) {
 	b.open(s.Wiki + "/")
 	b.signIn(person, s.Password)
 	var cookies []string
-	for _, c := range call(b, storage.GetCookies, storage.GetCookiesParams{}).Cookies {
+	for _, c := range b.cookies() {
 		cookies = append(cookies, c.Name+"="+c.Value)
 	}
 	token := s.clientCredentials("reports", s.ReportsSecret)

@@ -14,8 +14,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/chromedp/cdproto/storage"
 )
 
 // samlProvider describes how one service provider of the test talks to SimpleSAMLphp.
@@ -71,12 +69,6 @@ func withSAML(i *simpleSAML) func(string) string {
 		caddyfile = strings.Replace(caddyfile, "apis introspection", "apis introspection configuration", 1)
 		return strings.Replace(caddyfile, "\t\t\tname \"The shop\"", "\t\t\tname \"The shop\"\n\t\t\tconsent off\n\t\t\tidps "+ids, 1)
 	}
-}
-
-// forget turns the browser into that of a new visitor.
-func (b *tab) forget() {
-	b.t.Helper()
-	call(b, storage.ClearCookies, storage.ClearCookiesParams{})
 }
 
 // TestSAML signs in at SimpleSAMLphp with each kind of answer that providers send, up to an upstream behind protect.

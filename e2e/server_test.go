@@ -42,7 +42,11 @@ func TestMain(m *testing.M) {
 		fmt.Fprintf(os.Stderr, "e2e: %v: build it with make build, or name it in GATEHOUSE_BIN\n", err)
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if err := stopShared(); err != nil {
+		fmt.Fprintf(os.Stderr, "e2e: stop Chromium: %v\n", err)
+	}
+	os.Exit(code)
 }
 
 // server is a running gatehouse with an issuer, a site that browsers sign in to and an API that accepts bearer tokens.
@@ -71,7 +75,7 @@ var config = template.Must(template.New("Caddyfile").Parse(`{
 	persist_config off
 	auto_https off
 	default_bind 127.0.0.1
-	grace_period 5s
+	grace_period 100ms
 	log {
 		level DEBUG
 	}
@@ -110,6 +114,10 @@ var config = template.Must(template.New("Caddyfile").Parse(`{
 			apis introspection
 		}
 		identity {
+			password_hash {
+				memory 8MiB
+				iterations 1
+			}
 			person {{.Person}} {
 				password {env.TEST_PASSWORD}
 				name "Demo Person"
