@@ -89,6 +89,10 @@ func launch(t *testing.T, more ...chromedp.ExecAllocatorOption) (ctx context.Con
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("disable-renderer-backgrounding", true),
 		chromedp.Flag("disable-background-timer-throttling", true), chromedp.Flag("disable-backgrounding-occluded-windows", true),
+		// Each window would start pages and extensions of Chromium's own.
+		chromedp.Flag("disable-extensions", true), chromedp.Flag("disable-component-extensions-with-background-pages", true),
+		chromedp.Flag("disable-default-apps", true), chromedp.Flag("disable-breakpad", true),
+		chromedp.Flag("disable-features", "PreloadTopChromeWebUI,Translate,MediaRouter,OptimizationHints"),
 	}
 	alloc, stopAll := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), append(opts, more...)...)
 	ctx, cancel := chromedp.NewContext(alloc)

@@ -38,7 +38,7 @@ func TestMutualTLS(t *testing.T) {
 	persist_config off
 	skip_install_trust
 	default_bind 127.0.0.1
-	grace_period 5s
+	grace_period 100ms
 	auto_https disable_redirects
 	http_port %d
 	log {

@@ -80,7 +80,7 @@ func follow(t *testing.T, document string, given, upstreams map[string]string) *
 	}
 	g.more = g.vars
 	caddyfile = g.local.Replace(caddyfile)
-	options := fmt.Sprintf("{\n\tadmin %s\n\tauto_https off\n\tpersist_config off\n\tdefault_bind 127.0.0.1\n", g.Admin)
+	options := fmt.Sprintf("{\n\tadmin %s\n\tauto_https off\n\tpersist_config off\n\tgrace_period 100ms\n\tdefault_bind 127.0.0.1\n", g.Admin)
 	g.write(strings.Replace(caddyfile, "{\n", options, 1))
 	g.Issuer = regexp.MustCompile(`issuer (\S+)`).FindStringSubmatch(caddyfile)[1]
 	g.run(filepath.Join(g.dir, "Caddyfile"), g.dir, g.vars...)

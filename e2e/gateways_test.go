@@ -129,7 +129,7 @@ func startGateways(t *testing.T) *gateways {
 func (g *gateways) caddy(t *testing.T, at string, port int) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "Caddyfile")
-	config := "{\n\tadmin off\n\tauto_https off\n\tpersist_config off\n\tdefault_bind 127.0.0.1\n}\n" + g.local(example(t, g.document, "Another Caddy", "caddyfile"), "caddy", at, port)
+	config := "{\n\tadmin off\n\tauto_https off\n\tpersist_config off\n\tgrace_period 100ms\n\tdefault_bind 127.0.0.1\n}\n" + g.local(example(t, g.document, "Another Caddy", "caddyfile"), "caddy", at, port)
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func TestPictures(t *testing.T) {
 	ports := freePorts(t, 3)
 	g.Admin, g.Issuer, g.Wiki, g.Password = fmt.Sprintf("localhost:%d", ports[0]), "https://auth.example.com", "https://wiki.example.com", random(12)
 	g.secret("password", g.Password)
-	options := fmt.Sprintf("{\n\tadmin %s\n\tpersist_config off\n\tskip_install_trust\n\tlocal_certs\n\tdefault_bind 127.0.0.1\n\thttps_port %d\n\thttp_port %d\n", g.Admin, ports[1], ports[2])
+	options := fmt.Sprintf("{\n\tadmin %s\n\tpersist_config off\n\tgrace_period 100ms\n\tskip_install_trust\n\tlocal_certs\n\tdefault_bind 127.0.0.1\n\thttps_port %d\n\thttp_port %d\n", g.Admin, ports[1], ports[2])
 	g.write(strings.Replace(strings.Replace(g.first("caddyfile"), "{\n", options, 1), "localhost:9001", echo(t), 1))
 	g.run(filepath.Join(g.dir, "Caddyfile"), g.dir, "ADA_PASSWORD="+g.Password)
 	here := fmt.Sprintf("127.0.0.1:%d", ports[1])

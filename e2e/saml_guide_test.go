@@ -39,7 +39,7 @@ func TestSAMLGuide(t *testing.T) {
 	i.serve("../"+provider[0], provider[1:]...)
 
 	s := &server{t: t, dir: t.TempDir(), secrets: map[string]string{}}
-	s.write(strings.Replace(caddyfile, "{\n", "{\n\tadmin off\n\tauto_https off\n\tdefault_bind 127.0.0.1\n", 1))
+	s.write(strings.Replace(caddyfile, "{\n", "{\n\tadmin off\n\tauto_https off\n\tgrace_period 100ms\n\tdefault_bind 127.0.0.1\n", 1))
 	s.Issuer, s.Wiki = find(`issuer (http://\S+)`), find("Open `(http://[^/]+)/`")
 	s.run(filepath.Join(s.dir, "Caddyfile"), s.dir)
 	s.await(s.Issuer + "/healthz")

@@ -142,7 +142,7 @@ func TestWikiStart(t *testing.T) {
 
 	ports := freePorts(t, 3)
 	g.Issuer, g.Wiki, g.Admin = fmt.Sprintf("http://localhost:%d", ports[0]), fmt.Sprintf("http://localhost:%d", ports[1]), fmt.Sprintf("localhost:%d", ports[2])
-	options := fmt.Sprintf("{\n\tadmin %s\n\tauto_https off\n\tpersist_config off\n\tdefault_bind 127.0.0.1\n", g.Admin)
+	options := fmt.Sprintf("{\n\tadmin %s\n\tauto_https off\n\tpersist_config off\n\tgrace_period 100ms\n\tdefault_bind 127.0.0.1\n", g.Admin)
 	g.write(strings.NewReplacer("https://auth.wiki.example.com", g.Issuer, "auth.wiki.example.com {", g.Issuer+" {", "wiki.example.com {", g.Wiki+" {",
 		"localhost:9001", echo(t), "\n{\n", "\n"+options).Replace(written))
 	g.run(filepath.Join(g.dir, "Caddyfile"), g.dir)

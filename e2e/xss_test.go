@@ -31,7 +31,7 @@ var (
 
 const (
 	samplePayloads = 3
-	perServer      = 10 // payloads: the servers of the whole matrix run in parallel
+	perServer      = 10 // payloads of the whole matrix: the servers run in parallel
 )
 
 // canary is in every payload: an answer without it shows nothing of a payload. Payloads in requests have another one
@@ -179,6 +179,7 @@ type hostile struct {
 	l                  *lookout
 	routes, parameters []string
 	password           string
+	from               int // place of the first payload in the sample
 	opened             map[string]bool
 	shown              int
 }
@@ -190,20 +191,24 @@ func clientID(i int) string { return fmt.Sprintf("client-%d", i) }
 // and looks at each answer that repeats one: no payload runs, and each is text only.
 func TestXSS(t *testing.T) {
 	t.Parallel()
-	part := 0
-	for list := range slices.Chunk(sample(payloads(t), samplePayloads), perServer) {
-		part++
-		t.Run(fmt.Sprint("part ", part), func(t *testing.T) {
+	n, first := 1, 0
+	if *wholeXSS {
+		n = perServer
+	}
+	for list := range slices.Chunk(sample(payloads(t), samplePayloads), n) {
+		from := first
+		first += len(list)
+		t.Run(fmt.Sprint("payloads from ", from), func(t *testing.T) {
 			t.Parallel()
-			besiege(t, list)
+			besiege(t, list, from)
 		})
 	}
 }
 
-// besiege tries these payloads on their own server.
-func besiege(t *testing.T, list []string) {
+// besiege tries these payloads on their own server. from is the place of the first in the sample.
+func besiege(t *testing.T, list []string, from int) {
 	t.Helper()
-	h := &hostile{password: random(12), routes: append(identityRoutes(t), "/nowhere", "/oauth/authorize", "/oauth/logout", "/oauth/site", "/oauth/consent"), parameters: pageParameters(t)}
+	h := &hostile{from: from, password: random(12), routes: append(identityRoutes(t), "/nowhere", "/oauth/authorize", "/oauth/logout", "/oauth/site", "/oauth/consent"), parameters: pageParameters(t)}
 	h.everything = openEverything(t, func(caddyfile string) string {
 		var scopes strings.Builder
 		for i, p := range list {
@@ -356,7 +361,7 @@ func (h *hostile) ask(i int, p, cookies string) {
 			}
 		}
 		for j, name := range h.parameters {
-			if !*wholeXSS && j%samplePayloads != i { // each parameter once
+			if !*wholeXSS && j%samplePayloads != h.from+i { // each parameter once
 				continue
 			}
 			address := h.Issuer + path + "?" + name + "=" + escaped
