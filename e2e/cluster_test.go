@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -52,6 +53,10 @@ func TestMakeCluster(t *testing.T) {
 	cmd := exec.Command(filepath.Join(root, "scripts/cluster.sh"))
 	cmd.Env, cmd.Stdout, cmd.Stderr = environ(root, "GATEHOUSE_BIN="+binary), &said, &said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // as a shell starts it
+	if signal.Ignored(syscall.SIGINT) {                   // this run is in the background of a shell, and a script cannot trap what is ignored
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGINT)
+		defer signal.Ignore(syscall.SIGINT)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -123,6 +123,7 @@ func openJourneys(t *testing.T) *journeys {
 		t.Fatalf("client add: %v\n%s", err, out)
 	}
 	j.partner = partner.URL + "/sso/metadata"
+	j.await(j.Issuer + "/sso/metadata") // the first request makes a key, which can take longer than the server waits for a provider
 	b := j.browse(t)
 	b.open(j.Issuer + "/account/security/authenticator")
 	b.signIn(colleague, j.Password)

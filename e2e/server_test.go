@@ -262,8 +262,8 @@ func (s *server) stop() {
 			if err != nil {
 				t.Errorf("server ended with %v", err)
 			}
-		case <-time.After(20 * time.Second):
-			t.Error("server still runs 20 s after SIGTERM")
+		case <-time.After(60 * time.Second):
+			t.Error("server still runs 60 s after SIGTERM")
 			_ = s.cmd.Process.Kill() // the test has failed already
 			<-s.exit
 		}
@@ -288,10 +288,10 @@ func (s *server) stop() {
 	}
 }
 
-// await waits until an address answers 200, at most 20 s.
+// await waits until an address answers 200, at most 60 s.
 func (s *server) await(address string) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), 60*time.Second)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -315,7 +315,7 @@ func (s *server) await(address string) {
 			s.t.Fatalf("server ended at its start: %v\n%s", done, tail(raw, 3000))
 		case <-ctx.Done():
 			raw, _ := os.ReadFile(s.log) // for the message, as far as it exists
-			s.t.Fatalf("GET %s: no 200 in 20 s: %v\n%s", address, err, tail(raw, 3000))
+			s.t.Fatalf("GET %s: no 200 in 60 s: %v\n%s", address, err, tail(raw, 3000))
 		case <-tick.C:
 		}
 	}
