@@ -48,7 +48,7 @@ func TestRevocationOverHTTP3(t *testing.T) {
 	persist_config off
 	skip_install_trust
 	default_bind 127.0.0.1
-	grace_period 100ms
+	grace_period 1s
 	auto_https disable_redirects
 	https_port %d
 	http_port %d
