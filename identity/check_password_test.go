@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -15,32 +16,32 @@ import (
 // and is not counted as a wrong one.
 func TestPasswordGrantAsksForTheSecondFactor(t *testing.T) {
 	t.Parallel()
-	h, u := stepping(t, 1)
+	h, u := identitytest.NewStepping(t, 1)
 	u.Features.PINEnabled = true
 	from := event.Origin{ClientIP: "203.0.113.7"}
-	if _, err := h.CheckPassword(t.Context(), "legacy", demo, demoPassword, from); err != nil {
+	if _, err := h.CheckPassword(t.Context(), "legacy", identitytest.Demo, identitytest.DemoPassword, from); err != nil {
 		t.Errorf("CheckPassword without a second factor: %v", err)
 	}
-	b := h.browser()
-	b.signIn(demo, demoPassword)
-	b.pin("827164")
-	before := h.events()
+	b := h.Browser()
+	b.SignIn(identitytest.Demo, identitytest.DemoPassword)
+	b.SetPIN("827164")
+	before := h.Events()
 	for range 10 {
-		if _, err := h.CheckPassword(t.Context(), "legacy", demo, demoPassword, from); !errors.Is(err, login.ErrSecondFactor) {
+		if _, err := h.CheckPassword(t.Context(), "legacy", identitytest.Demo, identitytest.DemoPassword, from); !errors.Is(err, login.ErrSecondFactor) {
 			t.Fatalf("CheckPassword with a PIN: %v, want ErrSecondFactor", err)
 		}
 	}
-	if n := h.events(); n["login.LoginSucceededEvent"] != before["login.LoginSucceededEvent"] || n["login.LoginFailedEvent"] != 10 {
+	if n := h.Events(); n["login.LoginSucceededEvent"] != before["login.LoginSucceededEvent"] || n["login.LoginFailedEvent"] != 10 {
 		t.Errorf("events = %v, want ten refused sign-ins", n)
 	}
-	if _, err := h.CheckPassword(t.Context(), "legacy", demo, "wrong", from); !errors.Is(err, login.ErrBadCredentials) {
+	if _, err := h.CheckPassword(t.Context(), "legacy", identitytest.Demo, "wrong", from); !errors.Is(err, login.ErrBadCredentials) {
 		t.Errorf("CheckPassword with a wrong password: %v, want ErrBadCredentials: it must not tell of the PIN", err)
 	}
-	if _, err := h.CheckPasswordOnly(t.Context(), "legacy", demo, demoPassword, from); err != nil {
+	if _, err := h.CheckPasswordOnly(t.Context(), "legacy", identitytest.Demo, identitytest.DemoPassword, from); err != nil {
 		t.Errorf("CheckPasswordOnly: %v", err)
 	}
 	u.Features.PINEnabled = false
-	if _, err := h.CheckPassword(t.Context(), "legacy", demo, demoPassword, from); err != nil {
+	if _, err := h.CheckPassword(t.Context(), "legacy", identitytest.Demo, identitytest.DemoPassword, from); err != nil {
 		t.Errorf("CheckPassword while PINs are switched off: %v", err)
 	}
 }
@@ -50,64 +51,64 @@ func TestCheckPassword(t *testing.T) {
 	from := event.Origin{ClientIP: "192.0.2.1"}
 	t.Run("good", func(t *testing.T) {
 		t.Parallel()
-		h := newHarness(t)
-		si, err := h.CheckPassword(t.Context(), "legacy", " "+demo+" ", demoPassword, from)
+		h := identitytest.New(t)
+		si, err := h.CheckPassword(t.Context(), "legacy", " "+identitytest.Demo+" ", identitytest.DemoPassword, from)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := h.Person.Person(t.Context(), demo)
-		if err != nil || si.Subject != p.ID || si.SessionID != "" || si.Level != 1 || si.Provider != "identity" || !si.AuthTime.Equal(h.clock.Now()) {
+		p, err := h.Person.Person(t.Context(), identitytest.Demo)
+		if err != nil || si.Subject != p.ID || si.SessionID != "" || si.Level != 1 || si.Provider != "identity" || !si.AuthTime.Equal(h.Clock.Now()) {
 			t.Errorf("CheckPassword = %+v, %v", si, err)
 		}
-		if n := h.events()["login.LoginSucceededEvent"]; n != 1 {
+		if n := h.Events()["login.LoginSucceededEvent"]; n != 1 {
 			t.Errorf("%d events Login Succeeded, want 1", n)
 		}
-		h.checkInvariants()
+		h.CheckInvariants()
 	})
 	t.Run("attack 218: every refusal is the same, at the same cost", func(t *testing.T) {
 		t.Parallel()
-		h := newHarness(t)
-		if err := h.Person.SetState(t.Context(), demo, person.Blocked, admin); err != nil {
+		h := identitytest.New(t)
+		if err := h.Person.SetState(t.Context(), identitytest.Demo, person.Blocked, identitytest.Admin); err != nil {
 			t.Fatal(err)
 		}
-		for name, c := range map[string][2]string{"wrong": {demo, "wrong password"}, "unknown": {"nobody", demoPassword}, "blocked": {demo, demoPassword}} {
-			before := h.hasher.Computed()
+		for name, c := range map[string][2]string{"wrong": {identitytest.Demo, "wrong password"}, "unknown": {"nobody", identitytest.DemoPassword}, "blocked": {identitytest.Demo, identitytest.DemoPassword}} {
+			before := h.Hasher.Computed()
 			_, err := h.CheckPassword(t.Context(), "legacy", c[0], c[1], from)
-			if !errors.Is(err, login.ErrBadCredentials) || h.hasher.Computed() != before+1 {
-				t.Errorf("%s: %v after %d hashes, want ErrBadCredentials after one", name, err, h.hasher.Computed()-before)
+			if !errors.Is(err, login.ErrBadCredentials) || h.Hasher.Computed() != before+1 {
+				t.Errorf("%s: %v after %d hashes, want ErrBadCredentials after one", name, err, h.Hasher.Computed()-before)
 			}
 		}
 	})
 	t.Run("attack 222: the page and the password grant share one counter", func(t *testing.T) {
 		t.Parallel()
-		h := newHarness(t)
-		b := h.browser()
-		b.wrong(demo, 2)
+		h := identitytest.New(t)
+		b := h.Browser()
+		b.Wrong(identitytest.Demo, 2)
 		from := event.Origin{ClientIP: "203.0.113.7"} // the address of the browser
 		for range 3 {
-			if _, err := h.CheckPassword(t.Context(), "legacy", demo, "wrong password", from); !errors.Is(err, login.ErrBadCredentials) {
+			if _, err := h.CheckPassword(t.Context(), "legacy", identitytest.Demo, "wrong password", from); !errors.Is(err, login.ErrBadCredentials) {
 				t.Errorf("CheckPassword = %v, want ErrBadCredentials", err)
 			}
 		}
-		before := h.hasher.Computed()
+		before := h.Hasher.Computed()
 		throttled := new(login.ThrottledError)
-		if _, err := h.CheckPassword(t.Context(), "legacy", demo, demoPassword, from); !errors.As(err, &throttled) || throttled.Wait != 30*time.Second {
+		if _, err := h.CheckPassword(t.Context(), "legacy", identitytest.Demo, identitytest.DemoPassword, from); !errors.As(err, &throttled) || throttled.Wait != 30*time.Second {
 			t.Errorf("sixth try = %v, want a wait of 30 s", err)
 		}
-		if a := b.try(demo, demoPassword); a.Code != http.StatusTooManyRequests {
+		if a := b.Try(identitytest.Demo, identitytest.DemoPassword); a.Code != http.StatusTooManyRequests {
 			t.Errorf("sixth try on the page = %d, want 429", a.Code)
 		}
-		if h.hasher.Computed() != before {
+		if h.Hasher.Computed() != before {
 			t.Error("a password was looked at")
 		}
-		h.clock.Advance(30 * time.Second)
-		if _, err := h.CheckPassword(t.Context(), "legacy", demo, demoPassword, from); err != nil {
+		h.Clock.Advance(30 * time.Second)
+		if _, err := h.CheckPassword(t.Context(), "legacy", identitytest.Demo, identitytest.DemoPassword, from); err != nil {
 			t.Errorf("after the wait: %v", err)
 		}
-		if a := b.wrong(demo, 1); a.Code != http.StatusUnprocessableEntity {
+		if a := b.Wrong(identitytest.Demo, 1); a.Code != http.StatusUnprocessableEntity {
 			t.Errorf("failure after a good one = %d, want 422", a.Code)
 		}
-		if n := h.events(); n["login.LoginFailedEvent"] != 6 || n["login.LoginThrottledEvent"] != 1 {
+		if n := h.Events(); n["login.LoginFailedEvent"] != 6 || n["login.LoginThrottledEvent"] != 1 {
 			t.Errorf("events %v, want 6 Login Failed and 1 Login Throttled", n)
 		}
 	})

@@ -9,87 +9,76 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-// demandLogin makes GET /next ask for a new sign-in (prompt=login).
-func (h *harness) demandLogin() {
-	from := h.clock.Now().Add(time.Second)
-	before := h.demand
-	h.demand = func(r *http.Request) login.Demand {
-		d := before(r)
-		d.NotBefore = from
-		return d
-	}
-	h.clock.Advance(time.Second)
-}
-
 func TestSignInFlow(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
-	b := h.browser()
-	first := b.do(http.MethodGet, "/next?a=1&b=%2F", "")
+	h := identitytest.New(t)
+	b := h.Browser()
+	first := b.Do(http.MethodGet, "/next?a=1&b=%2F", "")
 	if first.Code != http.StatusSeeOther || !strings.HasPrefix(first.Header().Get("Location"), "/sign-in?flow=") {
 		t.Fatalf("GET /next: status %d to %q, want 303 to the sign-in page", first.Code, first.Header().Get("Location"))
 	}
-	form := b.get(first.Header().Get("Location"))
+	form := b.Get(first.Header().Get("Location"))
 	for _, want := range []string{"Continue to The shop", `autocomplete="username"`, `autocomplete="current-password"`, "https://shop.example.com"} {
 		if !strings.Contains(form.Body.String()+form.Header().Get("Content-Security-Policy"), want) {
 			t.Errorf("sign-in page lacks %q:\n%s", want, form.Body)
 		}
 	}
-	a := b.post(form, "username", demo, "password", demoPassword)
+	a := b.Post(form, "username", identitytest.Demo, "password", identitytest.DemoPassword)
 	t.Run("attack 32: what was posted is not posted again", func(t *testing.T) {
 		if a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next?a=1&b=%2F" {
 			t.Errorf("POST: status %d to %q, want 303 to where it began", a.Code, a.Header().Get("Location"))
 		}
 	})
-	if got := b.get("/next?a=1&b=%2F").Body.String(); !strings.HasPrefix(got, "signed in as ") {
+	if got := b.Get("/next?a=1&b=%2F").Body.String(); !strings.HasPrefix(got, "signed in as ") {
 		t.Errorf("after sign-in: %s", got)
 	}
 	// After going back or reloading, both the page and its form lead on.
-	if a := b.do(http.MethodGet, form.url, ""); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next?a=1&b=%2F" {
+	if a := b.Do(http.MethodGet, form.URL, ""); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next?a=1&b=%2F" {
 		t.Errorf("GET of the page again: status %d, want 303 to where it began", a.Code)
 	}
-	if a := b.post(form, "username", demo, "password", demoPassword); a.Code != http.StatusSeeOther {
+	if a := b.Post(form, "username", identitytest.Demo, "password", identitytest.DemoPassword); a.Code != http.StatusSeeOther {
 		t.Errorf("POST again: status %d, want 303", a.Code)
 	}
-	if n := h.events(); n["login.LoginSucceededEvent"] != 2 || n["login.LoginFailedEvent"] != 0 {
+	if n := h.Events(); n["login.LoginSucceededEvent"] != 2 || n["login.LoginFailedEvent"] != 0 {
 		t.Errorf("events %v, want 2 Login Succeeded", n)
 	}
-	h.checkInvariants()
+	h.CheckInvariants()
 }
 
 func TestSeveralTabs(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
-	b := h.browser()
-	one, two, three := b.get("/next?tab=1"), b.get("/next?tab=2"), b.get("/next?tab=3")
-	for i, tab := range []*answer{two, one} {
-		if a := b.post(tab, "username", demo, "password", demoPassword); a.Code != http.StatusSeeOther || !strings.HasPrefix(a.Header().Get("Location"), "/next?tab=") {
+	h := identitytest.New(t)
+	b := h.Browser()
+	one, two, three := b.Get("/next?tab=1"), b.Get("/next?tab=2"), b.Get("/next?tab=3")
+	for i, tab := range []*identitytest.Answer{two, one} {
+		if a := b.Post(tab, "username", identitytest.Demo, "password", identitytest.DemoPassword); a.Code != http.StatusSeeOther || !strings.HasPrefix(a.Header().Get("Location"), "/next?tab=") {
 			t.Errorf("tab %d: status %d to %q, want 303 to its own place", i, a.Code, a.Header().Get("Location"))
 		}
 	}
-	if a := b.do(http.MethodGet, three.url, ""); a.Header().Get("Location") != "/next?tab=3" {
+	if a := b.Do(http.MethodGet, three.URL, ""); a.Header().Get("Location") != "/next?tab=3" {
 		t.Errorf("reload of the third tab: to %q, want its own place without a page", a.Header().Get("Location"))
 	}
 }
 
 func TestExpiredFlow(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
-	b := h.browser()
-	form := b.get("/next?x=1")
-	h.clock.Advance(time.Hour)
-	for _, a := range []*answer{b.get(form.url), b.post(form, "username", demo, "password", demoPassword)} {
+	h := identitytest.New(t)
+	b := h.Browser()
+	form := b.Get("/next?x=1")
+	h.Clock.Advance(time.Hour)
+	for _, a := range []*identitytest.Answer{b.Get(form.URL), b.Post(form, "username", identitytest.Demo, "password", identitytest.DemoPassword)} {
 		if a.Code != http.StatusBadRequest || !strings.Contains(a.Body.String(), `href="/next?x=1"`) || !strings.Contains(a.Body.String(), "Start again") {
 			t.Errorf("expired flow: status %d, want 400 and a link to the same place:\n%s", a.Code, a.Body)
 		}
 	}
 	for _, target := range []string{"/sign-in?flow=nonsense", "/sign-in?flow=" + strings.Repeat("a", 2000), "/sign-in?flow=%00", "/sign-in?flow=a%2Fb"} {
-		if a := b.get(target); a.Code != http.StatusBadRequest {
+		if a := b.Get(target); a.Code != http.StatusBadRequest {
 			t.Errorf("GET %.40s: status %d, want 400", target, a.Code)
 		}
 	}
@@ -97,28 +86,28 @@ func TestExpiredFlow(t *testing.T) {
 
 func TestSignInWithoutFlow(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
-	b := h.browser()
-	a := b.post(b.get("/sign-in"), "username", demo, "password", demoPassword)
+	h := identitytest.New(t)
+	b := h.Browser()
+	a := b.Post(b.Get("/sign-in"), "username", identitytest.Demo, "password", identitytest.DemoPassword)
 	if a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/account" {
 		t.Errorf("sign-in for nothing in particular: status %d to %q, want the account page", a.Code, a.Header().Get("Location"))
 	}
-	if a := b.do(http.MethodGet, "/sign-in", ""); a.Header().Get("Location") != "/account" {
+	if a := b.Do(http.MethodGet, "/sign-in", ""); a.Header().Get("Location") != "/account" {
 		t.Errorf("GET /sign-in when signed in: to %q, want the account page", a.Header().Get("Location"))
 	}
 }
 
 func TestDemands(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
-	h.withoutStepUp()
-	signedIn, nobody := h.browser(), h.browser()
-	signedIn.signIn(demo, demoPassword)
-	h.clock.Advance(10 * time.Minute)
-	now := h.clock.Now()
+	h := identitytest.New(t)
+	h.WithoutStepUp()
+	signedIn, nobody := h.Browser(), h.Browser()
+	signedIn.SignIn(identitytest.Demo, identitytest.DemoPassword)
+	h.Clock.Advance(10 * time.Minute)
+	now := h.Clock.Now()
 	for _, c := range []struct {
 		name string
-		b    *browser
+		b    *identitytest.Browser
 		d    login.Demand
 		want string // "result", "page" or the code of a refusal
 	}{
@@ -142,8 +131,8 @@ func TestDemands(t *testing.T) {
 		{"provider", signedIn, login.Demand{MaxAge: -1, Provider: "identity"}, "result"},
 		{"other provider", signedIn, login.Demand{MaxAge: -1, Provider: "corp"}, "access_denied"},
 	} {
-		r := httptest.NewRequest(http.MethodGet, issuer+"/next", nil)
-		for name, v := range c.b.cookies {
+		r := httptest.NewRequest(http.MethodGet, identitytest.Issuer+"/next", nil)
+		for name, v := range c.b.Cookies {
 			r.AddCookie(&http.Cookie{Name: name, Value: v})
 		}
 		c.d.Return = "/elsewhere"
@@ -164,7 +153,7 @@ func TestDemands(t *testing.T) {
 			t.Errorf("Authenticate(%s) = %s, want %s", c.name, got, c.want)
 		}
 	}
-	if _, err := h.Authenticate(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, issuer+"/next", nil), login.Demand{MaxAge: -1, Return: "https://evil.example/"}); err == nil || errors.Is(err, login.ErrResponded) {
+	if _, err := h.Authenticate(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, identitytest.Issuer+"/next", nil), login.Demand{MaxAge: -1, Return: "https://evil.example/"}); err == nil || errors.Is(err, login.ErrResponded) {
 		t.Errorf("Authenticate(Return elsewhere) = %v, want an error", err)
 	}
 }
@@ -172,39 +161,39 @@ func TestDemands(t *testing.T) {
 // TestStrictDemandsEnd: even the strictest demand does not redirect in circles.
 func TestStrictDemandsEnd(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(h *harness, d *login.Demand){
-		"max_age 0":    func(_ *harness, d *login.Demand) { d.MaxAge = 0 },
-		"prompt=login": func(h *harness, d *login.Demand) { d.NotBefore = h.clock.Now() },
-		"both and choice": func(h *harness, d *login.Demand) {
-			d.MaxAge, d.NotBefore, d.SelectAccount = 0, h.clock.Now(), true
+	for name, change := range map[string]func(h *identitytest.Harness, d *login.Demand){
+		"max_age 0":    func(_ *identitytest.Harness, d *login.Demand) { d.MaxAge = 0 },
+		"prompt=login": func(h *identitytest.Harness, d *login.Demand) { d.NotBefore = h.Clock.Now() },
+		"both and choice": func(h *identitytest.Harness, d *login.Demand) {
+			d.MaxAge, d.NotBefore, d.SelectAccount = 0, h.Clock.Now(), true
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHarness(t)
-			b := h.browser()
-			b.signIn(demo, demoPassword)
-			h.clock.Advance(time.Minute)
-			before := h.demand
+			h := identitytest.New(t)
+			b := h.Browser()
+			b.SignIn(identitytest.Demo, identitytest.DemoPassword)
+			h.Clock.Advance(time.Minute)
+			before := h.Demand
 			var d login.Demand
-			h.demand = func(r *http.Request) login.Demand {
+			h.Demand = func(r *http.Request) login.Demand {
 				if d.Return == "" {
 					d = before(r)
 					change(h, &d)
 				}
 				return d
 			}
-			page := b.get("/next?again")
+			page := b.Get("/next?again")
 			if name == "both and choice" {
-				a := b.post(page, "choice", "continue")
-				page = b.get(a.Header().Get("Location"))
+				a := b.Post(page, "choice", "continue")
+				page = b.Get(a.Header().Get("Location"))
 			}
-			if !strings.Contains(page.Body.String(), `value="`+demo+`"`) {
+			if !strings.Contains(page.Body.String(), `value="`+identitytest.Demo+`"`) {
 				t.Errorf("asked to sign in again, the page does not know who:\n%s", page.Body)
 			}
-			a := b.post(page, "username", demo, "password", demoPassword)
-			h.clock.Advance(3 * time.Second)
-			if got := b.get(a.Header().Get("Location")).Body.String(); !strings.HasPrefix(got, "signed in as ") {
+			a := b.Post(page, "username", identitytest.Demo, "password", identitytest.DemoPassword)
+			h.Clock.Advance(3 * time.Second)
+			if got := b.Get(a.Header().Get("Location")).Body.String(); !strings.HasPrefix(got, "signed in as ") {
 				t.Errorf("after the second sign-in: %s", got)
 			}
 		})
@@ -213,40 +202,40 @@ func TestStrictDemandsEnd(t *testing.T) {
 
 func TestChooseAccount(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
-	if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "anna", Password: secret.New("12345678")}, admin); err != nil {
+	h := identitytest.New(t)
+	if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "anna", Password: secret.New("12345678")}, identitytest.Admin); err != nil {
 		t.Fatal(err)
 	}
-	before := h.demand
-	b := h.browser()
-	b.signIn(demo, demoPassword)
-	h.clock.Advance(time.Minute)
-	h.demand = func(r *http.Request) login.Demand {
+	before := h.Demand
+	b := h.Browser()
+	b.SignIn(identitytest.Demo, identitytest.DemoPassword)
+	h.Clock.Advance(time.Minute)
+	h.Demand = func(r *http.Request) login.Demand {
 		d := before(r)
 		d.SelectAccount = true
 		return d
 	}
-	page := b.get("/next?1")
-	if !strings.Contains(page.Body.String(), "Continue as "+demo) {
+	page := b.Get("/next?1")
+	if !strings.Contains(page.Body.String(), "Continue as "+identitytest.Demo) {
 		t.Fatalf("no choice:\n%s", page.Body)
 	}
-	a := b.post(page, "choice", "continue")
-	if got := b.get(a.Header().Get("Location")).Body.String(); !strings.HasPrefix(got, "signed in as ") {
+	a := b.Post(page, "choice", "continue")
+	if got := b.Get(a.Header().Get("Location")).Body.String(); !strings.HasPrefix(got, "signed in as ") {
 		t.Errorf("after the choice: %s", got)
 	}
 	// Another request asks again, and another account signs in.
-	page = b.get("/next?2")
-	a = b.post(page, "choice", "other")
-	form := b.get(a.Header().Get("Location"))
-	if strings.Contains(form.Body.String(), demo) {
+	page = b.Get("/next?2")
+	a = b.Post(page, "choice", "other")
+	form := b.Get(a.Header().Get("Location"))
+	if strings.Contains(form.Body.String(), identitytest.Demo) {
 		t.Errorf("the page for another account names the first one:\n%s", form.Body)
 	}
-	a = b.post(form, "username", "anna", "password", "12345678")
-	if got := b.get(a.Header().Get("Location")).Body.String(); !strings.HasPrefix(got, "signed in as ") {
+	a = b.Post(form, "username", "anna", "password", "12345678")
+	if got := b.Get(a.Header().Get("Location")).Body.String(); !strings.HasPrefix(got, "signed in as ") {
 		t.Errorf("after the sign-in of another: %s", got)
 	}
 	// The first person's form, still open in another tab, confirms nothing for the second person.
-	stale := b.post(page, "choice", "continue")
+	stale := b.Post(page, "choice", "continue")
 	if stale.Code != http.StatusForbidden {
 		t.Errorf("choice of who is signed in no more: status %d, want 403", stale.Code)
 	}
@@ -254,25 +243,25 @@ func TestChooseAccount(t *testing.T) {
 
 func TestEmptyFields(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
-	b := h.browser()
-	form := b.get("/next")
-	before := h.hasher.Computed()
+	h := identitytest.New(t)
+	b := h.Browser()
+	form := b.Get("/next")
+	before := h.Hasher.Computed()
 	for _, c := range []struct{ username, password, want string }{{"", "x", "Enter your username."}, {"  ", "", "Enter your username."}, {"anna", "", "Enter your password."}} {
-		a := b.post(form, "username", c.username, "password", c.password)
+		a := b.Post(form, "username", c.username, "password", c.password)
 		if a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), c.want) {
 			t.Errorf("username %q, password %q: status %d, want 422 and %q", c.username, c.password, a.Code, c.want)
 		}
 	}
-	if h.hasher.Computed() != before {
+	if h.Hasher.Computed() != before {
 		t.Error("an empty field was hashed")
 	}
 }
 
 func TestMethods(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
-	b := h.browser()
+	h := identitytest.New(t)
+	b := h.Browser()
 	for _, c := range []struct {
 		method, path string
 		want         int
@@ -288,56 +277,56 @@ func TestMethods(t *testing.T) {
 		{"POST", "/sign-in", 400},
 		{"POST", "/sign-in/account", 400},
 	} {
-		a := b.do(c.method, c.path, "")
+		a := b.Do(c.method, c.path, "")
 		if a.Code != c.want || (c.want == 405) != (a.Header().Get("Allow") != "") {
 			t.Errorf("%s %s: status %d, Allow %q, want %d", c.method, c.path, a.Code, a.Header().Get("Allow"), c.want)
 		}
 	}
-	h.checkInvariants()
+	h.CheckInvariants()
 }
 
 func TestStorageDown(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
-	b := h.browser()
-	form := b.get("/next")
-	signedIn := h.browser()
-	signedIn.signIn(demo, demoPassword)
-	ask := signedIn.get("/sign-out")
-	h.store.down.Store(true)
-	for name, a := range map[string]*answer{
-		"page": b.do("GET", form.url, ""), "form": b.post(form, "username", demo, "password", demoPassword), "account": signedIn.do("GET", "/account", ""),
-		"sign-out page": signedIn.do("GET", "/sign-out", ""), "sign-out": signedIn.post(ask), "next": signedIn.do("GET", "/next", ""),
+	h := identitytest.New(t)
+	b := h.Browser()
+	form := b.Get("/next")
+	signedIn := h.Browser()
+	signedIn.SignIn(identitytest.Demo, identitytest.DemoPassword)
+	ask := signedIn.Get("/sign-out")
+	h.Store.Down.Store(true)
+	for name, a := range map[string]*identitytest.Answer{
+		"page": b.Do("GET", form.URL, ""), "form": b.Post(form, "username", identitytest.Demo, "password", identitytest.DemoPassword), "account": signedIn.Do("GET", "/account", ""),
+		"sign-out page": signedIn.Do("GET", "/sign-out", ""), "sign-out": signedIn.Post(ask), "next": signedIn.Do("GET", "/next", ""),
 	} {
 		if a.Code != http.StatusServiceUnavailable || (name != "next" && a.Header().Get("Retry-After") == "") {
 			t.Errorf("%s without storage: status %d, Retry-After %q, want 503 with it", name, a.Code, a.Header().Get("Retry-After"))
 		}
 	}
-	if b.session() != "" || signedIn.session() == "" {
+	if b.Session() != "" || signedIn.Session() == "" {
 		t.Error("a cookie changed although nothing could be told")
 	}
-	h.store.down.Store(false)
-	h.store.readOnly.Store(true)
-	if a := b.post(form, "username", demo, "password", demoPassword); a.Code != http.StatusServiceUnavailable || b.session() != "" {
+	h.Store.Down.Store(false)
+	h.Store.ReadOnly.Store(true)
+	if a := b.Post(form, "username", identitytest.Demo, "password", identitytest.DemoPassword); a.Code != http.StatusServiceUnavailable || b.Session() != "" {
 		t.Errorf("sign-in on a full disk: status %d, want 503", a.Code)
 	}
-	if !signedIn.isSignedIn() {
+	if !signedIn.IsSignedIn() {
 		t.Error("session is not good on a full disk, want good: reads go on")
 	}
-	h.checkInvariants()
+	h.CheckInvariants()
 }
 
 func TestHint(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
-	before := h.demand
+	h := identitytest.New(t)
+	before := h.Demand
 	for hint, want := range map[string]string{"anna": `value="anna"`, `"><script>`: `value="&#34;&gt;&lt;script&gt;"`, "a\x00b": `name="username" autocomplete`, strings.Repeat("a", 1<<20): `name="username" autocomplete`} {
-		h.demand = func(r *http.Request) login.Demand {
+		h.Demand = func(r *http.Request) login.Demand {
 			d := before(r)
 			d.Hint = hint
 			return d
 		}
-		if page := h.browser().get("/next"); !strings.Contains(page.Body.String(), want) {
+		if page := h.Browser().Get("/next"); !strings.Contains(page.Body.String(), want) {
 			t.Errorf("hint %.20q: page lacks %s:\n%s", hint, want, page.Body)
 		}
 	}
@@ -347,23 +336,23 @@ func FuzzSignIn(f *testing.F) {
 	f.Add("demo@example.com", "correct horse 1", "yes")
 	f.Add("\x00", "\xff", "")
 	f.Add(strings.Repeat("é", 300), strings.Repeat("x", 300), "\r\n")
-	h := newHarness(f)
+	h := identitytest.New(f)
 	f.Fuzz(func(t *testing.T, username, password, remember string) {
-		h.t = t
-		h.clock.Advance(time.Hour) // so that no try has to wait
-		b := h.browser()
-		form := b.get("/next")
-		v := url.Values{"csrf": {form.csrf()}, "username": {username}, "password": {password}, "remember": {remember}}
-		a := b.do(http.MethodPost, form.url, v.Encode())
+		h.T = t
+		h.Clock.Advance(time.Hour) // so that no try has to wait
+		b := h.Browser()
+		form := b.Get("/next")
+		v := url.Values{"csrf": {form.CSRF()}, "username": {username}, "password": {password}, "remember": {remember}}
+		a := b.Do(http.MethodPost, form.URL, v.Encode())
 		switch a.Code {
 		case http.StatusSeeOther:
-			if !strings.EqualFold(strings.TrimSpace(username), demo) || password != demoPassword {
+			if !strings.EqualFold(strings.TrimSpace(username), identitytest.Demo) || password != identitytest.DemoPassword {
 				t.Errorf("username %q and password %q sign in", username, password)
 			}
 		case http.StatusUnprocessableEntity, http.StatusBadRequest, http.StatusRequestEntityTooLarge:
 		default:
 			t.Errorf("username %q, password %q: status %d", username, password, a.Code)
 		}
-		h.checkInvariants()
+		h.CheckInvariants()
 	})
 }

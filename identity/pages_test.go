@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -19,49 +20,49 @@ import (
 // everyPage requests every path of the service, as a signed-in person and as a stranger, with every method and with
 // hostile values in every parameter, and passes each answer to look. It reads the paths from the routes, so it covers
 // new pages too.
-func everyPage(t *testing.T, look func(t *testing.T, b *browser, method string, a *answer)) {
+func everyPage(t *testing.T, look func(t *testing.T, b *identitytest.Browser, method string, a *identitytest.Answer)) {
 	t.Helper()
-	h := newHarness(t, func(c *identity.Config) { c.Locales = []string{"en", "nl", "de", "fr"} })
+	h := identitytest.New(t, func(c *identity.Config) { c.Locales = []string{"en", "nl", "de", "fr"} })
 	u := config.Defaults()
 	f := &u.Features
 	f.SignUpEnabled, f.PasswordResetEnabled, f.AcceptingInvitationEnabled, f.PINEnabled, f.SMSEnabled = true, true, true, true, true
 	f.GoogleAuthenticatorStepUpAuthenticationEnabled, f.ExternallyDeliveredCodeStepUp.Enabled = true, true
 	u.EmailNotifications.StepUpAuthentication, u.EmailNotifications.PasswordReset, u.Attributes.Verification.EmailEnabled = true, true, true
-	h.units, h.notices = func(storage.Tx) (*config.Units, error) { return &u, nil }, &notifytest.Notices{}
-	h.start()
-	person, stranger := h.browser(), h.browser()
-	person.signIn(demo, demoPassword)
-	form := stranger.get("/next")
-	flow, err := url.Parse(form.url)
+	h.Units, h.Notices = func(storage.Tx) (*config.Units, error) { return &u, nil }, &notifytest.Notices{}
+	h.Start()
+	person, stranger := h.Browser(), h.Browser()
+	person.SignIn(identitytest.Demo, identitytest.DemoPassword)
+	form := stranger.Get("/next")
+	flow, err := url.Parse(form.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, before := 0, h.events()
+	n, before := 0, h.Events()
 	for _, pattern := range h.Patterns() {
 		path := strings.NewReplacer("{id}", "corp", "{op}", "callback").Replace(pattern)
 		if strings.HasSuffix(path, "/") {
 			path += "x"
 		}
-		for _, b := range []*browser{person, stranger} {
+		for _, b := range []*identitytest.Browser{person, stranger} {
 			for _, query := range []string{"", "flow=" + flow.Query().Get("flow"), evilQuery()} {
 				for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete} {
-					b.header = http.Header{"Accept-Language": {evilText}, "Accept": {"text/html"}}
+					b.Header = http.Header{"Accept-Language": {evilText}, "Accept": {"text/html"}}
 					n++
-					look(t, b, method, b.do(method, path+"?"+query, ""))
+					look(t, b, method, b.Do(method, path+"?"+query, ""))
 				}
 			}
-			b.header = nil
+			b.Header = nil
 		}
 	}
 	if n < 300 {
 		t.Errorf("%d answers were looked at, want those of every path", n)
 	}
-	after := h.events()
+	after := h.Events()
 	delete(after, "person.DataDownloadedEvent") // caused by the download link, which changes nothing
 	if !maps.Equal(after, before) {
 		t.Errorf("something happened to somebody: the events were %v and are %v", before, after)
 	}
-	h.checkInvariants()
+	h.CheckInvariants()
 }
 
 const evilText = `"><script>alert(1)</script>{{.}}${7*7}`
@@ -78,7 +79,7 @@ func evilQuery() string {
 	return q.Encode()
 }
 
-func isPage(a *answer) bool {
+func isPage(a *identitytest.Answer) bool {
 	return a.Header().Get("Location") == "" && strings.HasPrefix(a.Header().Get("Content-Type"), "text/html")
 }
 
@@ -86,93 +87,93 @@ func TestEveryPage(t *testing.T) {
 	t.Parallel()
 	t.Run("attack 272, 273: what every page forbids", func(t *testing.T) {
 		t.Parallel()
-		everyPage(t, func(t *testing.T, _ *browser, method string, a *answer) {
+		everyPage(t, func(t *testing.T, _ *identitytest.Browser, method string, a *identitytest.Answer) {
 			h := a.Header()
 			if !isPage(a) {
 				if a.Header().Get("Location") == "" && a.Body.Len() > 0 && !strings.Contains(h.Get("Content-Security-Policy"), "default-src 'none'") && a.Code == http.StatusOK && !strings.HasPrefix(h.Get("Content-Disposition"), "attachment") {
-					t.Errorf("%s %.60s = %d %s without a policy", method, a.url, a.Code, h.Get("Content-Type"))
+					t.Errorf("%s %.60s = %d %s without a policy", method, a.URL, a.Code, h.Get("Content-Type"))
 				}
 				return
 			}
 			directives := strings.Split(h.Get("Content-Security-Policy"), "; ")
 			for _, want := range []string{"default-src 'none'", "style-src 'self'", "img-src 'self'", "object-src 'none'", "base-uri 'none'", "frame-ancestors 'none'"} {
 				if !slices.Contains(directives, want) {
-					t.Errorf("%s %.60s: policy %q without %s", method, a.url, directives, want)
+					t.Errorf("%s %.60s: policy %q without %s", method, a.URL, directives, want)
 				}
 			}
 			if policy := h.Get("Content-Security-Policy"); strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") || !strings.Contains(policy, "form-action 'self'") {
-				t.Errorf("%s %.60s: policy %q", method, a.url, policy)
+				t.Errorf("%s %.60s: policy %q", method, a.URL, policy)
 			}
 			if h.Get("X-Frame-Options") != "DENY" || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Referrer-Policy") != "same-origin" || len(h.Values("Content-Security-Policy")) != 1 {
-				t.Errorf("%s %.60s: headers %v", method, a.url, h)
+				t.Errorf("%s %.60s: headers %v", method, a.URL, h)
 			}
 		})
 	})
 	t.Run("attack 274: every cookie is ours alone", func(t *testing.T) {
 		t.Parallel()
-		everyPage(t, func(t *testing.T, _ *browser, method string, a *answer) {
+		everyPage(t, func(t *testing.T, _ *identitytest.Browser, method string, a *identitytest.Answer) {
 			for _, c := range a.Result().Cookies() {
 				lax := c.SameSite == http.SameSiteLaxMode || (c.SameSite == http.SameSiteNoneMode && strings.HasSuffix(c.Name, "-track"))
 				if !strings.HasPrefix(c.Name, "__Host-gh-") || !c.Secure || !c.HttpOnly || c.Domain != "" || c.Path != "/" || !lax || len(c.Raw) > 4096 {
-					t.Errorf("%s %.60s sets %s, want __Host-, Secure, HttpOnly, Lax and no Domain", method, a.url, c.Raw)
+					t.Errorf("%s %.60s sets %s, want __Host-, Secure, HttpOnly, Lax and no Domain", method, a.URL, c.Raw)
 				}
 			}
 		})
 	})
 	t.Run("attack 276, 278, 283: what is asked for is not repeated as it is", func(t *testing.T) {
 		t.Parallel()
-		everyPage(t, func(t *testing.T, _ *browser, method string, a *answer) {
+		everyPage(t, func(t *testing.T, _ *identitytest.Browser, method string, a *identitytest.Answer) {
 			if body := a.Body.String(); strings.Contains(body, "<script>alert") || strings.Contains(body, "49}") || strings.Contains(body, `href="//evil`) || strings.Contains(body, `action="//evil`) {
-				t.Errorf("%s %.60s repeats what was asked for:\n%.2000s", method, a.url, body)
+				t.Errorf("%s %.60s repeats what was asked for:\n%.2000s", method, a.URL, body)
 			}
 			if l := a.Header().Get("Content-Language"); isPage(a) && !slices.Contains([]string{"en", "nl", "de", "fr"}, l) {
-				t.Errorf("%s %.60s is in %q", method, a.url, l)
+				t.Errorf("%s %.60s is in %q", method, a.URL, l)
 			}
 		})
 	})
 	t.Run("attack 279: no page is kept", func(t *testing.T) {
 		t.Parallel()
-		everyPage(t, func(t *testing.T, _ *browser, method string, a *answer) {
+		everyPage(t, func(t *testing.T, _ *identitytest.Browser, method string, a *identitytest.Answer) {
 			vary := a.Header().Get("Vary")
-			if strings.HasPrefix(a.url, "/favicon.ico") && a.Header().Get("Content-Type") == "image/x-icon" {
+			if strings.HasPrefix(a.URL, "/favicon.ico") && a.Header().Get("Content-Type") == "image/x-icon" {
 				return // the same for everybody
 			}
 			if a.Code != http.StatusMethodNotAllowed && a.Header().Get("Cache-Control") != "no-store" || isPage(a) && (!strings.Contains(vary, "Cookie") || !strings.Contains(vary, "Accept-Language")) {
-				t.Errorf("%s %.60s = %d: Cache-Control %q, Vary %q, want no-store, Cookie and Accept-Language", method, a.url, a.Code, a.Header().Get("Cache-Control"), vary)
+				t.Errorf("%s %.60s = %d: Cache-Control %q, Vary %q, want no-store, Cookie and Accept-Language", method, a.URL, a.Code, a.Header().Get("Cache-Control"), vary)
 			}
 		})
 	})
 	t.Run("attack 281: nothing leads to where a request says", func(t *testing.T) {
 		t.Parallel()
-		everyPage(t, func(t *testing.T, _ *browser, method string, a *answer) {
+		everyPage(t, func(t *testing.T, _ *identitytest.Browser, method string, a *identitytest.Answer) {
 			for _, header := range []string{"Location", "Refresh", "Link"} {
 				to := a.Header().Get(header)
 				if u, err := url.Parse(to); err != nil || u.Host != "" || strings.HasPrefix(to, "//") || strings.Contains(u.Path, "evil") {
-					t.Errorf("%s %.60s: %s %q", method, a.url, header, to)
+					t.Errorf("%s %.60s: %s %q", method, a.URL, header, to)
 				}
 			}
 		})
 	})
 	t.Run("attack 282: no path takes a form that is none", func(t *testing.T) {
 		t.Parallel()
-		everyPage(t, func(t *testing.T, _ *browser, method string, a *answer) {
+		everyPage(t, func(t *testing.T, _ *identitytest.Browser, method string, a *identitytest.Answer) {
 			// A redirect within the service means that there was nothing to do.
 			leads := a.Code == http.StatusSeeOther && strings.HasPrefix(a.Header().Get("Location"), "/")
 			if method != http.MethodGet && method != http.MethodHead && a.Code < http.StatusBadRequest && !leads {
-				t.Errorf("%s %.60s = %d %s, want it refused", method, a.url, a.Code, a.Header().Get("Location"))
+				t.Errorf("%s %.60s = %d %s, want it refused", method, a.URL, a.Code, a.Header().Get("Location"))
 			}
 			if a.Code == http.StatusMethodNotAllowed && a.Header().Get("Allow") == "" {
-				t.Errorf("%s %.60s = 405 without Allow", method, a.url)
+				t.Errorf("%s %.60s = 405 without Allow", method, a.URL)
 			}
 		})
 	})
 	t.Run("attack 284: no page and no address holds a secret", func(t *testing.T) {
 		t.Parallel()
-		everyPage(t, func(t *testing.T, b *browser, method string, a *answer) {
+		everyPage(t, func(t *testing.T, b *identitytest.Browser, method string, a *identitytest.Answer) {
 			text := a.Header().Get("Location") + a.Header().Get("Refresh") + a.Body.String()
-			for _, secret := range []string{demoPassword, b.session(), b.cookie("browser"), b.cookie("device")} {
+			for _, secret := range []string{identitytest.DemoPassword, b.Session(), b.Cookie("browser"), b.Cookie("device")} {
 				if secret != "" && strings.Contains(text, secret) {
-					t.Errorf("%s %.60s repeats a secret", method, a.url)
+					t.Errorf("%s %.60s repeats a secret", method, a.URL)
 				}
 			}
 		})
@@ -188,10 +189,10 @@ func TestEveryPage(t *testing.T) {
 			}
 			return out
 		}
-		everyPage(t, func(t *testing.T, _ *browser, method string, a *answer) {
+		everyPage(t, func(t *testing.T, _ *identitytest.Browser, method string, a *identitytest.Answer) {
 			for _, tag := range form.FindAllString(a.Body.String(), -1) {
 				if at := attributes(tag); at["method"] != "post" || !strings.HasPrefix(at["action"], "/") || strings.HasPrefix(at["action"], "//") {
-					t.Errorf("%s %.60s: %s, want a POST to a path of ours", method, a.url, tag)
+					t.Errorf("%s %.60s: %s, want a POST to a path of ours", method, a.URL, tag)
 				}
 			}
 			for _, tag := range input.FindAllString(a.Body.String(), -1) {
@@ -199,10 +200,10 @@ func TestEveryPage(t *testing.T) {
 				_, hidden := at["hidden"]
 				switch fills := at["autocomplete"]; {
 				case at["type"] == "password" && fills == "":
-					t.Errorf("%s %.60s: %s does not say which password it is", method, a.url, tag)
+					t.Errorf("%s %.60s: %s does not say which password it is", method, a.URL, tag)
 				case fills == "" || fills == "off":
 				case at["type"] == "hidden" || hidden || at["style"] != "" || at["tabindex"] != "":
-					t.Errorf("%s %.60s: %s is filled in where nobody sees it", method, a.url, tag)
+					t.Errorf("%s %.60s: %s is filled in where nobody sees it", method, a.URL, tag)
 				default:
 					filled.Add(1)
 				}
@@ -214,9 +215,9 @@ func TestEveryPage(t *testing.T) {
 	})
 	t.Run("attack 288: nothing that is asked for is a failure of ours", func(t *testing.T) {
 		t.Parallel()
-		everyPage(t, func(t *testing.T, _ *browser, method string, a *answer) {
+		everyPage(t, func(t *testing.T, _ *identitytest.Browser, method string, a *identitytest.Answer) {
 			if a.Code >= http.StatusInternalServerError || a.Code == 0 {
-				t.Errorf("%s %.60s = %d:\n%.500s", method, a.url, a.Code, a.Body)
+				t.Errorf("%s %.60s = %d:\n%.500s", method, a.URL, a.Code, a.Body)
 			}
 		})
 	})

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -17,70 +17,60 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// configured returns a harness with configuration units that the test can change.
-func configured(t *testing.T, change ...func(*identity.Config)) (*harness, *config.Units) {
-	t.Helper()
-	h := newHarness(t, change...)
-	u := config.Defaults()
-	h.units = func(storage.Tx) (*config.Units, error) { return &u, nil }
-	h.start()
-	return h, &u
-}
-
 func TestLoginEnabled(t *testing.T) {
 	t.Parallel()
-	h, u := configured(t)
-	before, waiting := h.browser(), h.browser()
-	before.signIn(demo, demoPassword)
-	form := waiting.get("/next")
+	h, u := identitytest.NewConfigured(t)
+	before, waiting := h.Browser(), h.Browser()
+	before.SignIn(identitytest.Demo, identitytest.DemoPassword)
+	form := waiting.Get("/next")
 
 	u.Features.LoginEnabled = false
-	closed := func(what string, a *answer) {
+	closed := func(what string, a *identitytest.Answer) {
 		t.Helper()
 		if a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "Sign-in is temporarily unavailable") {
 			t.Errorf("%s = %d, want 403 and the page that says so:\n%s", what, a.Code, a.Body)
 		}
 	}
-	b := h.browser()
-	closed("a sign-in", b.get("/next"))
-	closed("a sign-in for nothing in particular", b.get("/sign-in"))
-	closed("the account page", b.get("/account"))
-	closed("a page that was open", waiting.get(form.url))
-	closed("a form that was open", waiting.post(form, "username", demo, "password", demoPassword))
-	if !before.isSignedIn() {
+	b := h.Browser()
+	closed("a sign-in", b.Get("/next"))
+	closed("a sign-in for nothing in particular", b.Get("/sign-in"))
+	closed("the account page", b.Get("/account"))
+	closed("a page that was open", waiting.Get(form.URL))
+	closed("a form that was open", waiting.Post(form, "username", identitytest.Demo, "password", identitytest.DemoPassword))
+	if !before.IsSignedIn() {
 		t.Error("who was signed in is so no more")
 	}
-	if _, err := h.CheckPassword(t.Context(), "shop", demo, demoPassword, event.Origin{}); !errors.As(err, new(*login.Refusal)) {
+	if _, err := h.CheckPassword(t.Context(), "shop", identitytest.Demo, identitytest.DemoPassword, event.Origin{}); !errors.As(err, new(*login.Refusal)) {
 		t.Errorf("CheckPassword = %v, want a refusal", err)
 	}
-	h.demand = func(r *http.Request) login.Demand { return login.Demand{MaxAge: -1, Passive: true} }
-	if a := b.get("/next"); a.Code != http.StatusForbidden || strings.TrimSpace(a.Body.String()) != "login_required" {
+	h.Demand = func(r *http.Request) login.Demand { return login.Demand{MaxAge: -1, Passive: true} }
+	if a := b.Get("/next"); a.Code != http.StatusForbidden || strings.TrimSpace(a.Body.String()) != "login_required" {
 		t.Errorf("a passive demand = %d %s, want login_required", a.Code, a.Body)
 	}
-	if n := h.events()["login.LoginSucceededEvent"]; n != 1 {
+	if n := h.Events()["login.LoginSucceededEvent"]; n != 1 {
 		t.Errorf("%d sign-ins, want 1", n)
 	}
 
 	u.Features.LoginEnabled = true
-	if a := waiting.post(form, "username", demo, "password", demoPassword); a.Code != http.StatusSeeOther {
+	if a := waiting.Post(form, "username", identitytest.Demo, "password", identitytest.DemoPassword); a.Code != http.StatusSeeOther {
 		t.Errorf("the form, once signing in is open again = %d, want 303", a.Code)
 	}
-	h.checkInvariants()
+	h.CheckInvariants()
 }
 
 func TestPasswordMethodOff(t *testing.T) {
 	t.Parallel()
-	h, u := configured(t)
-	b := h.browser()
-	form := b.get("/next")
+	h, u := identitytest.NewConfigured(t)
+	b := h.Browser()
+	form := b.Get("/next")
 	u.LoginMethods.LoginMethods[0].Enabled = false
-	if a := b.post(form, "username", demo, "password", demoPassword); a.Code == http.StatusSeeOther || b.session() != "" {
+	if a := b.Post(form, "username", identitytest.Demo, "password", identitytest.DemoPassword); a.Code == http.StatusSeeOther || b.Session() != "" {
 		t.Errorf("a password while the method is off = %d", a.Code)
 	}
-	if a := h.browser().get("/next"); a.Code != http.StatusForbidden || strings.Contains(a.Body.String(), `name="password"`) {
+	if a := h.Browser().Get("/next"); a.Code != http.StatusForbidden || strings.Contains(a.Body.String(), `name="password"`) {
 		t.Errorf("the sign-in page while there is no way to sign in = %d\n%s", a.Code, a.Body)
 	}
-	if _, err := h.CheckPassword(t.Context(), "shop", demo, demoPassword, event.Origin{}); !errors.As(err, new(*login.Refusal)) {
+	if _, err := h.CheckPassword(t.Context(), "shop", identitytest.Demo, identitytest.DemoPassword, event.Origin{}); !errors.As(err, new(*login.Refusal)) {
 		t.Errorf("CheckPassword = %v, want a refusal", err)
 	}
 }
@@ -100,32 +90,32 @@ func TestRedirects(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			h, u := configured(t)
+			h, u := identitytest.NewConfigured(t)
 			u.Redirects.DefaultOriginURL, u.Redirects.URLAfterLogin, u.Redirects.URLAfterLogout = tt.origin, tt.login, tt.logout
-			b := h.browser()
-			form := b.get("/sign-in")
-			a := b.post(form, "username", demo, "password", demoPassword)
+			b := h.Browser()
+			form := b.Get("/sign-in")
+			a := b.Post(form, "username", identitytest.Demo, "password", identitytest.DemoPassword)
 			to := a.Header().Get("Location")
 			if strings.HasPrefix(to, "/sign-in") { // to another host, through a page of the service
-				to = b.do(http.MethodGet, to, "").Header().Get("Location")
+				to = b.Do(http.MethodGet, to, "").Header().Get("Location")
 			}
 			if to != tt.wantLogin {
 				t.Errorf("after sign-in the browser is sent to %q, want %q", to, tt.wantLogin)
 			}
 			wantPolicy(t, form, tt.wantLogin)
 
-			ask := b.get("/sign-out")
+			ask := b.Get("/sign-out")
 			wantPolicy(t, ask, tt.wantLogout)
-			if to := b.post(ask).Header().Get("Location"); to != tt.wantLogout || b.session() != "" {
+			if to := b.Post(ask).Header().Get("Location"); to != tt.wantLogout || b.Session() != "" {
 				t.Errorf("after sign-out the browser is sent to %q, want %q", to, tt.wantLogout)
 			}
-			h.checkInvariants()
+			h.CheckInvariants()
 		})
 	}
 }
 
 // wantPolicy asserts that the policy of a page allows its form to redirect to the target; browsers enforce that.
-func wantPolicy(t *testing.T, page *answer, target string) {
+func wantPolicy(t *testing.T, page *identitytest.Answer, target string) {
 	t.Helper()
 	u, err := url.Parse(target)
 	if err != nil || u.Host == "" {
@@ -138,7 +128,7 @@ func wantPolicy(t *testing.T, page *answer, target string) {
 
 func TestRedirectParameter(t *testing.T) {
 	t.Parallel()
-	h, u := configured(t)
+	h, u := identitytest.NewConfigured(t)
 	u.Redirects.URLWhitelist = []config.WhitelistedURL{{ID: "1", URL: "https://www.example.com/a"}}
 	u.Redirects.URLAfterLogin, u.Redirects.URLAfterLogout = "/standard", "/standard"
 	for name, tt := range map[string]struct{ wanted, want string }{
@@ -156,53 +146,53 @@ func TestRedirectParameter(t *testing.T) {
 		"attack 281: dots before the slashes": {"/..//evil.example", "/standard"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := h.browser()
+			b := h.Browser()
 			query := "?redirect=" + url.QueryEscape(tt.wanted)
-			form := b.get("/sign-in" + query)
-			to := b.post(form, "username", demo, "password", demoPassword).Header().Get("Location")
+			form := b.Get("/sign-in" + query)
+			to := b.Post(form, "username", identitytest.Demo, "password", identitytest.DemoPassword).Header().Get("Location")
 			if strings.HasPrefix(to, "/sign-in") {
-				to = b.do(http.MethodGet, to, "").Header().Get("Location")
+				to = b.Do(http.MethodGet, to, "").Header().Get("Location")
 			}
 			if to != tt.want {
 				t.Errorf("/sign-in%s leads to %q, want %q", query, to, tt.want)
 			}
 			wantPolicy(t, form, tt.want)
-			if to := b.do(http.MethodGet, "/sign-in"+query, "").Header().Get("Location"); to != tt.want {
+			if to := b.Do(http.MethodGet, "/sign-in"+query, "").Header().Get("Location"); to != tt.want {
 				t.Errorf("/sign-in%s of who is signed in leads to %q, want %q", query, to, tt.want)
 			}
-			if to := b.post(b.get("/sign-out" + query)).Header().Get("Location"); to != tt.want {
+			if to := b.Post(b.Get("/sign-out" + query)).Header().Get("Location"); to != tt.want {
 				t.Errorf("/sign-out%s leads to %q, want %q", query, to, tt.want)
 			}
 		})
 	}
-	h.checkInvariants()
+	h.CheckInvariants()
 }
 
 func TestDashboardLevel(t *testing.T) {
 	t.Parallel()
-	h, u := configured(t)
-	b := h.browser()
-	b.signIn(demo, demoPassword)
-	if a := b.get("/account"); a.Code != http.StatusOK {
+	h, u := identitytest.NewConfigured(t)
+	b := h.Browser()
+	b.SignIn(identitytest.Demo, identitytest.DemoPassword)
+	if a := b.Get("/account"); a.Code != http.StatusOK {
 		t.Fatalf("the account page = %d", a.Code)
 	}
 	u.StepUp.Actions.DashboardStepUpAuthenticationLevel = 2
-	if a := b.get("/account"); a.Code != http.StatusForbidden || strings.Contains(a.Body.String(), "Demo Person") {
+	if a := b.Get("/account"); a.Code != http.StatusForbidden || strings.Contains(a.Body.String(), "Demo Person") {
 		t.Errorf("the account page with a password, where level 2 is demanded = %d\n%s", a.Code, a.Body)
 	}
-	if !b.isSignedIn() {
+	if !b.IsSignedIn() {
 		t.Error("the session has ended")
 	}
 }
 
 func TestNameVisibleOnDashboard(t *testing.T) {
 	t.Parallel()
-	h, u := configured(t)
-	b := h.browser()
-	b.signIn(demo, demoPassword)
+	h, u := identitytest.NewConfigured(t)
+	b := h.Browser()
+	b.SignIn(identitytest.Demo, identitytest.DemoPassword)
 	for _, on := range []bool{false, true} {
 		u.Attributes.NameVisibleOnDashboard = on
-		if got := strings.Contains(b.get("/account").Body.String(), "Demo Person"); got != on {
+		if got := strings.Contains(b.Get("/account").Body.String(), "Demo Person"); got != on {
 			t.Errorf("the name is shown: %v, want %v", got, on)
 		}
 	}
@@ -210,7 +200,7 @@ func TestNameVisibleOnDashboard(t *testing.T) {
 
 func TestPasswordPolicyOnEveryWay(t *testing.T) {
 	t.Parallel()
-	h, u := configured(t)
+	h, u := identitytest.NewConfigured(t)
 	u.PasswordPolicy = config.PasswordPolicy{MinLength: 10, MaxLength: 20, LowerCaseCharRequired: true, UpperCaseCharRequired: true, SpecialCharRequired: true}
 	persons := 0
 	ways := map[string]func(password string) error{
@@ -219,9 +209,11 @@ func TestPasswordPolicyOnEveryWay(t *testing.T) {
 			_, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: fmt.Sprintf("new-%d", persons), Password: secret.New(p)}, event.Actor{})
 			return err
 		},
-		"a change": func(p string) error { return h.Person.SetPassword(t.Context(), demo, secret.New(p), event.Actor{}) },
+		"a change": func(p string) error {
+			return h.Person.SetPassword(t.Context(), identitytest.Demo, secret.New(p), event.Actor{})
+		},
 		"an edit": func(p string) error {
-			who, err := h.Person.Person(t.Context(), demo)
+			who, err := h.Person.Person(t.Context(), identitytest.Demo)
 			if err != nil {
 				return err
 			}
@@ -262,32 +254,32 @@ func TestPasswordPolicyOnEveryWay(t *testing.T) {
 	t.Run("attack 226: twins in the first 72 bytes", func(t *testing.T) {
 		u.PasswordPolicy = config.Defaults().PasswordPolicy
 		one, two := strings.Repeat("x", 72)+"one", strings.Repeat("x", 72)+"two"
-		if err := h.Person.SetPassword(t.Context(), demo, secret.New(one), event.Actor{}); err != nil {
+		if err := h.Person.SetPassword(t.Context(), identitytest.Demo, secret.New(one), event.Actor{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := h.CheckPassword(t.Context(), "shop", demo, two, event.Origin{}); !errors.Is(err, login.ErrBadCredentials) {
+		if _, err := h.CheckPassword(t.Context(), "shop", identitytest.Demo, two, event.Origin{}); !errors.Is(err, login.ErrBadCredentials) {
 			t.Errorf("CheckPassword of the twin = %v, want login.ErrBadCredentials", err)
 		}
-		if _, err := h.CheckPassword(t.Context(), "shop", demo, " "+one, event.Origin{}); !errors.Is(err, login.ErrBadCredentials) {
+		if _, err := h.CheckPassword(t.Context(), "shop", identitytest.Demo, " "+one, event.Origin{}); !errors.Is(err, login.ErrBadCredentials) {
 			t.Errorf("CheckPassword with a space before = %v, want login.ErrBadCredentials", err)
 		}
-		if _, err := h.CheckPassword(t.Context(), "shop", demo, one, event.Origin{}); err != nil {
+		if _, err := h.CheckPassword(t.Context(), "shop", identitytest.Demo, one, event.Origin{}); err != nil {
 			t.Errorf("CheckPassword = %v", err)
 		}
 	})
-	h.checkInvariants()
+	h.CheckInvariants()
 }
 
 func TestCustomEmailValidation(t *testing.T) {
 	t.Parallel()
-	h, u := configured(t)
+	h, u := identitytest.NewConfigured(t)
 	old, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "old", Email: "old@elsewhere.example"}, event.Actor{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// The expressions are compiled when the units are read from storage.
 	stored := `{"features":{"custom_email_validation":{"enabled":true,"before_at_regex":"[a-z]+","after_at_regex":"example\\.com"}}}`
-	*u = *unitsOf(t, stored)
+	*u = *identitytest.UnitsOf(t, stored)
 	for name, want := range map[string]bool{
 		"ann@example.com": true, "ann@example.com.evil": false, "ann@elsewhere.example": false, "Ann@example.com": false, `"x@y"@example.com`: false,
 	} {
@@ -326,7 +318,7 @@ func secretName(s string) string {
 
 func TestMandatoryFields(t *testing.T) {
 	t.Parallel()
-	h, u := configured(t)
+	h, u := identitytest.NewConfigured(t)
 	u.Attributes.PersonCreationMandatoryFields = config.PersonCreationMandatoryFields{FirstNameRequired: true, LastNameRequired: true, MobileNumberRequired: true}
 	phone := &person.Profile{PhoneNumbers: []person.PhoneNumber{{Value: "+31612345678", Primary: true}}}
 	for _, tt := range []struct {
@@ -346,19 +338,4 @@ func TestMandatoryFields(t *testing.T) {
 			t.Errorf("AddPerson(%s) = %v, want a problem of %q", tt.person.Username, err, tt.field)
 		}
 	}
-}
-
-// unitsOf returns units as a service reads them from JSON.
-func unitsOf(t *testing.T, raw string) *config.Units {
-	t.Helper()
-	h := newHarness(t)
-	s, err := config.New(t.Context(), config.Config{Bootstrap: []byte(raw)}, config.Deps{Store: h.store, Keyring: h.keyring})
-	if err != nil {
-		t.Fatal(err)
-	}
-	u, err := s.Current(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return u
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 )
 
@@ -13,27 +14,27 @@ import (
 // flow, and the person signs in.
 func TestLoginElsewhere(t *testing.T) {
 	t.Parallel()
-	h, u := configured(t)
-	h.demand = func(r *http.Request) login.Demand {
+	h, u := identitytest.NewConfigured(t)
+	h.Demand = func(r *http.Request) login.Demand {
 		return login.Demand{MaxAge: -1, Return: r.URL.RequestURI(), Locales: []string{"nl"}, Client: login.Client{ID: "shop", Name: "The shop"}}
 	}
-	b := h.browser()
-	if a := b.get("/next"); a.Code != http.StatusOK || !strings.HasPrefix(a.url, "/sign-in?flow=") {
-		t.Fatalf("without an extension /next leads to %s: %d", a.url, a.Code)
+	b := h.Browser()
+	if a := b.Get("/next"); a.Code != http.StatusOK || !strings.HasPrefix(a.URL, "/sign-in?flow=") {
+		t.Fatalf("without an extension /next leads to %s: %d", a.URL, a.Code)
 	}
 	u.UIExtension.BaseURL, u.UIExtension.LoginPath = "https://www.example.com/welcome/", "/login?theme=dark"
-	if a := b.get("/next"); a.Code != http.StatusOK {
+	if a := b.Get("/next"); a.Code != http.StatusOK {
 		t.Errorf("without enable_login_redirect /next = %d %s", a.Code, a.Header().Get("Location"))
 	}
 	u.UIExtension.EnableLoginRedirect = true
-	sent := func(b *browser, target string) *url.URL {
+	sent := func(b *identitytest.Browser, target string) *url.URL {
 		t.Helper()
 		for range 10 {
-			a := b.do(http.MethodGet, target, "")
+			a := b.Do(http.MethodGet, target, "")
 			if target = a.Header().Get("Location"); !strings.HasPrefix(target, "/") {
 				to, err := url.Parse(target)
 				if a.Code != http.StatusSeeOther || err != nil || to.Host == "" {
-					t.Fatalf("%s = %d, Location %q, want a redirect elsewhere", a.url, a.Code, target)
+					t.Fatalf("%s = %d, Location %q, want a redirect elsewhere", a.URL, a.Code, target)
 				}
 				return to
 			}
@@ -41,45 +42,45 @@ func TestLoginElsewhere(t *testing.T) {
 		t.Fatalf("%s leads in circles", target)
 		return nil
 	}
-	b = h.browser()
+	b = h.Browser()
 	to := sent(b, "/next")
 	q := to.Query()
 	if to.Scheme+"://"+to.Host+to.Path != "https://www.example.com/welcome/login" || q.Get("theme") != "dark" || q.Get("client_id") != "shop" || q.Get("language") != "nl" || len(q) != 4 {
 		t.Errorf("the browser is sent to %s", to)
 	}
-	back, ok := strings.CutPrefix(q.Get("return"), issuer)
+	back, ok := strings.CutPrefix(q.Get("return"), identitytest.Issuer)
 	if !ok {
 		t.Fatalf("return is %q, want an address of the issuer", q.Get("return"))
 	}
-	form := b.get(back)
+	form := b.Get(back)
 	if form.Code != http.StatusOK || !strings.Contains(form.Body.String(), `type="password"`) {
 		t.Fatalf("GET %s = %d, want the sign-in page", back, form.Code)
 	}
-	if a := b.post(form, "username", demo, "password", "wrong"); a.Code != http.StatusUnprocessableEntity {
+	if a := b.Post(form, "username", identitytest.Demo, "password", "wrong"); a.Code != http.StatusUnprocessableEntity {
 		t.Errorf("a wrong password = %d, want the page again", a.Code)
 	}
-	if a := b.post(form, "username", demo, "password", demoPassword); a.Code != http.StatusSeeOther && !strings.Contains(a.Body.String(), "signed in as") {
+	if a := b.Post(form, "username", identitytest.Demo, "password", identitytest.DemoPassword); a.Code != http.StatusSeeOther && !strings.Contains(a.Body.String(), "signed in as") {
 		t.Errorf("the right password = %d %s", a.Code, a.Body)
 	}
-	if !b.isSignedIn() {
+	if !b.IsSignedIn() {
 		t.Error("the person is not signed in")
 	}
-	if stranger := h.browser().get(back); stranger.Code != http.StatusForbidden {
+	if stranger := h.Browser().Get(back); stranger.Code != http.StatusForbidden {
 		t.Errorf("the address to go on to in another browser = %d, want 403", stranger.Code)
 	}
 	t.Run("attack 281: nothing of a request says where a person is sent", func(t *testing.T) {
 		for _, target := range []string{"/sign-in?return=https://evil.example", "/sign-in?base_url=https://evil.example", "/sign-in?redirect=https://evil.example", "/sign-in?login_path=//evil.example"} {
-			if to := sent(h.browser(), target); to.Host != "www.example.com" || strings.Contains(to.String(), "evil") {
+			if to := sent(h.Browser(), target); to.Host != "www.example.com" || strings.Contains(to.String(), "evil") {
 				t.Errorf("GET %s leads to %s", target, to)
 			}
 		}
 	})
-	u.UIExtension.BaseURL, u.UIExtension.LoginPath = issuer, "/sign-in"
-	if a := h.browser().get("/next"); a.Code != http.StatusOK {
+	u.UIExtension.BaseURL, u.UIExtension.LoginPath = identitytest.Issuer, "/sign-in"
+	if a := h.Browser().Get("/next"); a.Code != http.StatusOK {
 		t.Errorf("with our own page as the extension /next = %d %s, want the sign-in page", a.Code, a.Header().Get("Location"))
 	}
 	u.UIExtension.LoginPath = "/hello"
-	if to := sent(h.browser(), "/next"); to.Path != "/hello" {
+	if to := sent(h.Browser(), "/next"); to.Path != "/hello" {
 		t.Errorf("a page beside ours at the issuer: the browser is sent to %s", to)
 	}
 }

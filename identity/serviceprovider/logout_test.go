@@ -1,0 +1,353 @@
+package serviceprovider_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity/identitytest"
+	"github.com/gatehouse-id/gatehouse/identity/serviceprovider"
+	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
+)
+
+// farewell is a service provider that hears of the end of sessions.
+func farewell(id string, key *samltest.Key, slo, soap string) serviceprovider.Provider {
+	entity := "https://" + id + ".example.com/saml"
+	return serviceprovider.Provider{ID: id, Name: id, Metadata: identitytest.MetadataAs(entity, "https://"+id+".example.com/acs", keyOf(key, "signing"), sloOf(slo, soap))}
+}
+
+// at signs the person in at a service provider that farewell has made, and returns name and SessionIndex.
+func at(b *identitytest.Browser, id string) (name, index string) {
+	b.H.T.Helper()
+	x := b.H.AuthnRequest("_"+rand.Text(), identitytest.WikiEntity, "https://"+id+".example.com/saml", identitytest.WikiACS, "https://"+id+".example.com/acs")
+	a := b.Request(x, "")
+	if strings.Contains(a.Body.String(), `name="password"`) {
+		a = b.Enter(a)
+	}
+	d := a.Deliver(b.H.T)
+	return d.Text(".//NameID"), d.Xml.FindElement(".//AuthnStatement").SelectAttrValue("SessionIndex", "")
+}
+
+// logoutRequest is a LogoutRequest of a service provider.
+func logoutRequest(h *identitytest.Harness, id, sp, name, index string) string {
+	session := ""
+	if index != "" {
+		session = "<samlp:SessionIndex>" + index + "</samlp:SessionIndex>"
+	}
+	return fmt.Sprintf(`<samlp:LogoutRequest xmlns:samlp="urn:oasis:names:tc:SAML:2.0:protocol" xmlns:saml="urn:oasis:names:tc:SAML:2.0:assertion" ID="%s" Version="2.0" IssueInstant="%s" Destination="%s/sso/logout">`+
+		`<saml:Issuer>https://%s.example.com/saml</saml:Issuer><saml:NameID>%s</saml:NameID>%s</samlp:LogoutRequest>`, id, h.Clock.Now().Format(time.RFC3339), identitytest.Issuer, sp, name, session)
+}
+
+// logoutResponse is the answer of a service provider.
+func logoutResponse(h *identitytest.Harness, id, sp, request, status string) string {
+	return fmt.Sprintf(`<samlp:LogoutResponse xmlns:samlp="urn:oasis:names:tc:SAML:2.0:protocol" xmlns:saml="urn:oasis:names:tc:SAML:2.0:assertion" ID="%s" InResponseTo="%s" Version="2.0" IssueInstant="%s" Destination="%s/sso/logout">`+
+		`<saml:Issuer>https://%s.example.com/saml</saml:Issuer><samlp:Status><samlp:StatusCode Value="%s%s"/></samlp:Status></samlp:LogoutResponse>`,
+		id, request, h.Clock.Now().Format(time.RFC3339), identitytest.Issuer, sp, identitytest.StatusNS, status)
+}
+
+// leads follows redirects, and pages that forward, until a redirect leads away, and returns where.
+func leads(b *identitytest.Browser, target string) *url.URL {
+	b.H.T.Helper()
+	for range 10 {
+		a := b.Do(http.MethodGet, target, "")
+		if target = a.Header().Get("Location"); strings.HasPrefix(target, "https://") && !strings.HasPrefix(target, identitytest.Issuer) {
+			u, err := url.Parse(target)
+			if err != nil {
+				b.H.T.Fatal(err)
+			}
+			return u
+		}
+		if next, ok := strings.CutPrefix(a.Header().Get("Refresh"), "0; url="); ok && target == "" {
+			target = next
+		}
+		if target == "" {
+			b.H.T.Fatalf("%s: status %d, want a redirect to a service provider\n%.500s", a.URL, a.Code, a.Body)
+		}
+	}
+	b.H.T.Fatal("in circles")
+	return nil
+}
+
+// logoutOf reads our LogoutRequest or LogoutResponse in an address.
+func logoutOf(t *testing.T, u *url.URL) identitytest.Delivered {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodGet, u.String(), nil)
+	param := "SAMLRequest"
+	if u.Query().Has("SAMLResponse") {
+		param = "SAMLResponse"
+		q := u.Query()
+		q.Set("SAMLRequest", q.Get("SAMLResponse"))
+		r = httptest.NewRequest(http.MethodGet, "/?"+q.Encode(), nil)
+	}
+	got, err := samltest.ReadRequest(r)
+	if err != nil {
+		t.Fatalf("%s in %s: %v", param, u, err)
+	}
+	return identitytest.Delivered{To: u.Scheme + "://" + u.Host + u.Path, Relay: u.Query().Get("RelayState"), Raw: param, Xml: got.XML.Root()}
+}
+
+// TestServiceProviderLogout: a sign-out reaches every service provider of the session, on whichever side it begins.
+func TestServiceProviderLogout(t *testing.T) {
+	t.Parallel()
+	h := identitytest.NewServing(t)
+	wikiKey, deskKey := samltest.NewKey("sp", h.Clock.Now()), samltest.NewKey("desk", h.Clock.Now())
+	const deskSLO = "https://desk.example.com/slo"
+	h.Serve(farewell("wiki", wikiKey, wikiSLO, ""), farewell("desk", deskKey, deskSLO, ""), farewell("quiet", wikiKey, "", ""))
+
+	t.Run("begun here", func(t *testing.T) {
+		b := h.Browser()
+		wikiName, wikiIndex := at(b, "wiki")
+		at(b, "desk")
+		at(b, "quiet")
+		page := b.Get("/sign-out")
+		a := b.Post(page)
+		if a.Code != http.StatusSeeOther || b.IsSignedIn() {
+			t.Fatalf("sign-out: %d, signed in %t", a.Code, b.IsSignedIn())
+		}
+		// A page ends the chain of redirects that the form began: browsers would follow it to no other origin.
+		a = b.Get(a.Header().Get("Location"))
+		var asked []string
+		at, ok := strings.CutPrefix(a.Header().Get("Refresh"), "0; url=")
+		if a.Code != http.StatusOK || !ok || !strings.HasPrefix(at, "/sso/leave?") {
+			t.Fatalf("after the form: %d %s", a.Code, a.Header())
+		}
+		for range 2 {
+			u := leads(b, at)
+			d := logoutOf(t, u)
+			if d.Xml.Tag != "LogoutRequest" || u.Query().Get("Signature") == "" {
+				t.Fatalf("%s in %s, want a signed LogoutRequest", d.Xml.Tag, u)
+			}
+			sp, key := "wiki", wikiKey
+			if d.To == deskSLO {
+				sp, key = "desk", deskKey
+			} else if d.Text("./NameID") != wikiName || d.Text("./SessionIndex") != wikiIndex {
+				t.Errorf("the wiki is asked about %q in %q", d.Text("./NameID"), d.Text("./SessionIndex"))
+			}
+			asked = append(asked, sp)
+			at = identitytest.ByRedirect("/sso/logout", "SAMLResponse", logoutResponse(h, "_r"+sp, sp, d.Xml.SelectAttrValue("ID", ""), "Success"), d.Relay, key)
+		}
+		slices.Sort(asked)
+		if a := b.Get(at); !slices.Equal(asked, []string{"desk", "wiki"}) || a.URL != "/sign-out" || !strings.Contains(a.Body.String(), "signed out") {
+			t.Errorf("asked %q, then at %s (%d)", asked, a.URL, a.Code)
+		}
+	})
+	t.Run("begun by a service provider", func(t *testing.T) {
+		b := h.Browser()
+		name, index := at(b, "wiki")
+		at(b, "desk")
+		u := leads(b, identitytest.ByRedirect("/sso/logout", "SAMLRequest", logoutRequest(h, "_l1", "wiki", name, index), "back to the wiki", wikiKey))
+		if b.IsSignedIn() || u.Host != "desk.example.com" {
+			t.Fatalf("at %s, signed in %t, want the desk to be told first", u, b.IsSignedIn())
+		}
+		d := logoutOf(t, u)
+		// The desk does not answer well: the way goes on, and the wiki is told that it is not complete.
+		u = leads(b, identitytest.ByRedirect("/sso/logout", "SAMLResponse", logoutResponse(h, "_r3", "desk", d.Xml.SelectAttrValue("ID", ""), "Responder"), d.Relay, deskKey))
+		d = logoutOf(t, u)
+		if d.To != wikiSLO || d.Relay != "back to the wiki" || d.Xml.Tag != "LogoutResponse" || d.Xml.SelectAttrValue("InResponseTo", "") != "_l1" || !slices.Equal(d.Status(), []string{"Success", "PartialLogout"}) {
+			t.Errorf("at %s with %q: %s of %q, status %q", d.To, d.Relay, d.Xml.Tag, d.Xml.SelectAttrValue("InResponseTo", ""), d.Status())
+		}
+		if n := h.Events()["session.SignedOutByServiceProviderEvent"]; n != 1 {
+			t.Errorf("%d events, want 1", n)
+		}
+	})
+	t.Run("by POST, without a session index", func(t *testing.T) {
+		one, two := h.Browser(), h.Browser()
+		name, _ := at(one, "wiki")
+		at(two, "wiki")
+		x := signedBy(logoutRequest(h, "_l2", "wiki", name, ""), samltest.Signature{Key: wikiKey})
+		a := h.Browser().Do(http.MethodPost, "/sso/logout", url.Values{"SAMLRequest": {base64.StdEncoding.EncodeToString([]byte(x))}}.Encode())
+		if a.Code != http.StatusSeeOther || one.IsSignedIn() || two.IsSignedIn() {
+			t.Errorf("status %d, signed in %t and %t, want all sessions of the person to end", a.Code, one.IsSignedIn(), two.IsSignedIn())
+		}
+	})
+	t.Run("attack 393: a LogoutRequest that nobody has signed, or somebody else", func(t *testing.T) {
+		b := h.Browser()
+		name, index := at(b, "wiki")
+		deskName, _ := at(b, "desk")
+		sign := func(x string, k *samltest.Key) string {
+			return identitytest.ByRedirect("/sso/logout", "SAMLRequest", x, "", k)
+		}
+		old := logoutRequest(h, "_l9", "wiki", name, index)
+		for what, at := range map[string]string{
+			"unsigned": sign(logoutRequest(h, "_l3", "wiki", name, index), nil), "by another key": sign(logoutRequest(h, "_l4", "wiki", name, index), deskKey),
+			"of another service provider":   sign(logoutRequest(h, "_l5", "desk", name, index), wikiKey),
+			"another destination":           sign(strings.Replace(old, "/sso/logout", "/sso/saml", 1), wikiKey),
+			"old":                           sign(strings.Replace(old, h.Clock.Now().Format(time.RFC3339), h.Clock.Now().Add(-time.Hour).Format(time.RFC3339), 1), wikiKey),
+			"a response to nothing":         identitytest.ByRedirect("/sso/logout", "SAMLResponse", logoutResponse(h, "_l6", "wiki", "_x", "Success"), "nothing", wikiKey),
+			"a comment in the name":         sign(strings.Replace(old, name, name[:3]+"<!-- -->"+name[3:], 1), wikiKey),
+			"a document type":               sign("<!DOCTYPE x>"+old, wikiKey),
+			"a parameter of the other kind": identitytest.ByRedirect("/sso/logout", "SAMLResponse", old, "x", wikiKey),
+		} {
+			a := b.Get(at)
+			if refusedRequest(t, a, http.StatusBadRequest); !b.IsSignedIn() {
+				t.Fatalf("%s: the session has ended", what)
+			}
+		}
+		// A name or session of another service provider ends nothing, and is not told apart from one that there is not.
+		for _, at := range []string{sign(logoutRequest(h, "_l7", "wiki", deskName, ""), wikiKey), sign(logoutRequest(h, "_l8", "wiki", name, "other"), wikiKey)} {
+			if u := leads(b, at); u.Host != "wiki.example.com" || !b.IsSignedIn() {
+				t.Errorf("at %s, signed in %t, want an answer and nothing else", u, b.IsSignedIn())
+			}
+		}
+		// A request is used once.
+		used := sign(logoutRequest(h, "_l10", "wiki", name, index), wikiKey)
+		leads(b, used)
+		again := h.Browser()
+		at(again, "wiki")
+		refusedRequest(t, again.Get(used), http.StatusBadRequest)
+		if !again.IsSignedIn() {
+			t.Error("a replayed request ends a session")
+		}
+	})
+	h.CheckInvariants()
+}
+
+// TestServiceProviderLogoutIsTheBrowsers: service providers know the name of a browser's way to them, and nothing comes
+// of it without the browser.
+func TestServiceProviderLogoutIsTheBrowsers(t *testing.T) {
+	t.Parallel()
+	h := identitytest.NewServing(t)
+	wikiKey, deskKey := samltest.NewKey("sp", h.Clock.Now()), samltest.NewKey("desk", h.Clock.Now())
+	const deskSLO = "https://desk.example.com/slo"
+	h.Serve(farewell("wiki", wikiKey, wikiSLO, ""), farewell("desk", deskKey, deskSLO, ""))
+	silent := func(t *testing.T, a *identitytest.Answer) {
+		t.Helper()
+		if to := a.Header().Get("Location"); to != "/sign-out" || strings.Contains(a.Body.String(), "SAMLRequest") {
+			t.Errorf("a service provider that goes the way itself gets %d to %q", a.Code, to)
+		}
+	}
+	t.Run("attack 397: a service provider goes the way of a browser", func(t *testing.T) {
+		b := h.Browser()
+		at(b, "wiki")
+		at(b, "desk")
+		u := leads(b, b.Post(b.Get("/sign-out")).Header().Get("Location"))
+		d, at := logoutOf(t, u), "/sso/leave?flow="
+		silent(t, h.Browser().Do(http.MethodGet, at+d.Relay, ""))
+		sp, key, next := "wiki", wikiKey, "desk.example.com"
+		if d.To == deskSLO {
+			sp, key, next = "desk", deskKey, "wiki.example.com"
+		}
+		answer := identitytest.ByRedirect("/sso/logout", "SAMLResponse", logoutResponse(h, "_a"+sp, sp, d.Xml.SelectAttrValue("ID", ""), "Success"), d.Relay, key)
+		there := h.Browser()
+		silent(t, there.Do(http.MethodGet, there.Do(http.MethodGet, answer, "").Header().Get("Location"), ""))
+		if u := leads(b, at+d.Relay); u.Host != next {
+			t.Errorf("the browser is led to %s, want %s", u, next)
+		}
+	})
+	t.Run("attack 397: a service provider asks for a sign-out without the browser", func(t *testing.T) {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			b, there := h.Browser(), h.Browser()
+			name, index := at(b, "wiki")
+			at(b, "desk")
+			x := logoutRequest(h, "_w"+method, "wiki", name, index)
+			target, body := identitytest.ByRedirect("/sso/logout", "SAMLRequest", x, "", wikiKey), ""
+			if method == http.MethodPost {
+				target = "/sso/logout"
+				body = url.Values{"SAMLRequest": {base64.StdEncoding.EncodeToString([]byte(signedBy(x, samltest.Signature{Key: wikiKey})))}}.Encode()
+			}
+			a := there.Do(method, target, body)
+			way := a.Header().Get("Location")
+			a = there.Do(http.MethodGet, way, "")
+			if strings.Contains(a.Header().Get("Location")+a.Body.String(), "desk.example.com") || b.IsSignedIn() {
+				t.Fatalf("%s leads to %q, signed in %t", method, a.Header().Get("Location"), b.IsSignedIn())
+			}
+			if method == http.MethodGet { // by the binding of the request
+				u, err := url.Parse(a.Header().Get("Location"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d := logoutOf(t, u); d.To != wikiSLO || !slices.Equal(d.Status(), []string{"Success", "PartialLogout"}) {
+					t.Errorf("at %s: %q, want that the desk was not told", d.To, d.Status())
+				}
+			}
+			silent(t, b.Do(http.MethodGet, way, "")) // the answer has been given
+		}
+	})
+	t.Run("what is interrupted can be sent again", func(t *testing.T) {
+		for _, update := range []int64{1, 2} {
+			b, there := h.Browser(), h.Browser()
+			name, index := at(b, "wiki")
+			x := signedBy(logoutRequest(h, fmt.Sprintf("_again%d", update), "wiki", name, index), samltest.Signature{Key: wikiKey})
+			body := url.Values{"SAMLRequest": {base64.StdEncoding.EncodeToString([]byte(x))}}.Encode()
+			there.Leaves = update
+			there.Do(http.MethodPost, "/sso/logout", body)
+			if !b.IsSignedIn() {
+				continue
+			}
+			there.Leaves = 0
+			if a := there.Do(http.MethodPost, "/sso/logout", body); a.Code != http.StatusSeeOther || b.IsSignedIn() {
+				t.Errorf("after an end before update %d the same request gets %d, signed in %t", update, a.Code, b.IsSignedIn())
+			}
+		}
+	})
+	h.CheckInvariants()
+}
+
+// TestServiceProviderBackChannel: a service provider with a SOAP service is told without the browser, whatever ends the
+// session, and can ask that way.
+func TestServiceProviderBackChannel(t *testing.T) {
+	t.Parallel()
+	h := identitytest.NewServing(t)
+	key := samltest.NewKey("sp", h.Clock.Now())
+	var mu sync.Mutex
+	var heard []string
+	status := "Success"
+	told := make(chan struct{}, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		root := samltest.Parse(raw).Root()
+		request := root.FindElement("./Body/LogoutRequest")
+		heard = append(heard, request.FindElement("./NameID").Text()+" "+request.FindElement("./SessionIndex").Text())
+		x := signedBy(logoutResponse(h, "_soap", "wiki", request.SelectAttrValue("ID", ""), status), samltest.Signature{Key: key})
+		fmt.Fprintf(w, `<soap:Envelope xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/"><soap:Body>%s</soap:Body></soap:Envelope>`, x)
+		told <- struct{}{}
+	}))
+	t.Cleanup(server.Close)
+	h.Client = server.Client()
+	h.Serve(farewell("wiki", key, wikiSLO, server.URL))
+	ctx, stop := context.WithCancel(t.Context())
+	var work sync.WaitGroup
+	work.Go(func() { h.ServiceProviders.Run(ctx) })
+	t.Cleanup(func() { stop(); work.Wait() })
+	b := h.Browser()
+	name, index := at(b, "wiki")
+	if a := b.Post(b.Get("/sign-out")); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/sign-out" {
+		t.Errorf("sign-out leads to %q, want no way by the browser", a.Header().Get("Location"))
+	}
+	<-told
+	mu.Lock()
+	if !slices.Equal(heard, []string{name + " " + index}) {
+		t.Errorf("heard %q, want the session of the person", heard)
+	}
+	mu.Unlock()
+	b = h.Browser()
+	name, index = at(b, "wiki")
+	soap := func(x string) *identitytest.Answer {
+		return h.Browser().Do(http.MethodPost, "/sso/logout/soap", `<soap:Envelope xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/"><soap:Body>`+x+`</soap:Body></soap:Envelope>`)
+	}
+	ask := strings.Replace(logoutRequest(h, "_s1", "wiki", name, index), ` Destination="`+identitytest.Issuer+`/sso/logout"`, "", 1)
+	t.Run("attack 393: an envelope that nobody has signed", func(t *testing.T) {
+		refusedRequest(t, soap(ask), http.StatusBadRequest)
+		refusedRequest(t, soap(signedBy(ask, samltest.Signature{Key: samltest.NewKey("desk", h.Clock.Now())})), http.StatusBadRequest)
+		if !b.IsSignedIn() {
+			t.Fatal("the session has ended")
+		}
+	})
+	a := soap(signedBy(ask, samltest.Signature{Key: key}))
+	if a.Code != http.StatusOK || !strings.Contains(a.Body.String(), identitytest.StatusNS+"Success") || !strings.Contains(a.Body.String(), `InResponseTo="_s1"`) || b.IsSignedIn() {
+		t.Errorf("a request by SOAP: %d, signed in %t\n%s", a.Code, b.IsSignedIn(), a.Body)
+	}
+	h.CheckInvariants()
+}
