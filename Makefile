@@ -1,36 +1,48 @@
 # One set of flags for every go command: another set compiles Caddy again, which takes minutes.
 export GOFLAGS := -trimpath -buildvcs=false -tags=nobadger,nomysql,nopgx
 
+# The compiler spends a fifth of its time on collecting garbage that fits into memory well.
+GO := GOGC=400 go
+
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-MODULES     := . $(patsubst %/go.mod,%,$(wildcard e2e/go.mod faults/go.mod bench/go.mod))
-LINT        := $(CURDIR)/.bin/golangci-lint
+TOOLS       := .bin/lint .bin/format
 
 export GATEHOUSE_BIN := $(CURDIR)/bin/gatehouse
 
-.PHONY: help run cluster build test check conformance bench faults golden install
+.PHONY: help run cluster build demo quick check test nightly supply conformance bench faults golden install
 
 help: ## Lists the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
 
-run: build ## Serves Caddyfile.example on localhost and prints what to look at
+run: demo ## Serves Caddyfile.example on localhost and prints what to look at
 	@./scripts/run.sh
 
-cluster: build ## Serves Caddyfile.example by two nodes behind HAProxy on one PostgreSQL, and prints what to kill
+cluster: demo ## Serves Caddyfile.example by two nodes behind HAProxy on one PostgreSQL, and prints what to kill
 	@./scripts/cluster.sh
 
+demo: # bin/gatehouse without the profile, which would compile Caddy and the standard library for itself
+	@$(GO) run ./internal/build -o bin/gatehouse
+
 build: ## Builds bin/gatehouse, a Caddy with the plugins in xcaddy.json, and its bill of materials
-	@go run ./internal/build -pgo internal/build/gatehouse.pgo -o bin/gatehouse -sbom bin/gatehouse.cdx.json
+	@$(GO) run ./internal/build -pgo internal/build/gatehouse.pgo -o bin/gatehouse -sbom bin/gatehouse.cdx.json
 
-test: install build check ## Everything: install, build, check, end to end in a real browser, a short round of faults and benchmarks
-	go build -o bin/standins ./internal/standins
-	cd e2e && go test -count=1 -timeout=40m ./...
-	cd faults && go test -count=1 -short -timeout=15m ./...
-	cd bench && go test -count=1 -timeout=5m ./...
+quick: $(TOOLS) golden ## Formats, makes the generated documents again and looks at the rules of the tree: before every push
+	@.bin/format
+	@go run ./internal/testrun rules
 
-check: $(LINT) ## Format, vet, lint and the unit tests with the race detector
-	@for m in $(MODULES); do echo "vet and lint $$m"; (cd $$m && go vet ./... && $(LINT) run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...); done
-	go test -race -timeout=25m ./...
+check: $(TOOLS) ## Format, lint and the unit tests, with every transaction run twice: before every commit
+	@go run ./internal/testrun format lint unit
+
+test: install $(TOOLS) ## Everything that a change can break: check, races in what shares memory, end to end in a real browser, a short round of faults
+	@go run ./internal/testrun build,format unit,lint,race e2e,faults,bench
+
+nightly: install $(TOOLS) .bin/golangci-lint ## What takes long: races everywhere, every interop suite, dependencies, all linters, the guided build, faults in full
+	@go run ./internal/testrun build race-all e2e-all supply golangci
+	$(MAKE) build faults conformance
+
+supply: ## Looks at the dependencies: their sums, known weaknesses, the bill of materials; once after each change of go.mod
+	@go run ./internal/testrun supply
 
 conformance: ## The OpenID Foundation's checks of a provider, a line for each module
 	@./scripts/conformance.sh
@@ -54,6 +66,10 @@ golden: ## Rewrites generated documents and the expected output of tests
 install: ## Installs with apt and npm what the tests need and this machine lacks
 	@./scripts/install.sh
 
-$(LINT): tools/go.mod tools/go.sum
+.bin/%: tools/go.mod tools/go.sum $(wildcard tools/*/*.go)
 	@mkdir -p .bin
-	cd tools && go build -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@cd tools && $(GO) build -o ../$@ ./$*
+
+.bin/golangci-lint: tools/go.mod tools/go.sum
+	@mkdir -p .bin
+	cd tools && $(GO) build -o ../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint

@@ -2,80 +2,18 @@ package main
 
 import (
 	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 )
 
 const root = "../.."
-
-// binary builds a custom Caddy in a temporary module that requires ours, as xcaddy does. It builds once for all tests.
-var binary = sync.OnceValues(func() (string, error) {
-	bin := filepath.Join(tempDir, "caddy")
-	return bin, build(filepath.Join(root, "xcaddy.json"), bin, "gatehouse.pgo")
-})
-
-var tempDir string
-
-func TestMain(m *testing.M) {
-	var err error
-	if tempDir, err = os.MkdirTemp("", "gatehouse-build-test-"); err != nil {
-		panic(err)
-	}
-	status := m.Run()
-	os.RemoveAll(tempDir)
-	os.Exit(status)
-}
-
-func built(t *testing.T) string {
-	t.Helper()
-	touch(t)
-	bin, err := binary()
-	if err != nil {
-		t.Fatalf("build: %v", err)
-	}
-	return bin
-}
-
-// TestBuild asks the binary for its modules.
-func TestBuild(t *testing.T) {
-	t.Parallel()
-	out, err := exec.CommandContext(t.Context(), built(t), "list-modules").CombinedOutput()
-	if err != nil {
-		t.Fatalf("list-modules: %v\n%s", err, out)
-	}
-	got := "\n" + string(out) + "\n"
-	for _, want := range []string{
-		"gatehouse", "http.handlers.gatehouse", "http.handlers.protect", "gatehouse.storage.badger", "http.handlers.reverse_proxy",
-	} {
-		if !strings.Contains(got, "\n"+want+"\n") {
-			t.Errorf("list-modules lacks %s", want)
-		}
-	}
-}
-
-// touch looks at every directory of the module. The go command reuses a cached test result until something that the
-// test itself opened has changed, and it does not see what the build opens.
-func touch(t *testing.T) {
-	t.Helper()
-	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
-		skipped := strings.HasPrefix(d.Name(), ".") && p != root || slices.Contains([]string{"bin", "data", "docs", "e2e", "faults", "bench"}, d.Name())
-		if err == nil && d.IsDir() && skipped {
-			return filepath.SkipDir
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // TestFile compares xcaddy.json with go.mod and the Makefile: a version or flag in two places must be the same in both.
 func TestFile(t *testing.T) {
@@ -149,4 +87,22 @@ func text(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	return string(raw)
+}
+
+// stamped is what the supply chain depends on. The tests with the build tag supply take minutes, so they run when one
+// of these files has changed: `make supply` runs them and writes the sum into supply.sum.
+var stamped = []string{"go.mod", "go.sum", "xcaddy.json", "internal/build/main.go", "internal/build/sbom.go", "internal/build/supply_test.go"}
+
+const stampFile = "internal/build/supply.sum"
+
+func stamp() (string, error) {
+	sum := sha256.New()
+	for _, name := range stamped {
+		raw, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(sum, "%s %x\n", name, sha256.Sum256(raw))
+	}
+	return hex.EncodeToString(sum.Sum(nil)) + "\n", nil
 }

@@ -134,14 +134,17 @@ func TestReadMessages(t *testing.T) {
 	}{
 		"by topic": {
 			map[string]string{"messages/en/a.json": `{"a.x":"1"}`, "messages/en/b.json": `{"b.x":"2"}`, "messages/nl/a.json": `{"a.x":"3"}`},
-			map[string]map[string]string{"en": {"a.x": "1", "b.x": "2"}, "nl": {"a.x": "3"}}, "",
+			map[string]map[string]string{"en": {"a.x": "1", "b.x": "2"}, "nl": {"a.x": "3"}},
+			"",
 		},
 		"a key in two files": {
-			map[string]string{"messages/en/a.json": `{"a.x":"1"}`, "messages/en/b.json": `{"a.x":"1"}`}, nil,
+			map[string]string{"messages/en/a.json": `{"a.x":"1"}`, "messages/en/b.json": `{"a.x":"1"}`},
+			nil,
 			"messages/en/b.json: a.x is in messages/en/a.json too",
 		},
 		"a key twice in one file": {
-			map[string]string{"messages/en/a.json": `{"a.x":"1","a.x":"2"}`}, nil,
+			map[string]string{"messages/en/a.json": `{"a.x":"1","a.x":"2"}`},
+			nil,
 			"messages/en/a.json: a.x: is there twice",
 		},
 		"not a text":    {map[string]string{"messages/en/a.json": `{"a.x":{"y":"1"}}`}, nil, "messages/en/a.json: nests deeper than 1"},

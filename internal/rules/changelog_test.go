@@ -49,11 +49,13 @@ func TestChangelog(t *testing.T) {
 		fails     bool
 	}{
 		"items go below their headings": {
-			map[string]string{"a": "### Fixed\n\n- C,\n  on two lines.\n", "b": "### Added\n- D.\n### Security\n\n- E.\n"}, nil,
+			map[string]string{"a": "### Fixed\n\n- C,\n  on two lines.\n", "b": "### Added\n- D.\n### Security\n\n- E.\n"},
+			nil,
 			"## Unreleased\n\n### Added\n\nGateway:\n\n- A.\n- D.\n\n### Fixed\n\n- B.\n- C,\n  on two lines.\n\n### Security\n\n- E.\n\n## 0.1\n\n### Added\n\n- All.\n", false,
 		},
 		"a release": {
-			map[string]string{"a": "### Fixed\n- C.\n"}, []string{"0.2"},
+			map[string]string{"a": "### Fixed\n- C.\n"},
+			[]string{"0.2"},
 			"## Unreleased\n\n## 0.2, TODAY\n\n### Added\n\nGateway:\n\n- A.\n\n### Fixed\n\n- B.\n- C.\n\n## 0.1\n\n### Added\n\n- All.\n", false,
 		},
 		"nothing to join":         {nil, nil, strings.TrimPrefix(oldChanges, "# Changelog\n\n"), false},

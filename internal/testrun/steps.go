@@ -1,0 +1,74 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+)
+
+// modules are the directories with a go.mod.
+var modules = []string{".", "e2e", "faults", "bench"}
+
+// raced are the packages that the race detector reads in `make test`: those whose own goroutines share memory, and that
+// need no Caddy, whose compilation for the detector takes minutes. `make nightly` has it read all.
+var raced = []string{
+	"./storage/...", "./internal/event/...", "./internal/outbox", "./internal/watch", "./internal/answers", "./internal/cluster", "./internal/secret/...",
+	"./internal/tally", "./internal/again", "./internal/breaker", "./internal/pace", "./internal/ring",
+	"./authz/token", "./authz/keys", "./authz/dpop", "./authz/personal", "./idp/ldap",
+}
+
+// steps are what the targets of the Makefile are made of.
+var steps = []step{
+	{"build", []command{
+		{".", compile, []string{"go", "run", "./internal/build", "-o", "bin/gatehouse"}},
+		{".", compile, []string{"go", "build", "-o", "bin/standins", "./internal/standins"}},
+	}},
+	{"format", []command{{".", nil, []string{".bin/format", "-d"}}}},
+	{"lint", each(modules, "go", "vet", "-vettool="+abs(".bin/lint"), "./...")},
+	{"rules", []command{test(".", "./internal/rules")}},
+	{"unit", []command{test(".", "-timeout=15m", "./...")}},
+	{"race", []command{test(".", append([]string{"-race", "-timeout=15m"}, raced...)...)}},
+	{"race-all", []command{test(".", "-race", "-timeout=40m", "./...")}},
+	{"supply", []command{test(".", "-count=1", "-tags=nobadger,nomysql,nopgx,supply", "-timeout=20m", "./internal/build")}},
+	{"e2e", []command{served("e2e", "-count=1", "-timeout=20m", "-parallel=4", unbroken, "./...")}},
+	{"e2e-all", []command{served("e2e", "-count=1", "-timeout=40m", "-parallel=4", "./...")}},
+	{"faults", []command{served("faults", "-count=1", "-short", "-timeout=15m", "./...")}},
+	{"bench", []command{served("bench", "-count=1", "-timeout=10m", "./...")}},
+	{"golangci", each(modules, abs(".bin/golangci-lint"), "run", "--config", abs(".golangci.yml"), "./...")},
+}
+
+// compile is the environment of the compiler: a fifth of its time goes into collecting garbage that fits into memory.
+var compile = []string{"GOGC=400"}
+
+func names() (list []string) {
+	for _, s := range steps {
+		list = append(list, s.name)
+	}
+	return list
+}
+
+// test is `go test` without vet, which is part of the step lint.
+func test(dir string, args ...string) command {
+	return command{dir: dir, env: compile, args: append([]string{"go", "test", "-vet=off"}, args...)}
+}
+
+// served is test for modules whose tests start servers, which must not have the compiler's environment.
+func served(dir string, args ...string) command {
+	c := test(dir, args...)
+	c.env = nil
+	return c
+}
+
+func each(dirs []string, args ...string) (list []command) {
+	for _, dir := range dirs {
+		list = append(list, command{dir: dir, env: compile, args: args})
+	}
+	return list
+}
+
+func abs(name string) string {
+	dir, err := os.Getwd()
+	if err != nil {
+		panic(err)
+	}
+	return filepath.Join(dir, name)
+}
