@@ -87,6 +87,7 @@ func (s *Server) askConsent(w http.ResponseWriter, r *http.Request, p *pendingRe
 		Data: page.Consent{
 			Action: consentPath + "?flow=" + url.QueryEscape(p.id), CSRF: s.deps.Pages.CSRF(browser, consentForm(p.id, result.Subject)),
 			RequestID: p.id, Account: account, Another: page.AnotherAccount(resumePath + "?flow=" + url.QueryEscape(p.id)), Owner: client.RedirectOwner(p.rec.RedirectURI), Scopes: scopes,
+			Sites:        s.clients.Opens(p.client, p.rec.Scope, p.rec.Resources),
 			Unregistered: s.unregistered(p), Details: s.clients.DescribeDetails(p.rec.AuthorizationDetails),
 		},
 	})

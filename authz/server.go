@@ -100,6 +100,8 @@ type Config struct {
 	Details []details.Type
 	// Resources are the sites that tokens can be meant for, for clients without audiences.
 	Resources []client.Resource
+	// Acceptances are the ways in which tokens open the sites of the configuration.
+	Acceptances []client.Acceptance
 	// Documents says which metadata documents of clients are fetched.
 	Documents metadoc.Config
 	// Trusted are issuers elsewhere whose tokens stand for clients.
@@ -232,7 +234,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 		return nil, fmt.Errorf("authz: %w", err)
 	}
 	s.clients, err = registry.New(ctx, registry.Config{
-		Issuer: cfg.Issuer, Clients: cfg.Clients, APIClients: cfg.APIClients, Scopes: cfg.Scopes, Details: cfg.Details, Resources: cfg.Resources, Documents: cfg.Documents, Trusted: cfg.Trusted, Providers: cfg.Providers,
+		Issuer: cfg.Issuer, Clients: cfg.Clients, APIClients: cfg.APIClients, Scopes: cfg.Scopes, Details: cfg.Details, Resources: cfg.Resources, Acceptances: cfg.Acceptances, Documents: cfg.Documents, Trusted: cfg.Trusted, Providers: cfg.Providers,
 		OutboundAllow: cfg.OutboundAllow, Used: used,
 	}, registry.Deps{
 		Store: deps.Store, Keyring: deps.Keyring, Hasher: deps.Hasher, Events: deps.Events, Passwords: deps.Passwords != nil,

@@ -36,7 +36,8 @@ func (s *Server) handleUserinfo(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return oauth.StorageError(err)
 	}
-	if !in.Active {
+	// RFC 9068 4: the audience must be checked. A token that is for other resources tells no one who its person is.
+	if !in.Active || !in.MeantFor(s.cfg.Issuer, s.cfg.Issuer+"/oauth/userinfo") {
 		return challenge(byProof, &oauth.Error{Status: http.StatusUnauthorized, Code: "invalid_token", Description: "the access token is not valid"})
 	}
 	if err := s.proveHolder(w, r, text, byProof, in); err != nil {

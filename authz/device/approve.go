@@ -98,7 +98,7 @@ func (s *Service) approver(r *http.Request) (*login.Result, *login.Subject, erro
 	if err != nil {
 		return nil, nil, oauth.StorageError(err)
 	}
-	if in = in.For(token.Confirmation{}); !in.Active { // nothing is proved here
+	if in = in.For(token.Confirmation{}); !in.Active || !in.MeantFor(s.issuer) { // nothing is proved here
 		return nil, nil, inactive()
 	}
 	if in.Person == nil || in.SessionID == "" || !slices.Contains(in.Scope, ApproveScope) {

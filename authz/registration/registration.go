@@ -262,7 +262,7 @@ func (s *Service) admit(r *http.Request) error {
 	switch {
 	case err != nil:
 		return oauth.StorageError(err)
-	case !in.For(token.Confirmation{}).Active: // nothing is proved here
+	case !in.For(token.Confirmation{}).Active, !in.MeantFor(s.issuer): // nothing is proved here
 		return noToken()
 	case !slices.Contains(in.Scope, Scope):
 		return &oauth.Error{

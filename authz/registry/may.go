@@ -136,6 +136,19 @@ func (r *Registry) May(c *client.Client, a Permission) error {
 	return nil
 }
 
+// Opens returns the origins of the sites that a client can open with a token of these scopes and resources, in order. A
+// site that is one of the resources is left out: people are told of those anyway if the client is a stranger.
+func (r *Registry) Opens(c *client.Client, scopes, resources []string) (origins []string) {
+	for i := range r.acceptances {
+		a := &r.acceptances[i]
+		if a.Opens(c, scopes, resources) && !(c.IsStranger() && len(a.Audience) > 0) {
+			origins = append(origins, a.Origins...)
+		}
+	}
+	slices.Sort(origins)
+	return slices.Compact(origins)
+}
+
 // UsageLimit returns how often an access token of these scopes can be used: their lowest limit. 0: unlimited.
 // (docs/decisions/tokens.md#usage-limits)
 func (r *Registry) UsageLimit(scope []string) int {

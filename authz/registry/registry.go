@@ -50,6 +50,8 @@ type Registry struct {
 	// details are the types of authorization details.
 	details *details.Types
 	sites   []string // resources of the sites of the configuration
+	// acceptances are the ways in which tokens open those sites.
+	acceptances []client.Acceptance
 	// declared are the providers of the configuration, identity among them; providers those and the managed ones, as
 	// they were last.
 	declared  map[string]Provider
@@ -105,9 +107,11 @@ type Config struct {
 	Scopes     []client.Scope
 	Details    []details.Type
 	Resources  []client.Resource // of the sites of the configuration
-	Documents  metadoc.Config
-	Trusted    []trust.Rule // issuers whose tokens stand for clients
-	Providers  []Provider   // besides identity, which always exists, and those of Deps.Providers
+	// Acceptances are the ways in which tokens open the sites of the configuration.
+	Acceptances []client.Acceptance
+	Documents   metadoc.Config
+	Trusted     []trust.Rule // issuers whose tokens stand for clients
+	Providers   []Provider   // besides identity, which always exists, and those of Deps.Providers
 	// OutboundAllow are networks besides public ones to which addresses of clients that were added by command can lead.
 	OutboundAllow []netip.Prefix
 	// Used says that a server has worked on the store before.
@@ -130,6 +134,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Registry, error) {
 		trusted:  outbound.New(true), untrusted: cmp.Or(deps.HTTP, outbound.New(false, cfg.OutboundAllow...)),
 		failures: rate.NewLimiter(failureEventsPerSecond, failureEventsBurst),
 	}
+	r.acceptances = cfg.Acceptances
 	r.docs = metadoc.New(cfg.Documents, r.untrusted, deps.Now)
 	r.asked = slices.Clone(documentScopes)
 	for _, resource := range cfg.Resources {

@@ -129,7 +129,7 @@ func (s *Service) receiver(r *http.Request, scope string) (*client.Client, error
 	if err != nil {
 		return nil, oauth.StorageError(err)
 	}
-	if in = in.For(token.Confirmation{}); !in.Active || in.AppPassword != "" {
+	if in = in.For(token.Confirmation{}); !in.Active || in.AppPassword != "" || !in.MeantFor(s.issuer) {
 		return nil, &oauth.Error{
 			Status: http.StatusUnauthorized, Code: "invalid_token", Description: "the access token is not valid", Cause: errInactive,
 			Challenge: realm + `, error="invalid_token", error_description="the access token is not valid"`,

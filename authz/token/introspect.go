@@ -19,9 +19,11 @@ import (
 // Introspection is the state of a token. For an unknown, expired or revoked token Active is false and nothing else is
 // set. The caller can set its fields, but what they point to is shared.
 type Introspection struct {
-	Active    bool
-	Scope     []string
-	ClientID  string
+	Active   bool
+	Scope    []string
+	ClientID string
+	// Stranger says that no operator has registered the client.
+	Stranger  bool
 	Subject   string // the person, or the client for its own token
 	TokenType string // bearer, DPoP or refresh_token
 	IssuedAt  time.Time
@@ -69,6 +71,13 @@ func (i *Introspection) Assurance(now time.Time) int {
 		return 0
 	}
 	return i.Person.Assurance.Level(now)
+}
+
+// MeantFor reports whether the token can be used at a resource that has these names: it names one of them as its
+// audience, or has none. (RFC 8707 2)
+func (i *Introspection) MeantFor(resources ...string) bool {
+	a := client.Acceptance{Origins: resources}
+	return a.Meant(i.Audience)
 }
 
 // At tells whether the token can be used at a site, named by its origin.
@@ -184,7 +193,7 @@ func (l *Ledger) inspect(tx storage.Tx, key string, now time.Time, out *Introspe
 	}
 	c := h.client
 	*out = Introspection{
-		Active: true, Scope: l.deps.Clients.StillGiven(c, rec.Scope, h.person, now), ClientID: rec.ClientID, Subject: rec.Subject, TokenType: rec.Confirmation.TokenType(),
+		Active: true, Scope: l.deps.Clients.StillGiven(c, rec.Scope, h.person, now), ClientID: rec.ClientID, Stranger: c.IsStranger(), Subject: rec.Subject, TokenType: rec.Confirmation.TokenType(),
 		IssuedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt, AuthTime: rec.AuthTime, Audience: rec.Audience, Level: rec.Level,
 		AMR: rec.AMR, SessionID: rec.SessionID, Person: h.person, UsageLimit: rec.UsageLimit, Provider: rec.Provider,
 		Claims: l.deps.Clients.StillClaimed(c, rec.Claims, h.person, now), Verified: rec.Verified, Sector: c.Sector(), App: c.App, Confirmation: rec.Confirmation, Actors: rec.Actors,

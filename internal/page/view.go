@@ -89,6 +89,7 @@ type Consent struct {
 	Another                 string // same-origin link for somebody else. Empty: none
 	Owner                   string // host of the client's redirect URI
 	Scopes                  []ScopeLine
+	Sites                   []string // origins of the sites that the client can open
 	// Unregistered is set for a client that nobody has registered. Its name on the page is its host.
 	Unregistered *Unregistered
 	Details      []Detail
@@ -153,6 +154,7 @@ type Device struct {
 	Address      string // of the device
 	Time         time.Time
 	Scopes       []ScopeLine
+	Sites        []string // origins of the sites that the client can open
 	Details      []Detail
 }
 

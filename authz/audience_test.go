@@ -1,0 +1,80 @@
+package authz_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/client"
+)
+
+// TestUserinfoForATokenThatIsMeantForAnother: a token that is meant for an API tells no one who its person is, unless
+// the issuer is among its resources.
+func TestUserinfoForATokenThatIsMeantForAnother(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) {
+		authztest.ChangeClient(c, "shop", func(s *client.Client) {
+			s.Audiences = []string{"https://api.example.com", c.Issuer, c.Issuer + "/oauth/userinfo"}
+		})
+	}))
+	for name, tt := range map[string]struct {
+		resources []string
+		want      int
+	}{
+		"none":             {nil, http.StatusOK},
+		"an API":           {[]string{"https://api.example.com"}, http.StatusUnauthorized},
+		"the issuer":       {[]string{h.Issuer}, http.StatusOK},
+		"the endpoint":     {[]string{h.Issuer + "/oauth/userinfo"}, http.StatusOK},
+		"an API, and POST": {[]string{"https://api.example.com"}, http.StatusUnauthorized},
+	} {
+		var more []string
+		for _, r := range tt.resources {
+			more = append(more, "resource", r)
+		}
+		token := h.Tokens("shop", authztest.Demo, more...).Access
+		res := h.Get("/oauth/userinfo", "Authorization", "Bearer "+token)
+		if strings.HasSuffix(name, "POST") {
+			res = h.Do(http.MethodPost, "/oauth/userinfo", "", "Authorization", "Bearer "+token)
+		}
+		if res.Status != tt.want || tt.want == http.StatusUnauthorized && !strings.Contains(res.Header.Get("WWW-Authenticate"), `error="invalid_token"`) {
+			t.Errorf("%s: userinfo status = %d, want %d; %s", name, res.Status, tt.want, res.Body)
+		}
+	}
+	h.Invariants(t)
+}
+
+// TestConsentNamesTheSites: the page of a consent says which sites the token opens, and no others.
+func TestConsentNamesTheSites(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) {
+		c.Acceptances = []client.Acceptance{
+			{Origins: []string{"https://orders.example.com"}, Scopes: []string{"orders.read"}},
+			{Origins: []string{"https://wiki.example.com"}, Login: true},
+			{Origins: []string{"https://any.example.com"}, Login: true, Any: true},
+			{Origins: []string{"https://shop.example.com"}, Login: true, Clients: []string{"asks"}},
+			{Origins: []string{"https://payroll.example.com"}, Scopes: []string{"payroll"}},
+		}
+	}))
+	for scope, want := range map[string]string{
+		"openid":             "any shop",
+		"openid orders.read": "any orders shop",
+	} {
+		b := h.Browser(authztest.Guest)
+		b.Code("asks", "scope", scope, "prompt", "consent")
+		page := ""
+		for _, p := range b.Pages {
+			page += p.Body
+		}
+		var got []string
+		for _, name := range []string{"any", "orders", "payroll", "shop", "wiki"} {
+			if strings.Contains(page, "<span>https://"+name+".example.com</span>") {
+				got = append(got, name)
+			}
+		}
+		if s := strings.Join(got, " "); s != want {
+			t.Errorf("the consent page for %q names the sites %q, want %q", scope, s, want)
+		}
+	}
+}
