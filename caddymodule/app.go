@@ -268,7 +268,6 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if a.ForwardAuth == nil {
 		a.ForwardAuth = new(forwardauth.Gates)
 	}
-	a.ForwardAuth.CertificateHeader = a.certificates.Header()
 	a.behind = sites.New(ctx, a.ForwardAuth, a.Policies)
 	if err := a.ForwardAuth.Provision(ctx, a, slices.Sorted(maps.Keys(a.Policies)), a.Places); err != nil {
 		return err
@@ -355,6 +354,9 @@ func (a *App) AcceptAppPasswords(sites ...personal.Site) {
 	defer a.mu.Unlock()
 	a.accepting = append(a.accepting, sites...)
 }
+
+// TokenIssuer implements protect.App.
+func (a *App) TokenIssuer() string { return a.issuer.String() }
 
 // RegisterRules implements protect.App.
 func (a *App) RegisterRules(text string) {

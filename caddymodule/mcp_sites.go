@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"slices"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/dpop"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/mcp"
@@ -20,6 +21,13 @@ func (a *App) AddMCP(site mcp.Site) {
 	if a.tree != nil { // otherwise checkSites looks at it
 		a.checkReach(site.Place)
 	}
+}
+
+// AcceptTokens implements protect.App.
+func (a *App) AcceptTokens(sites ...client.Acceptance) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.authz.Acceptances = append(a.authz.Acceptances, sites...)
 }
 
 // checkReach finds a site whose metadata no request reaches, since its protect stands where only some paths of the site

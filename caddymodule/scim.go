@@ -55,7 +55,7 @@ func (i *instance) provisioningClient(ctx context.Context, text string) (string,
 		return "", login.ErrNoCredentials
 	case who.Person != nil, !slices.Contains(who.Scope, scimScope):
 		return "", login.ErrNotAllowed
-	case len(who.Audience) > 0 && !slices.Contains(who.Audience, i.issuer.String()) && !slices.Contains(who.Audience, i.issuer.String()+"/scim/v2"):
+	case !who.MeantFor(i.issuer.String(), i.issuer.String()+"/scim/v2"):
 		return "", login.ErrNotAllowed // RFC 8707: it is meant for another resource
 	}
 	return who.ClientID, nil

@@ -14,6 +14,7 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/dpop"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/personal"
@@ -45,7 +46,8 @@ type issuer struct {
 	doubt    error                           // of every look-up
 	starting error                           // nothing runs
 
-	proofs *dpop.Proofs // nil: none are checked
+	proofs     *dpop.Proofs // nil: none are checked
+	thumbprint func(*http.Request) string
 }
 
 func newIssuer(t testing.TB) *issuer {
@@ -107,6 +109,10 @@ func (i *issuer) UseAt(ctx context.Context, text, _ string, _ event.Origin) (*to
 
 func (i *issuer) AcceptAppPasswords(...personal.Site) {}
 
+func (*issuer) TokenIssuer() string { return "https://auth.test" }
+
+func (i *issuer) AcceptTokens(...client.Acceptance) {}
+
 func (i *issuer) AddMCP(mcp.Site) {}
 
 func (i *issuer) MCP() *mcp.Sites { return nil }
@@ -152,7 +158,7 @@ func (*issuer) LogoutURL(string) string { return "https://issuer.test/sign-out" 
 func (i *issuer) Entrance(context.Context) (protect.Entrance, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return protect.Entrance{Authority: i, Pages: i.pages, Proofs: i.proofs, Leave: func() {}}, i.starting
+	return protect.Entrance{Authority: i, Pages: i.pages, Proofs: i.proofs, Thumbprint: i.thumbprint, Leave: func() {}}, i.starting
 }
 
 func (*issuer) Origin(r *http.Request) event.Origin {
@@ -193,7 +199,7 @@ func (i *issuer) gates() *Gates {
 	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
 	i.t.Cleanup(cancel)
 	site := &Gate{Origins: []string{wiki}}
-	site.Login, site.Groups, site.Public = true, []string{"staff"}, []string{"/open"}
+	site.Login, site.Groups, site.Public, site.Clients = true, []string{"staff"}, []string{"/open"}, []string{"app"}
 	api := new(Gate)
 	api.Scopes, api.StripToken = []string{"read"}, true
 	office := &policy.Policy{

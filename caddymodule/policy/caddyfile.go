@@ -101,6 +101,9 @@ func readRule(d *caddyfile.Dispenser, into *[]*Rule, block *reference.Block) err
 	if err != nil {
 		return err
 	}
+	if err := CheckMatch(set); err != nil {
+		return options.At(start, fmt.Errorf("%s: match %w", word, err))
+	}
 	if len(set) > 0 {
 		r.Match = caddyhttp.RawMatcherSets{set}
 	}
@@ -221,22 +224,5 @@ func (m matcherTokens) set(d *caddyfile.Dispenser) (caddy.ModuleMap, error) {
 	return set, nil
 }
 
-// pathless are the matchers of Caddy whose answer does not depend on the path.
-var pathless = []string{"client_ip", "header", "header_regexp", "host", "method", "protocol", "query", "remote_ip", "tls"}
-
-// AsksForPath tells whether a set of matchers can depend on the path. A matcher that is unknown here can.
-func AsksForPath(set caddy.ModuleMap) bool {
-	for name, raw := range set {
-		switch {
-		case slices.Contains(pathless, name):
-		case name == "not":
-			var inner []caddy.ModuleMap
-			if json.Unmarshal(raw, &inner) != nil || slices.ContainsFunc(inner, AsksForPath) {
-				return true
-			}
-		default:
-			return true
-		}
-	}
-	return false
-}
+// AsksForPath reports whether a set of matchers can depend on the path. A matcher that is unknown here can.
+func AsksForPath(set caddy.ModuleMap) bool { return PartsOf(set).Path }

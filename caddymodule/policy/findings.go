@@ -46,6 +46,18 @@ func (p *Policy) Findings(label string, scopes, groups []string) (out []finding.
 	return out
 }
 
+// DeniesAlone is the finding of a named policy that has deny rules and no allow rules. ok is false for another one.
+func (p *Policy) DeniesAlone(name string) (f finding.Finding, ok bool) {
+	if len(p.Deny) == 0 || len(p.Allow) > 0 {
+		return f, false
+	}
+	return finding.Finding{
+		Severity: finding.Warning, Place: p.Deny[0].Place, About: "policy " + name,
+		Reason: "policy " + name + ": it has deny rules alone, and lets everyone else in who has a session or a token",
+		Mend:   "add an allow rule, such as `allow { need groups staff }`, or one that asks for nothing if that is meant",
+	}, true
+}
+
 // hiding returns the rule that decides about every request which the allow rule i could decide about, and how.
 func (p *Policy) hiding(i int) (by *Rule, how string) {
 	later := p.Allow[i]

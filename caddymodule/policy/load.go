@@ -176,4 +176,9 @@ func (b *Book) Named(name string) *Policy {
 }
 
 // All are the policies by their names. They must not be changed.
-func (b *Book) All() map[string]*Policy { return b.policies }
+func (b *Book) All() map[string]*Policy {
+	if b == nil {
+		return nil
+	}
+	return b.policies
+}

@@ -49,7 +49,7 @@ func TestLoad(t *testing.T) {
 	if d := p.judge(t, "GET /archive/1", who); d.Outcome != Denied || d.Rule == nil || d.Rule.Label() != "archive" || d.Rule.Message != "Closed." {
 		t.Errorf("what the deny rule refuses: %+v", d)
 	}
-	if !p.ByPath() {
+	if !p.Parts().Path {
 		t.Error("the path does not decide")
 	}
 }

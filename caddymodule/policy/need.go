@@ -83,6 +83,9 @@ type Facts struct {
 	Who     *token.Introspection // nil: a stranger
 	Browser bool                 // a session at the site, which has every scope whose levels it has
 	Now     time.Time
+	// Unnamed says that the site does not accept tokens like the caller's: only an allow rule that names scopes or clients
+	// lets it in.
+	Unnamed bool
 	// Demands is the authentication level that a scope needs, and the identity assurance level. nil: no scope needs any.
 	Demands func(scope string) (level, assurance int)
 }

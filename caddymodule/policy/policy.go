@@ -16,6 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 )
 
@@ -50,7 +51,7 @@ type Rule struct {
 	matchers caddyhttp.MatcherSets
 	raw      string // Match, which LoadModule empties
 	paths    prefixes
-	byPath   bool
+	parts    Parts
 	when     []window
 
 	owner   string // whose it is, such as policy office. Empty: unknown
@@ -84,14 +85,19 @@ var errDenyAll = errors.New("deny: this rule refuses everybody everything: name 
 
 // everything tells whether a rule has no part that could fail to fit.
 func (r *Rule) everything() bool {
-	return len(r.Match) == 0 && r.raw == "" && r.Need.IsEmpty() && len(r.When) == 0
+	return (len(r.Match) == 0 && r.raw == "" || r.matchesAll()) && r.Need.IsEmpty() && len(r.When) == 0
 }
 
 // rules are all rules, in the order in which they are asked.
 func (p *Policy) rules() []*Rule { return slices.Concat(p.Deny, p.Allow) }
 
 func (r *Rule) provision(ctx caddy.Context, res *options.Resolver) error {
-	r.byPath, r.paths = slices.ContainsFunc(r.Match, AsksForPath), prefixesOf(r.Match) // LoadModule empties the field
+	r.parts, r.paths = PartsOfAll(r.Match), prefixesOf(r.Match) // LoadModule empties the field
+	for _, set := range r.Match {
+		if err := CheckMatch(set); err != nil {
+			return fmt.Errorf("match: %w", err)
+		}
+	}
 	if len(r.Match) > 0 {
 		raw, err := json.Marshal(r.Match)
 		if err != nil {
@@ -135,9 +141,12 @@ func (r *Rule) Label() string {
 // MatchText is the request part as JSON. "": it fits every request.
 func (r *Rule) MatchText() string { return r.raw }
 
-// ByPath tells whether the path of a request can decide.
-func (p *Policy) ByPath() bool {
-	return slices.ContainsFunc(p.rules(), func(r *Rule) bool { return r.byPath })
+// Parts are the parts of a request that can decide.
+func (p *Policy) Parts() (out Parts) {
+	for _, r := range p.rules() {
+		out = out.Or(r.parts)
+	}
+	return out
 }
 
 // Join returns a policy of the rules of several, in their order. It shares the rules.
@@ -236,7 +245,7 @@ func (s Selection) Judge(who Facts) Decision {
 	}
 	lacking := Decision{Outcome: Denied}
 	for _, rule := range s.allow {
-		if !rule.open(who.Now) {
+		if !rule.open(who.Now) || who.Unnamed && !client.NamesInRule(rule.Need.Scopes, rule.Need.Clients, who.Who.Stranger) {
 			continue
 		}
 		switch outcome := rule.Need.Judge(who); outcome {

@@ -346,6 +346,8 @@ func TestProtectAttacksOnTokens(t *testing.T) {
 		}
 		g.fake.set(func() { g.fake.tokens[g.user].Audience = []string{"https://other.test", "https://aud.test"} })
 		g.passed(t, g.get(t, "aud.test", "/"))
+		g.refused(t, g.get(t, "open.test", "/"), http.StatusUnauthorized)
+		g.fake.set(func() { g.fake.tokens[g.user].Audience = nil })
 		// A client is in no group, even one that calls itself like a person.
 		robot := newToken(t, secret.AccessToken)
 		g.fake.set(func() {

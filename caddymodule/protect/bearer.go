@@ -1,6 +1,8 @@
 package protect
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"net/http"
 	"strings"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/dpop"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
 const (
@@ -62,6 +65,39 @@ func (rec *arrival) bearer() (token string, byProof bool, bad *refusal) {
 		return "", byProof, badToken("the bearer token is malformed")
 	}
 	return token, byProof, nil
+}
+
+// isForeign reports whether a bearer token is none of this issuer, in a request with a session of the site: the scripts
+// of many applications send tokens of their own. The session decides then, and the token goes on to the upstream.
+// (docs/decisions.md#bearer-tokens)
+func (p *Protect) isForeign(r *http.Request, rec *arrival, text string, bad *refusal) bool {
+	if !p.Login || len(rec.authorization) != 1 || text == "" && bad == nil || isOurs(text, p.issuer) {
+		return false
+	}
+	if _, rest, _ := strings.Cut(rec.authorization[0], " "); strings.TrimSpace(rest) == "" {
+		return false
+	}
+	site := p.siteOf(r)
+	return site != nil && rec.cookie(site.jar, kindSession) != ""
+}
+
+// isOurs reports whether a token has the form of one of this issuer, valid or not.
+func isOurs(text, issuer string) bool {
+	if secret.HasPrefix(text) {
+		return true
+	}
+	parts := strings.Split(text, ".")
+	if len(parts) != 3 {
+		return false
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(parts[1], "="))
+	if err != nil {
+		return false
+	}
+	var claims struct {
+		Issuer string `json:"iss"`
+	}
+	return json.Unmarshal(raw, &claims) == nil && claims.Issuer == issuer
 }
 
 // cutScheme returns what follows a scheme in an Authorization header.

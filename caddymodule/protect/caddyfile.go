@@ -36,6 +36,9 @@ func parseProtect(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	}
 	p := new(Protect)
 	if len(matcher) > 0 {
+		if err := policy.CheckMatch(matcher); err != nil {
+			return nil, h.Errf("protect: matcher: %v: nothing would be guarded", err)
+		}
 		p.Match = caddyhttp.RawMatcherSets{matcher}
 		if policy.AsksForPath(matcher) && h.Next() {
 			options.Warn(h, "protect", "the matcher leaves all other paths of the site open to everybody: "+
@@ -94,6 +97,8 @@ func parseProtect(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //		partition   <name>...|*
 //		level       <1..4>
 //		audience    <uri>...
+//		clients     <client id>...
+//		tokens      any
 //		headers     <name> <claim>
 //		assertion   [<header>]
 //		public      <path>...
@@ -145,6 +150,8 @@ func (p *Protect) subdirectives() options.Subdirectives {
 		"partition":      options.Values(&p.Partitions, checkPartition),
 		"level":          options.Value(&p.Level, options.CheckLevel),
 		"audience":       options.Values(&p.Audience, options.CheckURI),
+		"clients":        options.Values(&p.Clients, nil),
+		"tokens":         options.Value(&p.Tokens, checkTokens),
 		"headers":        p.readHeader,
 		"assertion":      p.readAssertion,
 		"public":         options.Values(&p.Public, CheckPublic),

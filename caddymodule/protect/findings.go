@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/internal/near"
@@ -41,6 +42,16 @@ func (p *Protect) findings(scopes, groups []string) (out []finding.Finding) {
 		p.remoteFindings(warn)
 		return out
 	}
+	switch {
+	case p.Tokens == anyTokens:
+		warn("tokens", "every access token of this issuer opens the site, also those that people have allowed for other purposes, and those of clients that register themselves",
+			"name the `audience`, `scopes` or `clients` of the tokens in place of it")
+	case p.Login && !slices.ContainsFunc(p.Scopes, isOwnScope) && len(p.Scopes)+len(p.Need.Scopes) > 0 && len(p.Audience)+len(p.Clients) == 0:
+		warn("scopes", "each client of a sign-in has tokens with these scopes, and all of them open the site", "name a scope of the site's own, its `audience`, or the `clients`")
+	case !p.Login && !p.accepts && len(p.Scopes)+len(p.Audience)+len(p.Clients)+len(p.Need.Scopes)+len(p.Need.Clients)+len(p.fixed.rules.Allow) == 0 && p.binder == nil:
+		warn("", "the site asks for no scope and no audience, so that every access token of this issuer opens it whose person fits",
+			"name the `scopes` or the `audience` that a token must have, or the `clients`")
+	}
 	for _, s := range p.Scopes {
 		if !slices.Contains(scopes, s) {
 			warn("scopes", fmt.Sprintf("no client and no scope block names the scope %q, so no token of this configuration has it", s),
@@ -52,8 +63,11 @@ func (p *Protect) findings(scopes, groups []string) (out []finding.Finding) {
 			warn("groups", fmt.Sprintf("nobody in the configuration is in the group %q", g), fmt.Sprintf("did you mean %q?", found))
 		}
 	}
-	if len(p.Groups) > 0 && !p.Login && !p.accepts && len(p.Scopes) == 0 && len(p.Audience) == 0 {
+	if len(p.Groups) > 0 && !p.Login && len(p.Clients) == 0 && !p.accepts && len(p.Scopes) == 0 && len(p.Audience) == 0 {
 		warn("groups", "groups are of people, and browsers without a session get an error here", "add `login`, or for an API the `scopes` that its clients ask for")
 	}
 	return out
 }
+
+// isOwnScope reports whether a scope is not one of those that every client of a sign-in can ask for.
+func isOwnScope(scope string) bool { return !slices.Contains(client.StandardScopes, scope) }

@@ -16,6 +16,9 @@ import (
 // Name is what the site is called in metrics and statistics: a host of the configuration. "": it is not known.
 func (p *Protect) Name() string { return p.name }
 
+// Call sets what the site is called where no host of the configuration is its name.
+func (p *Protect) Call(name string) { p.name = name }
+
 // LeastLevel is the least authentication level. 0: any.
 func (p *Protect) LeastLevel() int { return p.level }
 
@@ -64,21 +67,28 @@ func HasSecret(target string) bool {
 
 // Further asks of a request what stands here, in addition to what p asks. Paths that are open in p are open here.
 func (p *Protect) Further(scopes, groups, audience []string, level string) (*Protect, error) {
+	if len(audience) == 0 {
+		audience = p.Audience
+	}
 	f := &Protect{
-		Scopes: scopes, Groups: groups, Audience: audience, Level: options.Count(level), Partitions: p.Partitions, Login: p.Login, Origins: slices.Clone(p.Origins), Sites: slices.Clone(p.Sites),
+		Scopes: scopes, Groups: groups, Audience: audience, Clients: p.Clients, Level: options.Count(level), Partitions: p.Partitions, Login: p.Login, Origins: slices.Clone(p.Origins), Sites: slices.Clone(p.Sites),
 		Assertion: p.Assertion, Headers: slices.Clone(p.headers), Public: slices.Clone(p.fixed.public), Preflight: p.Preflight, StripToken: p.StripToken,
 		log: p.log, enter: p.enter, origin: p.origin, now: p.now, random: p.random, scopeLevel: p.scopeLevel,
 	}
 	if err := f.setUp(options.NewVerbatimResolver()); err != nil {
 		return nil, err
 	}
-	f.name, f.fixed.byPath, f.session = p.name, p.fixed.byPath, p.session
+	f.takes.Any = true // p decides which tokens are named
+	f.name, f.fixed.asks, f.session = p.name, p.fixed.asks, p.session
 	if p.binder != nil {
 		f.binder = &binder{own: p.binder.own, parts: p.binder.parts, bare: true}
 	}
 	f.raiseReach()
 	return f, nil
 }
+
+// UnknownClient says that no one knows the address of the client of a request.
+func UnknownClient(ctx context.Context) { caddyhttp.SetVar(ctx, unknownClientVar, true) }
 
 // callbackVar is set for a request whose browser comes back by way of callbackPath.
 const callbackVar = "gatehouse.callback"

@@ -445,7 +445,7 @@ func (p *testProtect) wire(f *fakeAuthority, ctx caddy.Context) error {
 	if ctx.Context != nil {
 		p.log = ctx.Logger()
 	}
-	p.recheck, p.now = fakeRecheck, f.now
+	p.recheck, p.now, p.issuer = fakeRecheck, f.now, "https://issuer.test"
 	p.scopeLevel = func(scope string) (level, assurance int) {
 		return map[string]int{"strong": 3}[scope], map[string]int{"assured": 2}[scope]
 	}
@@ -546,18 +546,30 @@ func startGateway(t *testing.T, options ...func(*fakeAuthority)) *gateway {
 		"scoped.localhost":   `"login":true,"scopes":["assured"],"origins":["` + g.origin("scoped.localhost") + `"]`,
 		"dav.localhost":      `"scopes":["a"],"audience":["https://aud.test"],"accept":["app_passwords"],"public":["/public/*"],"sites":["` + g.origin("dav.localhost") + `"]`,
 		"code.localhost":     `"login":true,"accept":["app_passwords"],"origins":["` + g.origin("code.localhost") + `"]`,
+		"only.localhost":     `"login":true,"groups":["staff"],"clients":[],"origins":["` + g.origin("only.localhost") + `"]`,
+		"named.localhost":    `"login":true,"scopes":["a"],"clients":[],"origins":["` + g.origin("named.localhost") + `"]`,
+		"any.localhost":      `"login":true,"tokens":"any","origins":["` + g.origin("any.localhost") + `"]`,
+		"aud.localhost":      `"login":true,"audience":["https://aud.test"],"clients":[],"origins":["` + g.origin("aud.localhost") + `"]`,
+		"openid.localhost":   `"login":true,"scopes":["openid"],"clients":[],"origins":["` + g.origin("openid.localhost") + `"]`,
+		"byrule.localhost":   `"login":true,"clients":[],"rules":{"allow":[{"need":{"groups":["staff"]}},{"need":{"clients":["shop"]}}]},"origins":["` + g.origin("byrule.localhost") + `"]`,
+		"method.test":        `"rules":{"deny":[{"match":[{"method":["DELETE"]}]}]}`,
+		"query.test":         `"rules":{"deny":[{"match":[{"query":{"debug":["*"]}}]}]}`,
+		"host.test":          `"rules":{"deny":[{"match":[{"not":[{"host":["host.test"]}]}]}]}`,
 		"ask.localhost":      `"login":true,"groups":["staff"],"level":"2","request_access":"on","origins":["` + g.origin("ask.localhost") + `"]`,
 		"askrules.localhost": `"login":true,"request_access":"on","rules":{"deny":[{"match":[{"path":["/never"]}]}],"allow":[{"match":[{"path":["/admin/*"]}],"need":{"groups":["admins"],"level":"3"}},{"need":{"groups":["staff"]}}]},"origins":["` + g.origin("askrules.localhost") + `"]`,
 	}
 	var routes []string
 	upstreams := map[string]string{"down.localhost": "127.0.0.1:" + caddytest.FreePort(t), "tidy.localhost": "127.0.0.1:" + caddytest.FreePort(t)}
 	for host, options := range sites {
+		if strings.Contains(options, `"login":true`) && !strings.Contains(options, `"clients"`) && !strings.Contains(options, `"tokens"`) {
+			options += `,"clients":["shop"]`
+		}
 		if options != "" {
 			options = "," + options
 		}
 		first := fmt.Sprintf(`{"handler":"protect_test","fake":%q%s}`, t.Name(), options)
 		if host == "twice.localhost" { // a second protect on the same way, with rules of its own
-			first += "," + fmt.Sprintf(`{"handler":"protect_test","fake":%q,"login":true,"groups":["staff"],"origins":[%q]}`, t.Name(), g.origin(host))
+			first += "," + fmt.Sprintf(`{"handler":"protect_test","fake":%q,"login":true,"groups":["staff"],"clients":["shop"],"origins":[%q]}`, t.Name(), g.origin(host))
 		}
 		if host == "second.test" { // the second guards a part of what the first guards
 			first += "," + fmt.Sprintf(`{"handler":"protect_test","fake":%q,"groups":["admins"],"match":[{"path":["/admin/*"]}]}`, t.Name())

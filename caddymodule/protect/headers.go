@@ -277,7 +277,7 @@ func (p *Protect) detach(g *passage, rec *arrival) {
 	if ref := r.Header["Referer"]; p.Login && len(ref) > 0 && strings.Contains(ref[0], authz.SiteCodeParam) {
 		delete(r.Header, "Referer") // some clients name the redirecting URL there, code and all
 	}
-	if len(r.Header["Authorization"]) > 0 && p.strips(rec) {
+	if len(r.Header["Authorization"]) > 0 && !g.foreign && p.strips(rec) {
 		taken = true
 		delete(r.Header, "Authorization")
 		delete(r.Header, dpop.Header)

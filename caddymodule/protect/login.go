@@ -375,6 +375,9 @@ func (p *Protect) pages(in Entrance, s *site) *page.Renderer {
 
 // ownRequest tells whether a request was made by a page of this site or by the person: typed, or from a bookmark.
 func ownRequest(r *http.Request, s *site) bool {
+	if mode := r.Header["Sec-Fetch-Mode"]; r.Method == http.MethodGet && len(mode) > 0 && mode[0] == "no-cors" {
+		return false // a picture, which others than its owner can put into the page of a site
+	}
 	if v := r.Header["Sec-Fetch-Site"]; len(v) > 0 {
 		return len(v) == 1 && (v[0] == "same-origin" || (v[0] == "none" && r.Method == http.MethodGet))
 	}

@@ -3,7 +3,6 @@ package protect
 import (
 	"fmt"
 	"net/http"
-	"slices"
 
 	"github.com/caddyserver/caddy/v2"
 
@@ -20,7 +19,13 @@ func (p *Protect) loadMatchers(ctx caddy.Context) error {
 	if len(p.Match) == 0 {
 		return nil
 	}
-	p.open = slices.ContainsFunc(p.Match, policy.AsksForPath) // LoadModule empties the field
+	for _, set := range p.Match {
+		if err := policy.CheckMatch(set); err != nil {
+			return fmt.Errorf("protect: matcher: %w: nothing would be guarded", err)
+		}
+	}
+	p.parts = policy.PartsOfAll(p.Match) // LoadModule empties the field
+	p.open = p.parts.Path
 	found, err := ctx.LoadModule(p, "Match")
 	if err != nil {
 		return fmt.Errorf("protect: matcher: %w", err)
@@ -36,7 +41,7 @@ func (p *Protect) guards(r *http.Request) (bool, error) {
 	if len(p.matchers) == 0 {
 		return true, nil
 	}
-	return p.matchers.AnyMatchWithError(r)
+	return p.matchers.AnyMatchWithError(asUpstream(r))
 }
 
 // isPreflight tells whether a browser asks, on behalf of a script of another origin, whether the script can call this
@@ -49,6 +54,5 @@ func isPreflight(r *http.Request) bool {
 	if r.ContentLength != 0 || len(r.TransferEncoding) > 0 || len(r.Header["Authorization"]) > 0 {
 		return false
 	}
-	// Some frameworks take another method than the request's from these.
-	return !slices.ContainsFunc([]string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"}, func(h string) bool { return len(r.Header[h]) > 0 })
+	return plainMethod(r)
 }

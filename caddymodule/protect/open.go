@@ -124,7 +124,7 @@ var (
 // called before matchers are loaded, which empties their fields.
 func (p *Protect) rulesText(rules *policy.Policy, matchers []byte) string {
 	text, err := json.Marshal([]any{
-		p.Scopes, p.Groups, p.Partitions, p.Level, p.Audience, p.Login, p.Origins, p.Sites, p.Public, p.Need, p.Preflight, p.Session, p.RequestAccess, p.Introspect, p.reach, p.assured, rules.Text(), string(matchers), p.laterPolicies(), p.MCP,
+		p.Scopes, p.Groups, p.Partitions, p.Level, p.Audience, p.Clients, p.Tokens, p.Login, p.Origins, p.Sites, p.Public, p.Need, p.Preflight, p.Session, p.RequestAccess, p.Introspect, p.reach, p.assured, rules.Text(), string(matchers), p.laterPolicies(), p.MCP,
 	})
 	if err != nil {
 		return err.Error() // of Introspect alone

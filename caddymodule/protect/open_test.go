@@ -268,7 +268,7 @@ func TestReloadWithOtherRulesEndsOpenRequests(t *testing.T) {
 func TestTimeThatEndsOpenRequests(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	p := &Protect{Session: "12h", Login: true, Origins: []string{"https://a.test"}}
+	p := &Protect{Session: "12h", Login: true, Origins: []string{"https://a.test"}, Clients: []string{"shop"}}
 	p.now = func() time.Time { return now }
 	if err := p.setUp(options.NewResolver(nil)); err != nil {
 		t.Fatal(err)

@@ -74,10 +74,16 @@ func canonicalPath(escaped string) bool {
 			return false
 		}
 	}
+	before := ""
 	for seg := range strings.SplitSeq(path[1:], "/") {
 		if seg != "" && strings.Trim(seg, ". ") == "" { // ".", "..", and what some systems take for them
 			return false
 		}
+		// Windows opens the directory "api" by the names "api." and "api ". At the end of a path Caddy's matchers do the same.
+		if before != "" && strings.ContainsAny(before[len(before)-1:], ". ") {
+			return false
+		}
+		before = seg
 	}
 	return plain || (utf8.ValidString(path) && strings.IndexFunc(path, lookalike) < 0)
 }

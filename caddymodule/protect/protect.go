@@ -62,8 +62,15 @@ type Protect struct {
 	// The least authentication level, 1 to 4. Clients get the challenge of RFC 9470, browsers the sign-in page.
 	// Default: any.
 	Level options.Count `json:"level,omitempty"`
-	// The resources that a bearer token must be meant for, at least one of them (RFC 8707). Default: any.
+	// The resources that a bearer token must be meant for, at least one of them (RFC 8707). Default: a token without an
+	// audience, or one that is meant for the origin of the site.
 	Audience []string `json:"audience,omitempty"`
+	// The clients whose bearer tokens are accepted. Default: any without login; with login those that audience or scopes
+	// name.
+	Clients []string `json:"clients,omitempty"`
+	// With login, any accepts bearer tokens that nothing here names. Default: only those that audience, scopes or clients
+	// name, or that are meant for the origin of the site.
+	Tokens string `json:"tokens,omitempty"`
 	// Whether browsers without a session are sent to sign in and come back. Default: false, bearer tokens only.
 	Login bool `json:"login,omitempty"`
 	// The origins under which browsers see this site, such as https://wiki.example.com. Required with login in JSON.
@@ -136,13 +143,16 @@ type Protect struct {
 	session  time.Duration
 	replay   bool
 	asks     bool               // for access
+	issuer   string             // of the tokens of this configuration
 	sites    map[string][]*site // by Host header
 	headers  []IdentityHeader
 	guarded  *nameSet
 	matchers caddyhttp.MatcherSets
 	open     bool                // the matcher leaves paths open
+	parts    policy.Parts        // of a request that the matcher asks for
 	accepts  bool                // app passwords
 	fixed    *ruling             // what decides, by the Caddyfile alone
+	takes    client.Acceptance   // the bearer tokens
 	binder   *binder             // nil: all policies that the site names are in the Caddyfile
 	idps     []idp.RequestReader // their headers must not go upstream from other peers either
 	realm    string              // start of every challenge
@@ -203,6 +213,8 @@ type counter interface {
 type App interface {
 	// Entrance waits for the running instance and holds it; call Leave when done.
 	Entrance(ctx context.Context) (Entrance, error)
+	// TokenIssuer is the issuer of the access tokens.
+	TokenIssuer() string
 	// Origin says where a request came from.
 	Origin(r *http.Request) event.Origin
 	// RequestReaders are the identity providers that read requests, for handlers that the app knows nothing of.
@@ -233,6 +245,8 @@ type App interface {
 	MCP() *mcp.Sites
 	// AcceptAppPasswords names the sites that accept app passwords. Sites do so while they are provisioned.
 	AcceptAppPasswords(sites ...personal.Site)
+	// AcceptTokens says which access tokens open a site. Sites do so while they are provisioned.
+	AcceptTokens(sites ...client.Acceptance)
 }
 
 // authority looks tokens and sessions up. *authz.Server is one.
@@ -276,7 +290,7 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 // ProvisionIn is Provision for a gate of the app itself.
 func (p *Protect) ProvisionIn(ctx caddy.Context, a App) error {
 	p.log = ctx.Logger()
-	p.enter, p.origin, p.idps, p.scopeLevel = a.Entrance, a.Origin, a.RequestReaders(), a.ScopeLevel
+	p.enter, p.origin, p.idps, p.scopeLevel, p.issuer = a.Entrance, a.Origin, a.RequestReaders(), a.ScopeLevel, a.TokenIssuer()
 	if err := p.setUp(options.NewResolverAt(p.Places)); err != nil {
 		return err
 	}
@@ -307,6 +321,9 @@ func (p *Protect) ProvisionIn(ctx caddy.Context, a App) error {
 		a.RegisterSite(p.Origins...)
 	}
 	a.AcceptAppPasswords(p.appPasswordSites()...)
+	if p.remote == nil {
+		a.AcceptTokens(p.acceptances()...)
+	}
 	return p.provisionRemote(ctx, a)
 }
 
@@ -340,6 +357,8 @@ func (p *Protect) setUp(res *options.Resolver) error {
 	p.Groups = res.List("groups", p.Groups, nil)
 	p.Partitions = res.List("partition", p.Partitions, checkPartition)
 	p.Audience = res.List("audience", p.Audience, options.CheckURI)
+	p.Clients = res.List("clients", p.Clients, nil)
+	p.Tokens = res.Plain("tokens", p.Tokens, checkTokens)
 	p.Accept = res.List("accept", p.Accept, checkAccept)
 	p.accepts = len(p.Accept) > 0
 	p.Public = res.List("public", p.Public, CheckPublic)
@@ -381,6 +400,9 @@ func (p *Protect) setUp(res *options.Resolver) error {
 		_, p.name, _ = strings.Cut(known[0], "://")
 	}
 	p.guarded = guardedNames(p.headers, p.Assertion)
+	p.takes = client.Acceptance{
+		Origins: slices.Concat(p.Origins, p.Sites), Audience: p.Audience, Scopes: p.Scopes, Clients: p.Clients, Login: p.Login, Any: p.Tokens == anyTokens || p.Introspect != nil,
+	}
 	p.fixed, p.passes = &ruling{rules: new(policy.Policy), public: p.Public}, new(atomic.Pointer[passCounter])
 	p.realm = `Bearer realm="gatehouse"`
 	if p.log == nil {
@@ -426,6 +448,8 @@ func (p *Protect) consistent() error {
 		return errors.New("session is for sites with login")
 	case !p.Login && p.Replay != "":
 		return errors.New("replay is for sites with login")
+	case !p.Login && p.Tokens != "":
+		return errors.New("tokens is for sites with login: others accept the tokens that scopes, audience and clients describe")
 	case !p.Login && p.RequestAccess != "":
 		return errors.New("request_access is for sites with login")
 	}
@@ -479,8 +503,10 @@ func (p *Protect) admit(g *passage) (ok bool) {
 	if err := p.bind(g); err != nil {
 		return p.answer(g, cannotTell(err))
 	}
-	if (len(g.ruling.public) > 0 || g.ruling.byPath) && !canonicalPath(g.r.URL.EscapedPath()) {
-		return p.answer(g, *malformed("the path is not in its canonical form").by(refusals.PathNotCanonical))
+	asks := g.ruling.asks
+	asks.Path = asks.Path || len(g.ruling.public) > 0
+	if bad := readable(g.r, asks); bad != nil {
+		return p.answer(g, *bad)
 	}
 	guarded, err := p.guards(g.r)
 	p.cleanse(g, guarded)
@@ -531,6 +557,9 @@ func (p *Protect) judge(g *passage, rec *arrival) (passed bool) {
 		return p.answer(g, *bad)
 	}
 	text, byProof, bad := rec.bearer()
+	if g.foreign = p.isForeign(g.r, rec, text, bad); g.foreign {
+		text, byProof, bad = "", false, nil
+	}
 	if g.byProof = byProof; bad != nil {
 		return p.answer(g, *bad)
 	}
@@ -542,7 +571,7 @@ func (p *Protect) judge(g *passage, rec *arrival) (passed bool) {
 	if err != nil {
 		return p.answer(g, cannotTell(err))
 	}
-	// A Bearer header decides when it is present, valid or not; the cookie is then ignored.
+	// A Bearer header of this issuer decides when it is present, valid or not; the cookie is then ignored.
 	c := credential{token: text, at: p.appPasswordSite(g.r, text)}
 	if text == "" && !wrong && p.Login {
 		if g.site = p.siteOf(g.r); g.site == nil {
@@ -625,6 +654,7 @@ const (
 	noCredentials         // nothing was sent
 	inactive              // unknown, expired, revoked
 	elsewhere             // meant for another resource
+	unnamed               // the site does not say that it accepts tokens like this one
 	tooOld                // the sign-in is older than the site accepts
 	tooLow                // a higher authentication level is needed
 	unassured             // the identity of the person is not assured well enough
@@ -641,10 +671,10 @@ func (p *Protect) examine(who *token.Introspection, browser bool) verdict {
 	switch {
 	case who == nil || !who.Active:
 		return inactive
-	case who.AppPassword != "" && (!p.accepts || len(who.Audience) == 0):
+	case !browser && !p.meant(who):
 		return elsewhere
-	case !browser && who.AppPassword == "" && len(p.Audience) > 0 && !slices.ContainsFunc(p.Audience, func(a string) bool { return client.HasResource(who.Audience, a) }):
-		return elsewhere
+	case !browser && who.AppPassword == "" && !p.takes.Lists(who.ClientID):
+		return unnamed
 	case browser && p.session > 0 && p.now().Sub(who.AuthTime) >= p.session:
 		return tooOld
 	case who.Level < p.level, browser && who.Level < p.reach:

@@ -52,7 +52,7 @@ func cannotTell(cause error) refusal {
 
 // reasons of the verdicts.
 var reasons = map[verdict]refusals.Reason{
-	noCredentials: refusals.NoCredentials, inactive: refusals.TokenInactive, elsewhere: refusals.TokenElsewhere, tooOld: refusals.SignInTooOld,
+	noCredentials: refusals.NoCredentials, inactive: refusals.TokenInactive, elsewhere: refusals.TokenElsewhere, unnamed: refusals.TokenUnnamed, tooOld: refusals.SignInTooOld,
 	tooLow: refusals.LevelTooLow, unassured: refusals.AssuranceTooLow, scopeMissing: refusals.ScopeMissing, notInGroup: refusals.GroupMissing,
 	notInPartition: refusals.PartitionOther, needUnmet: refusals.NeedUnmet, ruleDenied: refusals.RuleDenied, noRule: refusals.NoRule,
 }
@@ -84,6 +84,9 @@ func (p *Protect) challengeOf(v verdict, asked demand) refusal {
 			status: http.StatusUnauthorized, code: "invalid_token", text: "the token is meant for another resource",
 			challenge: errorParams("invalid_token", "the token is meant for another resource") + scope, page: "error.denied",
 		}
+	case unnamed:
+		const code, text = "invalid_token", "this site does not accept tokens of this kind"
+		return refusal{status: http.StatusUnauthorized, code: code, text: text, challenge: errorParams(code, text) + scope, page: "error.denied"}
 	case tooLow, tooOld:
 		// RFC 9470 3
 		const code, text = "insufficient_user_authentication", "a different authentication level is required"

@@ -53,7 +53,7 @@ const (
 // verdictOf are the reasons that a sign-in can mend. Others are Deny.
 var verdictOf = map[refusals.Reason]Verdict{
 	refusals.NoCredentials: SignIn, refusals.TokenInactive: SignIn, refusals.SessionEnded: SignIn, refusals.LevelTooLow: StepUp, refusals.SignInTooOld: Again,
-	refusals.Malformed: Invalid, refusals.TokenInQuery: Invalid, refusals.PathNotCanonical: Invalid, refusals.MethodNotAllowed: Invalid, refusals.UnknownSite: Invalid,
+	refusals.Malformed: Invalid, refusals.TokenInQuery: Invalid, refusals.PathNotCanonical: Invalid, refusals.NotPlain: Invalid, refusals.AddressUnknown: Invalid, refusals.MethodNotAllowed: Invalid, refusals.UnknownSite: Invalid,
 }
 
 // Rehearsal is what one protect does with a request.

@@ -28,12 +28,12 @@ func (p *Protect) loadRules(ctx caddy.Context, use usePolicy) error {
 	p.Rules.CountAs(p.called())
 	parts := p.gather(p.Policies, &p.Rules, "policy", use)
 	rules := fixedOf(parts)
-	p.fixed = &ruling{rules: rules, public: append(slices.Clone(p.fixed.public), res.List("public", rules.Public, CheckPublic)...), byPath: p.open || rules.ByPath()}
+	p.fixed = &ruling{rules: rules, public: append(slices.Clone(p.fixed.public), res.List("public", rules.Public, CheckPublic)...), asks: p.parts.Or(rules.Parts())}
 	if err := res.Err(); err != nil {
 		return fmt.Errorf("protect: policy: %w", err)
 	}
 	if slices.ContainsFunc(parts, part.isLater) {
-		p.binder = &binder{own: ruling{public: p.fixed.public, byPath: p.fixed.byPath}, parts: parts}
+		p.binder = &binder{own: ruling{public: p.fixed.public, asks: p.fixed.asks}, parts: parts}
 	}
 	if p.Shadow != nil {
 		if err := p.Shadow.load(ctx, res, p, use); err != nil {
@@ -92,6 +92,7 @@ func (p *Protect) decideBy(need *policy.Need, rules policy.Selection, who *token
 	facts := p.factsOf(who, browser, p.now())
 	switch v {
 	case allowed:
+		facts.Unnamed = !facts.Browser && !p.names(need, who)
 		if outcome := need.Judge(facts); outcome != policy.Allowed {
 			d := policy.Decision{Outcome: outcome, Need: need}
 			if outcome == policy.Denied {
@@ -108,6 +109,8 @@ func (p *Protect) decideBy(need *policy.Need, rules policy.Selection, who *token
 	switch {
 	case d.Outcome == policy.Denied && d.Rule != nil:
 		return ruleDenied, d
+	case facts.Unnamed && (d.Outcome == policy.Denied || d.Rule == nil):
+		return unnamed, policy.Decision{}
 	case d.Outcome == policy.Denied:
 		return noRule, d
 	case v == inactive:
@@ -120,6 +123,7 @@ func (p *Protect) decideBy(need *policy.Need, rules policy.Selection, who *token
 
 // selectRules finds the rules that concern a request.
 func (p *Protect) selectRules(g *passage, r *http.Request) (err error) {
+	r = asUpstream(r)
 	if p.binder != nil {
 		g.came = takeSnapshot(r)
 	}

@@ -24,7 +24,7 @@ import (
 type ruling struct {
 	rules  *policy.Policy
 	public publicPaths
-	byPath bool // the path decides: a request whose path is not canonical is refused
+	asks   policy.Parts // of a request that decide. One that could be read otherwise there is refused
 
 	book    *policy.Book // of the policies that are not in the Caddyfile
 	missing string       // a policy that the site names and that is nowhere, so that nobody passes
@@ -108,7 +108,7 @@ func (b *binder) at(book *policy.Book) *ruling {
 	if now := b.now.Load(); now != nil && now.book == book {
 		return now
 	}
-	out := &ruling{book: book, byPath: b.own.byPath, public: slices.Clone(b.own.public)}
+	out := &ruling{book: book, asks: b.own.asks, public: slices.Clone(b.own.public)}
 	var all []*policy.Policy
 	for _, one := range b.parts {
 		if one.isLater() {
@@ -121,7 +121,7 @@ func (b *binder) at(book *policy.Book) *ruling {
 		all = append(all, one.rules)
 	}
 	out.rules = policy.Join(all...)
-	if out.byPath = out.byPath || out.rules.ByPath(); b.bare {
+	if out.asks = out.asks.Or(out.rules.Parts()); b.bare {
 		out.rules = new(policy.Policy)
 	}
 	b.now.Store(out)
@@ -184,7 +184,7 @@ func (g *passage) rulesBy(book *policy.Book) (_ policy.Selection, ok bool) {
 	switch {
 	case now == g.ruling:
 		return g.rules, true
-	case now.missing != "", now.byPath && !canonicalPath(g.came.r.URL.EscapedPath()):
+	case now.missing != "", readable(g.came.r, now.asks) != nil:
 		return g.rules, false
 	}
 	chosen, err := now.rules.Select(g.came.request())

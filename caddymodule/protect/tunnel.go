@@ -39,6 +39,7 @@ type passage struct {
 	kept       string               // id of the form that is to be sent in place of the request. Empty: none
 	basic      *notTaken            // why its Basic header counts for nothing. nil: it counts, or was not sent
 	byProof    bool                 // its token came by the scheme DPoP
+	foreign    bool                 // its bearer token is one of the application, and its session decides
 	upgrade    bool                 // the client asked to leave HTTP
 	webSocket  bool                 // and may, for this
 
@@ -101,6 +102,9 @@ func (g *passage) forward(next caddyhttp.Handler) error {
 // begin is called before any part of the answer is written.
 func (g *passage) begin() {
 	dropOurs(g.Header())
+	if g.credential.site != nil && !g.wrote {
+		keepPrivate(g.Header())
+	}
 	g.wrote = true
 }
 

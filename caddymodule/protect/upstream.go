@@ -3,6 +3,7 @@ package protect
 import (
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
@@ -60,4 +61,32 @@ func hasErrorRoute(r *http.Request) bool {
 		}
 	}
 	return false
+}
+
+// sharedCacheFields are read by caches between here and the browser in place of Cache-Control. (RFC 9213)
+var sharedCacheFields = []string{"Cdn-Cache-Control", "Surrogate-Control"}
+
+// keepPrivate keeps an answer for one person out of caches that others are served from. RFC 9111 3.5 keeps only those to
+// requests with Authorization out of them, and a session comes in a cookie.
+func keepPrivate(h http.Header) {
+	for _, name := range sharedCacheFields {
+		delete(h, name)
+	}
+	var kept []string
+	for directive := range strings.SplitSeq(strings.Join(h["Cache-Control"], ","), ",") {
+		directive = strings.TrimSpace(directive)
+		name, _, qualified := strings.Cut(strings.ToLower(directive), "=")
+		switch strings.TrimSpace(name) {
+		case "no-store":
+			return
+		case "private":
+			if !qualified { // private="field" is about one field alone
+				return
+			}
+		case "public", "s-maxage", "":
+			continue
+		}
+		kept = append(kept, directive)
+	}
+	h["Cache-Control"] = []string{strings.Join(append([]string{"private"}, kept...), ", ")}
 }

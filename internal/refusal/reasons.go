@@ -12,6 +12,7 @@ const (
 	SessionEnded   Reason = "session_ended"
 	TokenInactive  Reason = "token_inactive"
 	TokenElsewhere Reason = "token_for_another_resource"
+	TokenUnnamed   Reason = "token_not_accepted"
 	SignInTooOld   Reason = "sign_in_too_old"
 	LevelTooLow    Reason = "level_too_low"
 	// AssuranceTooLow is about who the person is, LevelTooLow about how they have signed in.
@@ -95,6 +96,9 @@ const (
 	Malformed        Reason = "malformed_request"
 	TokenInQuery     Reason = "token_in_query"
 	PathNotCanonical Reason = "path_not_canonical"
+	// NotPlain is about method, query and host, PathNotCanonical about the path.
+	NotPlain         Reason = "request_not_plain"
+	AddressUnknown   Reason = "client_address_unknown"
 	MethodNotAllowed Reason = "method_not_allowed"
 	UnknownSite      Reason = "unknown_site"
 	NotFound         Reason = "not_found"
@@ -118,6 +122,7 @@ var meanings = map[Reason]meaning{
 	SessionEnded:    {"the session at the site is unknown, has expired or was ended", "Sign in again."},
 	TokenInactive:   {"the access token is unknown, expired, revoked or used up", "Get a new access token."},
 	TokenElsewhere:  {"the access token is meant for another resource", "Ask for a token with the parameter resource, or change audience at the site."},
+	TokenUnnamed:    {"the site does not accept access tokens of this kind", "Name the client in clients, a scope in scopes or the resource in audience at the site."},
 	SignInTooOld:    {"the sign-in is older than the site accepts", "Sign in again, or change session at the site."},
 	AssuranceTooLow: {"the identity of the person is not assured well enough", "Have an identity card of the person validated, or let them sign in by a provider with the identity_assurance_level, or lower the level that is required."},
 	LevelTooLow:     {"the sign-in is weaker than required", "Confirm the sign-in by a second method, or lower the level that is required."},
@@ -196,6 +201,8 @@ var meanings = map[Reason]meaning{
 	Malformed:        {"the request is malformed", "Correct the client. The detail says what is wrong."},
 	TokenInQuery:     {"the token was sent in the address, where logs would keep it", "Send it in the Authorization header."},
 	PathNotCanonical: {"the path is not in its canonical form, so it could be read in two ways", "Ask for the plain path."},
+	NotPlain:         {"a part of the request that decides here can be read in two ways", "Send the method in upper case and without an override, each parameter once, and the host without a dot at its end."},
+	AddressUnknown:   {"the address of the client is unknown, and rules ask for it", "Let the proxy say the address in X-Forwarded-For."},
 	MethodNotAllowed: {"the method is not allowed here", "Use another method."},
 	UnknownSite:      {"the site is not known under this host", "Use the address of the site, or name this one in login."},
 	NotFound:         {"there is nothing at this address", "Check the address."},

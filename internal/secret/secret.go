@@ -88,6 +88,11 @@ func NewToken(random io.Reader, kind Kind) (string, error) {
 	return string(append(text, sum[:]...)), nil
 }
 
+// HasPrefix reports whether s begins like a token of some kind, whether or not it has the form of one.
+func HasPrefix(s string) bool {
+	return len(s) >= len(AccessToken) && s[:2] == "gh" && s[len(AccessToken)-1] == '_'
+}
+
 // IsToken tells whether s has the form of a token of this kind: prefix, length, alphabet and checksum are right. It
 // lets a made-up token be refused without a read from storage, and proves nothing else.
 func IsToken(kind Kind, s string) bool {

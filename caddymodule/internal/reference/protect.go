@@ -3,7 +3,7 @@ package reference
 // Protect is the directive in front of upstreams.
 var Protect = Block{
 	Head: "protect [<matcher>] [<scope>…]", Open: "protect",
-	Text: "Lets a request pass only with a bearer token of this issuer or, with `login`, the session of a browser. Arguments are scopes that a bearer token must have. " +
+	Text: "Lets a request pass only with a bearer token of this issuer or, with `login`, the session of a browser. A site with `login` takes only bearer tokens that `audience`, `scopes` or `clients` name. Arguments are scopes that a bearer token must have. " +
 		"A matcher selects the requests that need a credential; all others go on without one, and without the identity headers and cookies that only Gatehouse may set. " +
 		"Upstreams read the headers of `headers`, other directives the placeholders `{http.auth.user.id}` and `{http.auth.user.<claim>}`. " +
 		"Caddy runs it before `request_header`, `handle`, `route` and everything that answers.",
@@ -17,7 +17,18 @@ var Protect = Block{
 		{Word: "groups", Arguments: "<group>…", Default: "everybody, and clients with a token of their own", Text: "Groups of which the person must be in at least one.", Example: "login\ngroups staff admins"},
 		{Word: "partition", Arguments: "<name>…|*", Default: "`default`, which is everybody where there are no partitions", Text: "The partitions whose people can pass; `*` stands for all.", Example: "partition north"},
 		{Word: "level", Arguments: "<1 to 4>", Default: "any", Text: "The least authentication level. Clients get the challenge of RFC 9470, browsers are sent to a second factor.", Example: "level 2"},
-		{Word: "audience", Arguments: "<uri>…", Default: "any", Text: "Resources (RFC 8707) of which a bearer token must name at least one.", Example: "audience https://api.example.com"},
+		{
+			Word: "audience", Arguments: "<uri>…", Default: "a token without an audience, or one for the origin of the site", Example: "audience https://api.example.com",
+			Text: "Resources (RFC 8707) of which a bearer token must name at least one.",
+		},
+		{
+			Word: "clients", Arguments: "<client id>…", Default: "any; with `login` those that `audience` or `scopes` name", Example: "login\nclients backup",
+			Text: "The clients whose bearer tokens are accepted. Those that have registered themselves need a scope or an audience besides.",
+		},
+		{
+			Word: "tokens", Arguments: "any", Default: "with `login` only tokens that `audience`, `scopes` or `clients` name, or that are for the origin of the site", Example: "login\ntokens any",
+			Text: "A site with `login` accepts every access token of this issuer that is meant for no other resource, also of clients that have registered themselves. See [bearer tokens](decisions.md#bearer-tokens).",
+		},
 		{
 			Word: "headers", Arguments: "<header> <claim>", Repeats: true, Default: "`Remote-User` username, `Remote-Name` name, `Remote-Email` email, `Remote-Groups` groups", Example: "headers Remote-User sub\nheaders Remote-Email email",
 			Text: "A header that carries a claim to the upstream, instead of the four of the default, which are deleted from requests in any case. " +
