@@ -91,7 +91,9 @@ func question(about *authv3.AttributeContext) (q forwardauth.Question, err error
 	for name, value := range about.GetContextExtensions() {
 		switch name {
 		case "policy":
-			q.Gate = value
+			if q.Gate = value; value == "" {
+				return q, malformed("the context extension policy is empty: name a forward_auth or a policy, or leave it out")
+			}
 		case "scope", "group", "level", "audience":
 			if q.Narrow == nil {
 				q.Narrow = url.Values{}

@@ -6,11 +6,13 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"math"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
@@ -32,10 +34,10 @@ type Question struct {
 	Header http.Header
 	// Client is the address of the client. The zero value: it is unknown, and rules that want an address do not fit.
 	Client netip.Addr
-	// Certificate is that of the client, as the proxy writes it. Empty: it has none, or the proxy does not say.
+	// Certificate is that of the client, if the proxy says so outside of the headers of the client. Empty: it has none, or
+	// the header that the gate names has it.
 	Certificate string
-	// Gate is the name of a forward_auth or a policy. Empty: the forward_auth that has the origin of the request, or
-	// without one, any bearer token of the issuer.
+	// Gate is the name of a forward_auth or a policy. Empty: the forward_auth that has the origin of the request.
 	Gate string
 	// Narrow asks for more than the gate does: scope, group, level, audience.
 	Narrow url.Values
@@ -83,18 +85,24 @@ var hostForm = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|\[
 
 // Ask decides about a question. An error is a *Malformed, or means that nothing could be decided. Either refuses.
 func (g *Gates) Ask(ctx context.Context, q Question) (Answer, error) {
-	r, err := q.request(ctx)
+	if err := q.check(); err != nil {
+		return Answer{}, err
+	}
+	gate, err := g.find(q.Gate, q.Scheme, q.Host)
 	if err != nil {
 		return Answer{}, err
 	}
-	gate, err := g.find(q.Gate, q.Scheme+"://"+withoutDefaultPort(q.Scheme, strings.ToLower(q.Host)))
+	if sent := q.Header[gate.CertificateHeader]; len(sent) > 0 { // several: the proxy has added to what the client sent
+		q.Certificate = strings.Join(sent, ",")
+	}
+	r, err := q.request(ctx)
 	if err != nil {
 		return Answer{}, err
 	}
 	if q.login && !gate.Login {
 		return Answer{}, malformed("login is not switched on for this site: add login and origins to its forward_auth")
 	}
-	further, err := gate.further(q.Narrow)
+	decides, err := gate.narrow(q.Narrow)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -118,12 +126,12 @@ func (g *Gates) Ask(ctx context.Context, q Question) (Answer, error) {
 		}
 		return nil
 	})
-	if further != nil {
+	if further := decides.further; further != nil {
 		// A second protect on the way can only refuse more.
 		last := pass
 		pass = func(w http.ResponseWriter, r *http.Request) error { return further.ServeHTTP(w, r, last) }
 	}
-	if err := gate.ServeHTTP(rec, r, pass); err != nil {
+	if err := decides.gate.ServeHTTP(rec, r, pass); err != nil {
 		return Answer{}, fmt.Errorf("decide: %w", err)
 	}
 	if out.Passed {
@@ -162,18 +170,25 @@ var notAsked = []string{
 	secretHeader,
 }
 
-// request makes the request that a question is about.
-func (q *Question) request(ctx context.Context) (*http.Request, error) {
+// check refuses what no request can have led to.
+func (q *Question) check() error {
+	_, port, hasPort := strings.Cut(q.Host[strings.LastIndexByte(q.Host, ']')+1:], ":")
+	n, err := strconv.Atoi(port)
 	switch {
 	case q.Method == "" || len(q.Method) > 32 || !httpguts.ValidHeaderFieldName(q.Method): // RFC 9110 9.1: a token
-		return nil, malformed("the method is missing or malformed")
+		return malformed("the method is missing or malformed")
 	case q.Scheme != "http" && q.Scheme != "https":
-		return nil, malformed("the scheme is missing, or neither http nor https")
-	case len(q.Host) > 255 || !hostForm.MatchString(q.Host):
-		return nil, malformed("the host is missing or malformed")
+		return malformed("the scheme is missing, or neither http nor https")
+	case len(q.Host) > 255 || !hostForm.MatchString(q.Host) || hasPort && (err != nil || n == 0 || n > math.MaxUint16):
+		return malformed("the host is missing or malformed")
 	case q.Target == "" || q.Target[0] != '/' || len(q.Target) > maxTarget || strings.ContainsFunc(q.Target, func(c rune) bool { return c <= ' ' || c == 0x7f }):
-		return nil, malformed("the path is missing or malformed")
+		return malformed("the path is missing or malformed")
 	}
+	return nil
+}
+
+// request makes the request that a question is about.
+func (q *Question) request(ctx context.Context) (*http.Request, error) {
 	u, err := url.ParseRequestURI(q.Target)
 	if err != nil {
 		return nil, malformed("the path is missing or malformed")
@@ -205,16 +220,16 @@ func (q *Question) request(ctx context.Context) (*http.Request, error) {
 			r.TLS.PeerCertificates = []*x509.Certificate{leaf}
 		}
 	}
-	return caddyhttp.PrepareRequest(r.WithContext(ctx), caddy.NewReplacer(), nil, noServer), nil
+	r = caddyhttp.PrepareRequest(r.WithContext(ctx), caddy.NewReplacer(), nil, noServer)
+	if !q.Client.IsValid() {
+		protect.UnknownClient(r.Context())
+	}
+	return r, nil
 }
 
 // noServer is the server of a request that has come by way of another proxy. It trusts nobody: what that proxy says of
 // the client is in the question.
 var noServer = new(caddyhttp.Server)
-
-func withoutDefaultPort(scheme, host string) string {
-	return strings.TrimSuffix(host, map[string]string{"http": ":80", "https": ":443"}[scheme])
-}
 
 // recorder keeps the answer that protect writes for a client.
 type recorder struct {

@@ -173,8 +173,8 @@ func TestPolicyBehindAnotherProxy(t *testing.T) {
 		t.Errorf("from elsewhere: status = %d, want 403", a.Status)
 	}
 	q.Client = netip.Addr{}
-	if a := ask(t, g, q); a.Status != http.StatusForbidden {
-		t.Errorf("from an unknown address: status = %d, want 403", a.Status)
+	if a := ask(t, g, q); a.Status != http.StatusBadRequest {
+		t.Errorf("from an unknown address: status = %d, want 400", a.Status)
 	}
 	q.Client, q.Method = netip.MustParseAddr("192.0.2.9"), http.MethodDelete
 	if a := ask(t, g, q); a.Status != http.StatusForbidden {

@@ -13,6 +13,7 @@ import (
 // Subdirectives are the words of the global block that are about other proxies:
 //
 //	forward_auth <name> { ... }
+//	forward_auth_any on|off
 //	forward_auth_from <network>...
 //	forward_auth_secret <secret>
 func Subdirectives(into **Gates) options.Subdirectives {
@@ -24,7 +25,8 @@ func Subdirectives(into **Gates) options.Subdirectives {
 	}
 	return options.Subdirectives{
 		"forward_auth":        func(d *caddyfile.Dispenser) error { return made().readGate(d) },
-		"forward_auth_from":   func(d *caddyfile.Dispenser) error { return options.Values(&made().From, checkNetwork)(d) },
+		"forward_auth_any":    func(d *caddyfile.Dispenser) error { return options.Value(&made().Any, checkSwitch)(d) },
+		"forward_auth_from":   func(d *caddyfile.Dispenser) error { return options.Values(&made().From, options.CheckTrusted)(d) },
 		"forward_auth_secret": func(d *caddyfile.Dispenser) error { return options.Value(&made().Secret, options.CheckSecret)(d) },
 	}
 }
@@ -43,6 +45,7 @@ func checkName(s string) error {
 //	forward_auth <name> {
 //		origins <origin>...
 //		login
+//		client_certificate_header <name>
 //		<options of protect>
 //	}
 func (g *Gates) readGate(d *caddyfile.Dispenser) error {
@@ -57,6 +60,7 @@ func (g *Gates) readGate(d *caddyfile.Dispenser) error {
 	known := gate.Subdirectives()
 	known["origins"] = options.Values(&gate.Origins, options.CheckIssuer)
 	known["login"] = options.Flag(&gate.Login)
+	known["client_certificate_header"] = options.Value(&gate.CertificateHeader, checkCertificateHeader)
 	delete(known, "replay")
 	delete(known, "request_access")
 	delete(known, "mcp")

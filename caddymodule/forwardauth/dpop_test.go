@@ -16,11 +16,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
-// TestBoundTokenBehindAnotherProxy: a token that is bound to a key passes another proxy with a proof for the address
-// that the client has asked for, once, and the upstream gets neither where the gate strips tokens.
-func TestBoundTokenBehindAnotherProxy(t *testing.T) {
-	t.Parallel()
-	i := newIssuer(t)
+func newProofs(t *testing.T) *dpop.Proofs {
+	t.Helper()
 	store, err := badgerstore.OpenMemory()
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +27,15 @@ func TestBoundTokenBehindAnotherProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i.proofs = dpop.New(dpop.Deps{Store: store, Keyring: ring, Now: time.Now})
+	return dpop.New(dpop.Deps{Store: store, Keyring: ring, Now: time.Now})
+}
+
+// TestBoundTokenBehindAnotherProxy: a token that is bound to a key passes another proxy with a proof for the address
+// that the client has asked for, once, and the upstream gets neither where the gate strips tokens.
+func TestBoundTokenBehindAnotherProxy(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	i.proofs = newProofs(t)
 	g, key, who := i.gates(), dpoptest.NewKey(t), ann()
 	who.Confirmation = token.Confirmation{JKT: key.JKT}
 	bound := i.bearer(who)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
@@ -25,19 +27,19 @@ import (
 type Gates struct {
 	// What may pass, by the name that a proxy asks for with the parameter policy. Default: none.
 	Named map[string]*Gate `json:"gates,omitempty"`
+	// Whether origins that no forward_auth names have a gate too, which lets any bearer token of the issuer pass that is
+	// meant for no other resource: on or off. Default: off, and a question about them is refused.
+	Any string `json:"any,omitempty"`
 	// The networks of the proxies that may ask. Default: Caddy's trusted_proxies.
 	From []string `json:"from,omitempty"`
 	// A secret of which the header Gatehouse-Secret may vouch for a proxy with any address. Default: none.
 	Secret options.Sensitive `json:"secret,omitempty"`
 
-	// CertificateHeader is the header in which a proxy names the certificate of the client. Empty: none
-	CertificateHeader string `json:"-"`
-
 	from     []netip.Prefix
 	secret   secret.String
 	byOrigin map[string]*Gate // scheme and host
 	policies map[string]*Gate // that let a request pass by the rules of one policy
-	bare     *Gate            // for a proxy that names no gate
+	bare     *Gate            // for a proxy that names no gate, and origins without one. nil: such a question is refused
 	alone    *Gate            // see Alone
 	log      *zap.Logger
 }
@@ -47,13 +49,22 @@ type Gate struct {
 	// The origins under which browsers see the site, such as https://wiki.example.com. The gate decides about no others.
 	// Required with login. Default: any.
 	Origins []string `json:"origins,omitempty"`
+	// The header in which the proxy names the certificate of the client, such as Client-Cert (RFC 9440), and which it
+	// takes from requests of the client. Default: none, and tokens that are bound to a certificate open nothing here.
+	CertificateHeader string `json:"client_certificate_header,omitempty"`
 	protect.Protect
 
 	identity []string // headers that carry the identity
 	remove   []string // headers that only the gate may set
 
-	mu       sync.Mutex                  // guards what follows
-	narrowed map[string]*protect.Protect // by the parameters that narrow. At most maxNarrowed
+	mu       sync.Mutex          // guards what follows
+	narrowed map[string]narrowed // by the parameters that narrow. At most maxNarrowed
+}
+
+// narrowed is what decides about a question that asks for more than its gate.
+type narrowed struct {
+	gate    *protect.Protect // in place of the gate
+	further *protect.Protect // behind it. nil: nothing
 }
 
 // maxNarrowed bounds what is kept for proxies that ask for something in addition. Their configuration says what, so
@@ -64,23 +75,26 @@ const maxNarrowed = 256
 func (g *Gates) Provision(ctx caddy.Context, app protect.App, policies []string, places options.Places) error {
 	g.log = ctx.Logger().Named("forward_auth")
 	res := options.NewResolverAt(places)
-	for _, network := range res.List("forward_auth_from", g.From, checkNetwork) {
+	for _, network := range res.List("forward_auth_from", g.From, options.CheckTrusted) {
 		found, _ := options.ParseNetwork(network)
 		g.from = append(g.from, found)
 	}
 	if s, ok := res.Text("forward_auth_secret", string(g.Secret), options.CheckSecret); ok {
 		g.secret = secret.New(s)
 	}
+	anyOrigin := res.Plain("forward_auth_any", g.Any, checkSwitch) == "on"
 	if err := res.Err(); err != nil {
 		return fmt.Errorf("gatehouse: %w", err)
 	}
 	g.byOrigin, g.policies = map[string]*Gate{}, map[string]*Gate{}
 	for _, name := range slices.Sorted(maps.Keys(g.Named)) {
 		block := "forward_auth " + name
+		g.Named[name].Call(block)
 		if err := g.Named[name].provision(ctx, app, placesOf(places, block)); err != nil {
 			return places.LocateIn(fmt.Errorf("%s: %w", block, err), block)
 		}
-		for _, origin := range g.Named[name].Origins {
+		for _, text := range g.Named[name].Origins {
+			origin := plainOrigin(text)
 			if g.byOrigin[origin] != nil {
 				return options.AtPlace(places.Of(block+": origins"), fmt.Errorf("%s: the origin %s belongs to another forward_auth: name it once", block, origin))
 			}
@@ -93,17 +107,36 @@ func (g *Gates) Provision(ctx caddy.Context, app protect.App, policies []string,
 		}
 		gate := new(Gate)
 		gate.Policies = []string{name}
+		gate.Call("policy " + name)
 		if err := gate.provision(ctx, app, nil); err != nil {
 			return err
 		}
 		g.policies[name] = gate
 	}
-	g.bare, g.alone = new(Gate), new(Gate)
+	g.alone = new(Gate)
 	g.alone.Policies = []string{Alone}
 	if err := g.alone.provision(ctx, app, nil); err != nil {
 		return err
 	}
-	return g.bare.provision(ctx, app, nil)
+	if !anyOrigin {
+		return nil
+	}
+	g.bare = new(Gate)
+	g.bare.Call(anyWord)
+	return g.bare.provision(ctx, app, placesOf(places, anyWord))
+}
+
+// anyWord switches on the gate of all other origins, and is what that is called.
+const anyWord = "forward_auth_any"
+
+var checkSwitch = options.OneOf("on", "off")
+
+// Bare returns the gate of the origins that no forward_auth names, or nil.
+func (g *Gates) Bare() *protect.Protect {
+	if g.bare == nil {
+		return nil
+	}
+	return &g.bare.Protect
 }
 
 // Alone is the name of the policy that decides alone. None that is stored has it.
@@ -157,43 +190,90 @@ func (g *Gate) provision(ctx caddy.Context, app protect.App, places options.Plac
 	if g.UpstreamToken != "" {
 		return errors.New("upstream_token: another proxy sends the request on as it came: leave it away")
 	}
+	g.CertificateHeader = http.CanonicalHeaderKey(res.Plain("client_certificate_header", g.CertificateHeader, checkCertificateHeader))
+	if err := res.Err(); err != nil {
+		return err
+	}
 	g.Places = places
 	if err := g.ProvisionIn(ctx, app); err != nil {
 		return err
 	}
 	g.identity, g.remove = g.Identity(), g.Guarded()
-	g.narrowed = map[string]*protect.Protect{}
+	g.narrowed = map[string]narrowed{}
 	return nil
 }
 
-// find returns the gate that decides about a question.
-func (g *Gates) find(name, origin string) (*Gate, error) {
-	switch {
-	case name == "" && g.byOrigin[origin] != nil:
-		return g.byOrigin[origin], nil
-	case name == "":
+// find returns the gate that decides about a question. name is the one that the proxy asks for. "": none.
+func (g *Gates) find(name, scheme, host string) (*Gate, error) {
+	origin := plainOrigin(scheme + "://" + host)
+	if name == "" {
+		if gate := g.byOrigin[origin]; gate != nil {
+			return gate, nil
+		}
+		if g.bare == nil || g.isNamed(host) {
+			return nil, malformed("no forward_auth has the origin " + origin + ": name it in origins, or let the proxy ask for a forward_auth or a policy by its name")
+		}
 		return g.bare, nil
-	case g.policies[name] != nil:
-		return g.policies[name], nil
+	}
+	if gate := g.policies[name]; gate != nil {
+		return gate, nil
 	}
 	gate := g.Named[name]
 	if gate == nil {
 		return nil, malformed("there is no forward_auth and no policy of this name")
 	}
-	if len(gate.Origins) > 0 && !slices.Contains(gate.Origins, origin) {
+	if len(gate.Origins) > 0 && g.byOrigin[origin] != gate {
 		return nil, malformed("the site is not one of this forward_auth")
 	}
 	return gate, nil
 }
 
+// isNamed reports whether a gate has an origin with this host, by whatever scheme and port.
+func (g *Gates) isNamed(host string) bool {
+	name := hostOf(plainOrigin("http://" + host))
+	for origin := range g.byOrigin {
+		if hostOf(origin) == name {
+			return true
+		}
+	}
+	return false
+}
+
+func hostOf(origin string) string {
+	u, err := url.Parse(origin)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
+}
+
+// plainOrigin writes an origin in the one form in which it is compared: in lower case, the port as a number and not the
+// default one, an address of IPv6 in its short form.
+func plainOrigin(text string) string {
+	u, err := url.Parse(strings.ToLower(text))
+	if err != nil {
+		return text
+	}
+	host := u.Hostname()
+	if addr, err := netip.ParseAddr(host); err == nil {
+		host = addr.String()
+	}
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if n, err := strconv.Atoi(u.Port()); err == nil && n != map[string]int{"http": 80, "https": 443}[u.Scheme] {
+		host += ":" + strconv.Itoa(n)
+	}
+	return u.Scheme + "://" + host
+}
+
 // Decider returns what decides about the requests of a site that another proxy serves, and what it is called. name is
 // the one that the proxy asks for. "": the forward_auth that has the origin, or else nil.
 func (g *Gates) Decider(name, scheme, host string) (called string, p *protect.Protect, err error) {
-	origin := scheme + "://" + withoutDefaultPort(scheme, strings.ToLower(host))
-	if name == "" && g.byOrigin[origin] == nil {
+	if name == "" && g.byOrigin[plainOrigin(scheme+"://"+host)] == nil {
 		return "", nil, nil
 	}
-	gate, err := g.find(name, origin)
+	gate, err := g.find(name, scheme, host)
 	if err != nil {
 		return "", nil, err
 	}
@@ -208,44 +288,48 @@ func (g *Gates) Decider(name, scheme, host string) (called string, p *protect.Pr
 	return "forward_auth " + name, &gate.Protect, nil
 }
 
-// further returns what decides in addition, by the parameters scope, group, level and audience. nil: nothing does.
-func (g *Gate) further(narrow url.Values) (*protect.Protect, error) {
-	if len(narrow) == 0 {
-		return nil, nil
+// narrow returns what decides with the parameters scope, group, level and audience.
+func (g *Gate) narrow(by url.Values) (narrowed, error) {
+	if len(by) == 0 {
+		return narrowed{gate: &g.Protect}, nil
 	}
-	key := narrow.Encode()
+	key := by.Encode()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if known := g.narrowed[key]; known != nil {
+	if known, ok := g.narrowed[key]; ok {
 		return known, nil
 	}
 	level := ""
-	for name, values := range narrow {
+	for name, values := range by {
 		switch name {
 		case "scope", "group", "audience":
 		case "level":
 			if level = values[0]; len(values) > 1 {
-				return nil, malformed("level is given twice")
+				return narrowed{}, malformed("level is given twice")
 			}
 		default:
-			return nil, malformed("unknown parameter " + strconv.Quote(name))
+			return narrowed{}, malformed("unknown parameter " + strconv.Quote(name))
 		}
 		if slices.Contains(values, "") {
-			return nil, malformed(name + " is empty")
+			return narrowed{}, malformed(name + " is empty")
 		}
 	}
-	out, err := g.Further(strings.Fields(strings.Join(narrow["scope"], " ")), narrow["group"], narrow["audience"], level)
+	scopes, audience := strings.Fields(strings.Join(by["scope"], " ")), by["audience"]
+	further, err := g.Further(scopes, by["group"], audience, level)
 	if err != nil {
-		return nil, &Malformed{err.Error()}
+		return narrowed{}, &Malformed{err.Error()}
 	}
+	out := narrowed{g.Narrowed(scopes, audience), further}
 	if len(g.narrowed) < maxNarrowed {
 		g.narrowed[key] = out
 	}
 	return out, nil
 }
 
-// checkNetwork accepts the network of a proxy.
-func checkNetwork(s string) error {
-	_, err := options.ParseNetwork(s)
-	return err
+// checkCertificateHeader accepts the name of a header in which a proxy names a certificate.
+func checkCertificateHeader(name string) error {
+	if !httpguts.ValidHeaderFieldName(name) || strings.ContainsAny(name, "_.") || slices.Contains(read, http.CanonicalHeaderKey(name)) {
+		return fmt.Errorf("%q cannot be the header of a certificate: choose one such as Client-Cert", name)
+	}
+	return nil
 }

@@ -68,8 +68,14 @@ func overGRPC(t testing.TB, envoy authv3.AuthorizationClient, gate string, q for
 	}
 	in := &authv3.CheckRequest{Attributes: &authv3.AttributeContext{
 		Source:  &authv3.AttributeContext_Peer{Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{Address: q.Client.String()}}}},
-		Request: &authv3.AttributeContext_Request{Http: r}, ContextExtensions: map[string]string{"policy": gate},
+		Request: &authv3.AttributeContext_Request{Http: r}, ContextExtensions: map[string]string{},
 	}}
+	if gate != "" {
+		in.Attributes.ContextExtensions["policy"] = gate
+	}
+	for name, values := range q.Narrow {
+		in.Attributes.ContextExtensions[name] = values[0]
+	}
 	out, err := envoy.Check(t.Context(), in)
 	if err != nil {
 		if grpcstatus.Code(err) != codes.Unavailable {

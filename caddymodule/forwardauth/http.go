@@ -23,6 +23,8 @@ const (
 	askPath   = "/oauth/forward-auth"
 	ownPath   = "/oauth/forward-auth/site" // and a path of the site that is Gatehouse's own
 	envoyPath = "/oauth/ext-authz"         // and the path of the request
+	namedPath = "/oauth/policy/"           // and a name, envoyTail and the path of the request
+	envoyTail = "/ext-authz"
 
 	// secretHeader vouches for a proxy.
 	secretHeader = "Gatehouse-Secret"
@@ -33,11 +35,28 @@ const (
 
 // Serves tells whether a path belongs to the gates.
 func Serves(path string) bool {
-	return path == askPath || strings.HasPrefix(path, ownPath+"/") || strings.HasPrefix(path, envoyPath+"/")
+	return path == askPath || strings.HasPrefix(path, ownPath+"/") || AnyHost(path)
 }
 
 // AnyHost tells whether requests for a path carry the host of the site that they ask about.
-func AnyHost(path string) bool { return strings.HasPrefix(path, envoyPath+"/") }
+func AnyHost(path string) bool {
+	_, prefix := envoyPrefix(path)
+	return prefix != ""
+}
+
+// envoyPrefix returns what stands in front of the path of the request in a question of Envoy, and the name that it asks
+// for. An empty prefix: it is no such question.
+func envoyPrefix(path string) (name, prefix string) {
+	if strings.HasPrefix(path, envoyPath+"/") {
+		return "", envoyPath
+	}
+	rest, ok := strings.CutPrefix(path, namedPath)
+	name, rest, _ = strings.Cut(rest, "/")
+	if !ok || checkName(name) != nil || !strings.HasPrefix("/"+rest, envoyTail+"/") {
+		return "", ""
+	}
+	return name, namedPath + name + envoyTail
+}
 
 // HasSecret tells whether a request carries something in its headers that must not stay in logs.
 func HasSecret(r *http.Request) bool {
@@ -47,7 +66,8 @@ func HasSecret(r *http.Request) bool {
 	return len(r.Header[secretHeader]) > 0 || slices.ContainsFunc(slices.Concat(r.Header["X-Forwarded-Uri"], r.Header["X-Original-Url"]), protect.HasSecret)
 }
 
-// ServeHTTP serves /oauth/forward-auth, /oauth/forward-auth/site/… and /oauth/ext-authz/….
+// ServeHTTP serves /oauth/forward-auth, /oauth/forward-auth/site/…, /oauth/ext-authz/… and
+// /oauth/policy/<name>/ext-authz/….
 // (docs/gateways.md)
 func (g *Gates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
@@ -209,14 +229,13 @@ func (g *Gates) question(r *http.Request) (*profile, Question, error) {
 		return nil, Question{}, malformed("the request carries " + bad + ", which some servers read as another header")
 	}
 	q := Question{Header: r.Header, Client: g.client(r)}
-	if sent := r.Header[g.CertificateHeader]; len(sent) > 0 { // several: the proxy has added to what the client sent
-		q.Certificate = strings.Join(sent, ",")
-	}
 	var kind *profile
 	var err error
 	switch path := r.URL.Path; {
-	case strings.HasPrefix(path, envoyPath+"/"):
-		kind, err = envoy, q.asItIs(r, envoyPath, r.Host)
+	case AnyHost(path):
+		var prefix string
+		q.Gate, prefix = envoyPrefix(path)
+		kind, err = envoy, q.asItIs(r, prefix, r.Host)
 	case path != askPath:
 		var host string
 		if host, err = one(r.Header, "X-Forwarded-Host"); err == nil {
@@ -259,6 +278,8 @@ func (q *Question) ask(r *http.Request) (*profile, error) {
 	switch {
 	case len(query["policy"]) > 1:
 		return nil, malformed("policy is given twice")
+	case query.Has("policy") && query.Get("policy") == "":
+		return nil, malformed("policy is empty: name a forward_auth or a policy, or leave the parameter out")
 	case len(named) > 1:
 		return nil, malformed("profile is given twice")
 	case len(named) == 1 && profiles[named[0]] == nil:

@@ -39,6 +39,9 @@ func by(kind, gate string, q Question) check {
 	case "envoy":
 		h.Set("X-Forwarded-Proto", q.Scheme)
 		c.path, c.host, c.method = envoyPath+q.Target, q.Host, q.Method
+		if gate != "" && gate != "wiki" {
+			c.path = namedPath + gate + envoyTail + q.Target
+		}
 		return c
 	default:
 		h.Set("X-Forwarded-Method", q.Method)
@@ -46,7 +49,9 @@ func by(kind, gate string, q Question) check {
 		h.Set("X-Forwarded-Host", q.Host)
 		h.Set("X-Forwarded-Uri", q.Target)
 	}
-	c.path = askPath + "?profile=" + kind + "&policy=" + gate
+	if c.path = askPath + "?profile=" + kind; gate != "" {
+		c.path += "&policy=" + gate
+	}
 	for name, values := range q.Narrow {
 		for _, v := range values {
 			c.path += "&" + name + "=" + v
@@ -252,7 +257,7 @@ func TestParametersOfForwardAuth(t *testing.T) {
 		session := i.session(wiki, ann())
 		for more, want := range map[string]int{
 			"": 200, "&login": 200, "&group=writers": 200, "&group=admins": 403, "&level=2": 200, "&level=3": 302, "&level=9": 400, "&public=/": 400, "&policy=api": 400,
-			"&proxy=nginx": 400, "&group=": 400, "&%zz": 400, "&profile=apache": 400,
+			"&proxy=nginx": 400, "&group=": 400, "&scope=": 400, "&audience=": 400, "&policy=": 400, "&%zz": 400, "&profile=apache": 400,
 		} {
 			c := by("traefik", "wiki", onWiki("/page", "Cookie", session))
 			c.path += more

@@ -73,7 +73,7 @@ func (h *HeaderIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.Errf("idp header: unexpected argument %q, its options stand in a block", d.Val())
 	}
 	err := options.ReadBlock(d, "idp header", &reference.HeaderIDP, h.with(options.Subdirectives{
-		"trust":      options.Values(&h.Trust, checkNetwork),
+		"trust":      options.Values(&h.Trust, options.CheckTrusted),
 		"user":       options.Value(&h.User, checkHeaderName),
 		"level":      h.readLevel,
 		"attributes": h.readAttribute,
@@ -153,7 +153,7 @@ func (h *HeaderIDP) build(r *options.Resolver) {
 		User: r.Plain("user", h.User, checkHeaderName), LevelHeader: r.Plain("level_header", h.LevelHeader, checkHeaderName),
 		Level: r.Count("level", h.Level, options.CheckLevel), Parameters: r.List("parameters", h.Parameters, nil),
 	}
-	cfg.Trust = networks(r, "trust", h.Trust)
+	cfg.Trust = networks(r, "trust", h.Trust, options.CheckTrusted)
 	for _, a := range h.Attributes {
 		cfg.Attributes = append(cfg.Attributes, header.Attribute{
 			Header: r.Plain("attributes", a.Header, checkHeaderName), Detail: r.Plain("attributes", a.Detail, nil),
@@ -174,8 +174,8 @@ func (h *HeaderIDP) build(r *options.Resolver) {
 func (h *HeaderIDP) Source() idp.Provider { return h.provider }
 
 // networks resolves an option that lists networks.
-func networks(r *options.Resolver, option string, values []string) (out []netip.Prefix) {
-	for _, s := range r.List(option, values, checkNetwork) {
+func networks(r *options.Resolver, option string, values []string, check func(string) error) (out []netip.Prefix) {
+	for _, s := range r.List(option, values, check) {
 		n, _ := options.ParseNetwork(s)
 		out = append(out, n)
 	}

@@ -91,7 +91,7 @@ func (k *KerberosIDP) build(r *options.Resolver) {
 	k.cfg = kerberos.Config{
 		Service: r.Plain("service", k.Service, nil), Realms: r.List("realms", k.Realms, nil), Auto: k.Auto, Level: k.remote.level, Mapping: k.remote.mapping,
 	}
-	k.cfg.Networks = networks(r, "networks", k.Networks)
+	k.cfg.Networks = networks(r, "networks", k.Networks, checkNetwork)
 	if k.Auto && len(k.Networks) == 0 {
 		r.Fail("auto: networks is missing: name where the computers are that have tickets, since browsers elsewhere would be asked in vain")
 	}

@@ -185,7 +185,7 @@ func (l *LDAPIDP) build(r *options.Resolver) {
 		Attributes: r.List("attributes", l.Attributes, nil), Mapping: l.remote.mapping, Level: l.remote.level, IdentifyBy: l.remote.identifyBy,
 		EmailVerified: l.EmailVerified, Pool: r.Count("pool", l.Pool, checkPool), Timeout: l.remote.timeout,
 	}
-	l.cfg.Networks = networks(r, "networks", l.Networks)
+	l.cfg.Networks = networks(r, "networks", l.Networks, checkNetwork)
 	l.cfg.BindPassword = secretOf(r, "bind", l.BindPassword)
 	if g := l.Groups; g != nil {
 		l.cfg.Groups = ldap.Groups{Base: r.Plain("groups base", g.Base, nil), Match: r.Plain("groups match", g.Match, nil)}

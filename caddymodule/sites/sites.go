@@ -129,6 +129,11 @@ func (s *Sites) List() ([]gateway.Site, error) {
 		g.Kind, g.Name = "forward_auth", name
 		add(p.Name(), cmp.Or(p.Name(), "forward_auth "+name), g)
 	}
+	if p := s.gates.Bare(); p != nil {
+		g := gateOf(p)
+		g.Kind, g.Name = "forward_auth", p.Name()
+		add(p.Name(), p.Name(), g)
+	}
 	out := make([]gateway.Site, 0, len(by))
 	for _, id := range sorted(by) {
 		out = append(out, *by[id])
@@ -222,6 +227,10 @@ func gateOf(p *protect.Protect) gateway.Gate {
 	each("groups", p.Groups)
 	each("partition", p.Partitions)
 	each("audience", p.Audience)
+	each("clients", p.Clients)
+	if p.Tokens != "" {
+		add("tokens", p.Tokens)
+	}
 	if n := p.LeastLevel(); n > 0 {
 		add("level", fmt.Sprint(n))
 	}

@@ -65,6 +65,10 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			if !g.has("hands X-Original-URL on") {
 				continue
 			}
+		case strings.HasSuffix(name, "Client-Cert") || name == "Client-Cert-Chain":
+			if !g.has("hands certificates on") {
+				continue
+			}
 		case !own:
 		case name == "Remote-Groups" && g.has("forgets a header"):
 		case strings.ContainsAny(name, "_.") && g.has("forgets aliases"):
@@ -123,7 +127,7 @@ func TestGoodProxy(t *testing.T) {
 	if got := examine(t, func(g *gate, o *Options) { g.down.Store(true); o.Down = true }); len(got[OK]) != 4 || len(got) != 1 {
 		t.Errorf("a good proxy without Gatehouse: %+v", got)
 	}
-	if got := examine(t, func(_ *gate, o *Options) { o.Token = "" }); len(got[Skipped]) != 10 || len(got[Failed])+len(got[Warning]) > 0 {
+	if got := examine(t, func(_ *gate, o *Options) { o.Token = "" }); len(got[Skipped]) != 11 || len(got[Failed])+len(got[Warning]) > 0 {
 		t.Errorf("a good proxy without a token: %+v", got)
 	}
 }
@@ -146,6 +150,7 @@ func TestBadProxies(t *testing.T) {
 		"forgets aliases":               {Failed, []string{"made-up identity headers with _", "made-up identity headers with .", "made-up identity headers as in CGI"}},
 		"removes what Connection names": {Failed, []string{"Connection names the identity headers"}},
 		"hands X-Original-URL on":       {Warning, []string{"headers by which frameworks read another path"}},
+		"hands certificates on":         {Warning, []string{"a made-up certificate of the client"}},
 		"refuses everything":            {Failed, []string{"a valid token"}},
 		"breaks":                        {Warning, []string{"nobody is signed in"}},
 	} {
@@ -320,7 +325,7 @@ func TestOptions(t *testing.T) {
 // TestMends: there is something to say about every kind of failure.
 func TestMends(t *testing.T) {
 	t.Parallel()
-	for k := aboutGate; k <= aboutPassedOn; k++ {
+	for k := aboutGate; k <= aboutCertificate; k++ {
 		for _, proxy := range Proxies {
 			if mendOf(proxy, k) == "" {
 				t.Errorf("nothing to do about %d with %s", k, proxy)

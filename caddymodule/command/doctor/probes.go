@@ -28,6 +28,7 @@ const (
 	aboutMethod
 	aboutDown
 	aboutPassedOn
+	aboutCertificate
 )
 
 type probe struct {
@@ -132,7 +133,12 @@ func (e *examination) spoofs() (out []probe) {
 	for _, name := range passedOn {
 		p.header = append(p.header, name+": /"+e.marker)
 	}
-	return append(out, p)
+	certificates := []string{"Client-Cert", "Client-Cert-Chain", "X-Client-Cert", "X-Forwarded-Client-Cert", "X-SSL-Client-Cert"}
+	c := probe{name: "a made-up certificate of the client", kind: aboutCertificate, expects: strips, token: true, mild: true, method: "GET", target: e.path, names: certificates}
+	for _, name := range certificates {
+		c.header = append(c.header, name+": "+e.marker)
+	}
+	return append(out, p, c)
 }
 
 // otherURLs are requests with a header that says that something else is asked for, which needs no credential.

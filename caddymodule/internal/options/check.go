@@ -158,6 +158,32 @@ func ParseNetwork(s string) (netip.Prefix, error) {
 	return netip.PrefixFrom(a, a.BitLen()), nil
 }
 
+// CheckTrusted accepts the network of peers that are believed. One that holds everyone, or half of the internet, makes
+// anyone believed.
+func CheckTrusted(s string) error {
+	n, err := ParseNetwork(s)
+	if err != nil {
+		return err
+	}
+	if TooWide(n) {
+		return fmt.Errorf("%s would trust strangers: name the networks of the proxies, such as 10.0.0.0/8 or fd00::/8", s)
+	}
+	return nil
+}
+
+// TooWide reports whether a network is larger than any that one operator has.
+func TooWide(n netip.Prefix) bool {
+	if n.Addr().Unmap().Is4() {
+		bits := n.Bits()
+		if n.Addr().Is4In6() {
+			bits -= 96
+		}
+		return bits < 8
+	}
+	return n.Bits() < 16 && !netip.MustParsePrefix("fc00::/7").Contains(n.Addr()) && !netip.MustParsePrefix("fe80::/10").Contains(n.Addr()) ||
+		n.Bits() < 7
+}
+
 // CheckProviderID checks the form of a provider's id, which appears in URLs.
 func CheckProviderID(s string) error {
 	for _, c := range s {

@@ -42,8 +42,12 @@ var Gatehouse = Block{
 		{Word: "policy", Arguments: "<name>", Repeats: true, Text: "Rules that sites share.", Blocks: []*Block{&Policy}},
 		{Word: "forward_auth", Arguments: "<name>", Repeats: true, Text: "A site that another proxy serves.", Blocks: []*Block{&ForwardAuth}},
 		{
+			Word: "forward_auth_any", Arguments: "on|off", Default: "off: a question about another origin is refused", Example: "forward_auth_any on",
+			Text: "Origins that no `forward_auth` names have a gate too: a bearer token of this issuer passes there if an operator has registered its client and it is meant for no other resource.",
+		},
+		{
 			Word: "forward_auth_from", Arguments: "<network>…", Default: "Caddy's `trusted_proxies`", Example: "forward_auth_from 10.0.0.0/8",
-			Text: "The networks of the proxies that may ask about requests. Others are refused.",
+			Text: "The networks of the proxies that may ask about requests. Others are refused. A network that would hold strangers, such as `0.0.0.0/0`, is an error.",
 		},
 		{
 			Word: "forward_auth_secret", Arguments: "<secret>", Default: "the address alone decides", Example: "forward_auth_secret {env.GATEWAY_SECRET}",
