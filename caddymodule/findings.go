@@ -98,7 +98,9 @@ func (a *App) checkSites() error {
 	if !ok {
 		app = new(caddyhttp.App)
 	}
+	site.ReadFromRight(app)
 	a.tree = site.Read(app)
+	a.checkProxies(app)
 	for _, f := range a.tree.Check(a.issuer, a.Places.Of("issuer"), a.served.Load()) {
 		a.Found(f)
 	}

@@ -128,6 +128,11 @@ func (i *instance) examinePolicies(a *App, units *config.Units, book *policy.Boo
 		}
 		found(a.missingPolicy(use, "the policy %s does not exist: until it does, the site %s refuses everybody"))
 	}
+	for _, name := range slices.Sorted(maps.Keys(book.All())) {
+		if f, ok := book.Named(name).DeniesAlone(name); ok && a.Policies[name] == nil {
+			found(f)
+		}
+	}
 	overruled := i.config.OverruledPolicies(units)
 	for _, name := range slices.Sorted(maps.Keys(overruled)) {
 		warn(overruled[name], fmt.Sprintf("policy %s: the configuration API has a policy of this name too, which counts for nothing", name), "remove it there, or rename this one")

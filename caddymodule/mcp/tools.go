@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
@@ -97,8 +98,11 @@ func (o *Options) Needs(r *http.Request) ([]string, error) {
 		if m.method != callTool {
 			continue
 		}
+		if strings.TrimSpace(m.name) != m.name || strings.ContainsFunc(m.name, unicode.IsControl) {
+			return nil, malformed("the name of the tool has white space around it or control characters")
+		}
 		for _, t := range o.Tools {
-			if matches(t.Name, m.name) {
+			if matches(strings.ToLower(t.Name), strings.ToLower(m.name)) { // servers can be lax about case
 				out = append(out, t.Scopes...)
 			}
 		}

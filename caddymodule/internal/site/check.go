@@ -60,6 +60,7 @@ type at struct {
 	// guarded tells that a protect has seen every request before, guardedAt where that stands.
 	guarded   bool
 	guardedAt string
+	early     []*step // the handlers on the way
 }
 
 // list goes through a list of routes and returns the handler that has answered every request at its end, or "".
@@ -70,12 +71,14 @@ func (w *walk) list(l list, here at) string {
 		if r.hosts != nil {
 			inside.hosts = r.hosts
 		}
-		inside.partly = here.partly || r.partly
+		inside.partly, inside.early = here.partly || r.partly, slices.Clip(here.early)
 		for j := range r.steps {
 			s := &r.steps[j]
 			switch {
 			case s.kind == protectKind:
 				w.protect(s, inside)
+				w.early(s, inside.early)
+				inside.early = nil
 				inside.guarded, inside.guardedAt = true, s.place
 			case s.kind == issuerKind:
 				w.serve(inside)
@@ -89,7 +92,11 @@ func (w *walk) list(l list, here at) string {
 			if s.ends() {
 				inside.ended = s.kind
 			}
+			if s.kind != protectKind && s.inner == nil {
+				inside.early = append(inside.early, s)
+			}
 		}
+		here.early = inside.early
 		if !r.matched {
 			here.ended, here.guarded, here.guardedAt = inside.ended, inside.guarded, inside.guardedAt
 			if r.terminal && here.ended == "" {

@@ -49,6 +49,7 @@ type step struct {
 	inner   list   // of a subroute
 	passes  bool   // a file server that passes on what it does not find
 	unknown []byte // JSON of a module that is not known here
+	module  any    // that is provisioned. nil: it is still JSON
 }
 
 // Placed is a handler that knows where it stands in the Caddyfile.
@@ -143,7 +144,7 @@ func readRaw(raw json.RawMessage) step {
 
 // readModule reads a handler that is provisioned.
 func readModule(h caddyhttp.MiddlewareHandler) step {
-	s := step{kind: caddy.GetModuleName(h)}
+	s := step{kind: caddy.GetModuleName(h), module: h}
 	switch h := h.(type) {
 	case *caddyhttp.Subroute:
 		s.inner = readList(h.Routes)

@@ -1,0 +1,68 @@
+package caddymodule_test
+
+import (
+	"net/http"
+	"testing"
+)
+
+// TestAddressBehindAProxyThatAppends tells the attack of a client that writes an address of its own into
+// X-Forwarded-For, to which the proxy appends the true one.
+func TestAddressBehindAProxyThatAppends(t *testing.T) {
+	s := newServer(t)
+	s.options = "servers {\n\t\ttrusted_proxies static 127.0.0.1/32\n\t}"
+	s.site = "protect orders.read {\n\t\tdeny {\n\t\t\tmatch client_ip 203.0.113.0/24\n\t\t}\n\t}"
+	s.mustLoad()
+	token := s.token()
+	for forwarded, want := range map[string]int{
+		"203.0.113.9":                        http.StatusForbidden,
+		"192.0.2.1, 203.0.113.9":             http.StatusForbidden,
+		"192.0.2.1, 203.0.113.9, 127.0.0.1":  http.StatusForbidden,
+		"203.0.113.9, 192.0.2.1":             http.StatusOK,
+		"192.0.2.1":                          http.StatusOK,
+		"not an address, 203.0.113.9":        http.StatusForbidden,
+		"2001:db8::1, 2001:db8::2, 10.0.0.1": http.StatusOK,
+	} {
+		r := s.request(http.MethodGet, "http://"+s.api+"/", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		r.Header.Set("X-Forwarded-For", forwarded)
+		if resp, body := s.do(r); resp.StatusCode != want {
+			t.Errorf("X-Forwarded-For %q: status = %d, want %d; %s", forwarded, resp.StatusCode, want, body)
+		}
+	}
+}
+
+// TestEnvoyNamesItsGateOverHTTP: the name stands in front of all that is the client's, who cannot choose another one.
+func TestEnvoyNamesItsGateOverHTTP(t *testing.T) {
+	s := newServer(t)
+	s.extra = "forward_auth_from 127.0.0.1\n\t\tforward_auth api {\n\t\t\torigins https://api.test\n\t\t\tscopes orders.read\n\t\t}\n" +
+		"\t\tpolicy readers {\n\t\t\tallow {\n\t\t\t\tmatch method GET\n\t\t\t}\n\t\t}\n\t\tpolicy nobody {\n\t\t\tallow {\n\t\t\t\tneed person none\n\t\t\t}\n\t\t}"
+	s.mustLoad()
+	token := s.token()
+	for _, tt := range []struct {
+		method, path, host string
+		want               int
+	}{
+		{"GET", "/oauth/ext-authz/x", "api.test", 200},
+		{"GET", "/oauth/ext-authz/x", "other.test", 400},
+		{"GET", "/oauth/policy/api/ext-authz/x", "api.test", 200},
+		{"GET", "/oauth/policy/api/ext-authz/x", "other.test", 400},
+		{"GET", "/oauth/policy/readers/ext-authz/x", "other.test", 200},
+		{"POST", "/oauth/policy/readers/ext-authz/x", "other.test", 403},
+		{"GET", "/oauth/policy/nobody/ext-authz/x", "other.test", 403},
+		{"GET", "/oauth/policy/nobody/ext-authz/oauth/policy/readers/ext-authz/x", "other.test", 403},
+		{"GET", "/oauth/policy/nobody/ext-authz/../../readers/ext-authz/x", "other.test", 403},
+		{"GET", "/oauth/ext-authz/../policy/readers/ext-authz/x", "other.test", 400},
+		{"GET", "/oauth/policy/unknown/ext-authz/x", "other.test", 400},
+	} {
+		r := s.request(tt.method, "http://"+s.addr+tt.path, nil)
+		r.Host = tt.host
+		r.Header.Set("Authorization", "Bearer "+token)
+		r.Header.Set("X-Forwarded-Proto", "https")
+		r.Header.Set("X-Forwarded-For", "192.0.2.7")
+		resp, body := s.do(r)
+		decision := map[bool]string{true: "allow", false: "deny"}[tt.want == http.StatusOK]
+		if resp.StatusCode != tt.want || resp.Header.Get("Gatehouse-Decision") != decision {
+			t.Errorf("%s %s about %s: status = %d, decision %q, want %d and %s; %s", tt.method, tt.path, tt.host, resp.StatusCode, resp.Header.Get("Gatehouse-Decision"), tt.want, decision, body)
+		}
+	}
+}
