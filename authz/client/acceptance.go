@@ -3,7 +3,7 @@ package client
 import "slices"
 
 // Acceptance says which access tokens a site accepts. A token opens no site that it was not made for: a client whose
-// consent page reads "sign in" does not get what the person can do at a site. (docs/decisions.md#bearer-tokens)
+// consent page reads "sign in" does not get what the person can do at a site. (docs/decisions/gateway.md#bearer-tokens)
 type Acceptance struct {
 	// Origins are those of the site: a token that names one of them as its resource (RFC 8707) is meant for it.
 	Origins []string

@@ -16,7 +16,7 @@ import (
 )
 
 // Where a part of a request decides, a request that the upstream could read otherwise is refused.
-// (docs/decisions.md#requests-that-rules-read)
+// (docs/decisions/gateway.md#requests-that-rules-read)
 
 // methodOverrides are headers by which frameworks take another method than that of the request, and methodParam is the
 // parameter.

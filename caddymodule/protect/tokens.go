@@ -10,7 +10,7 @@ import (
 )
 
 // Which bearer tokens a site accepts. What a token must be is for authz/client to say.
-// (docs/decisions.md#bearer-tokens)
+// (docs/decisions/gateway.md#bearer-tokens)
 
 const anyTokens = "any"
 

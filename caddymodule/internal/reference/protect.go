@@ -27,7 +27,7 @@ var Protect = Block{
 		},
 		{
 			Word: "tokens", Arguments: "any", Default: "with `login` only tokens that `audience`, `scopes` or `clients` name, or that are for the origin of the site", Example: "login\ntokens any",
-			Text: "A site with `login` accepts every access token of this issuer that is meant for no other resource, also of clients that have registered themselves. See [bearer tokens](decisions.md#bearer-tokens).",
+			Text: "A site with `login` accepts every access token of this issuer that is meant for no other resource, also of clients that have registered themselves. See [bearer tokens](decisions/gateway.md#bearer-tokens).",
 		},
 		{
 			Word: "headers", Arguments: "<header> <claim>", Repeats: true, Default: "`Remote-User` username, `Remote-Name` name, `Remote-Email` email, `Remote-Groups` groups", Example: "headers Remote-User sub\nheaders Remote-Email email",
