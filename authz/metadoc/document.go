@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -102,6 +103,8 @@ func (d *Documents) read(id string, body []byte) (*Document, error) {
 		return nil, errors.New("its client_id is not its address")
 	case in.Secret != nil || in.SecretEnd != nil:
 		return nil, errors.New("it has a secret, which everybody can read")
+	case login.Turns(in.Name):
+		return nil, errors.New("its client_name has a character that turns the direction of writing")
 	case len(in.Grants) > 0 && !slices.Contains(in.Grants, client.GrantCode):
 		return nil, errors.New("its grant_types lack authorization_code")
 	case len(in.Responses) > 0 && !slices.Contains(in.Responses, "code"):

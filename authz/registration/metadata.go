@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/metadoc"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/strictjson"
 )
@@ -80,6 +81,9 @@ func readMetadata(r *http.Request) (m metadata, err error) {
 		FrontchannelLogout: in.text("frontchannel_logout_uri"), InitiateLogin: in.text("initiate_login_uri"), SubjectType: in.text("subject_type"), IDTokenAlg: in.text("id_token_signed_response_alg"),
 		UserinfoAlg: in.text("userinfo_signed_response_alg"),
 		Pushed:      in.flag("require_pushed_authorization_requests"), Bound: in.flag("dpop_bound_access_tokens"), Details: in.list("authorization_details_types"),
+	}
+	if login.Turns(in.text("client_name")) {
+		return m, invalidMetadata("client_name has a character that turns the direction of writing")
 	}
 	if keys := members["jwks"]; keys != nil {
 		if m.Keys, err = json.Marshal(keys); err != nil {

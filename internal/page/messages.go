@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	xlanguage "golang.org/x/text/language"
@@ -352,9 +353,20 @@ func (l *language) T(key string, pairs ...any) string {
 		case time.Duration:
 			value = l.Duration(int((v + time.Second - 1) / time.Second))
 		}
-		fill = append(fill, "{"+fmt.Sprint(pairs[i])+"}", value)
+		fill = append(fill, "{"+fmt.Sprint(pairs[i])+"}", isolated(value))
 	}
 	return strings.NewReplacer(fill...).Replace(text) // one pass: a value that looks like a placeholder stays as it is
+}
+
+// isolated returns a value that is written from right to left so that it does not turn the words after it. (Unicode
+// Annex 9, FIRST STRONG ISOLATE)
+func isolated(value string) string {
+	if !strings.ContainsFunc(value, func(c rune) bool {
+		return unicode.In(c, unicode.Arabic, unicode.Hebrew, unicode.Syriac, unicode.Thaana, unicode.Nko) || c == '\u200f' || c == '\u061c'
+	}) {
+		return value
+	}
+	return "\u2068" + value + "\u2069"
 }
 
 // Duration returns "40 seconds" or "3 minutes", rounded up, and "2 hours" or "7 days" for whole hours and days.
