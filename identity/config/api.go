@@ -49,9 +49,27 @@ func NewAPI(s *Service, g *rest.Gate, reload func(context.Context) error) *API {
 			i = len(a.paths)
 			a.paths = append(a.paths, apiPath{segments: segments, off: rt.off, api: rt.api, methods: map[string]rest.Handler{}})
 		}
-		a.paths[i].methods[rt.Method] = a.keepOut(rt)
+		a.paths[i].methods[rt.Method] = a.entitle(rt, a.keepOut(rt))
 	}
 	return a
+}
+
+// administratorsAPI is the name under which an API client is allowed to change the login methods that sign in people
+// with a role in the admin console. (api_client X { apis configuration administrators })
+const administratorsAPI = "administrators"
+
+// entitle serves an operation with the rights that the API client has.
+func (a *API) entitle(rt route, serve rest.Handler) rest.Handler {
+	if rt.api != apiName {
+		return serve
+	}
+	return func(w http.ResponseWriter, r *http.Request, client string) error {
+		rights := SignIn
+		if a.g.Has != nil && a.g.Has(client, administratorsAPI) {
+			rights = Owner
+		}
+		return serve(w, r.WithContext(WithRights(r.Context(), rights)), client)
+	}
 }
 
 // ServeHTTP authenticates before it looks at anything else, the path included, so that strangers learn nothing.

@@ -85,7 +85,7 @@ func (a *API) getUnits(w http.ResponseWriter, r *http.Request, client string) er
 		return err
 	}
 	u, tag := st.units, a.s.viewOf(client).etag(st)
-	if u.OrganisationByAPIClient(client) != nil {
+	if _, bound := st.bindingOf(client); bound != "" {
 		rest.Tagged(w, r, tag, map[string]any{"organisations": st.seenBy(client).units.Organisations})
 		return nil
 	}
@@ -106,7 +106,7 @@ func (s *Service) wholeView() view {
 // viewOf is what an API client sees of the whole configuration.
 func (s *Service) viewOf(client string) view {
 	return func(st *state) (any, uint64) {
-		if st.units.OrganisationByAPIClient(client) != nil {
+		if _, bound := st.bindingOf(client); bound != "" {
 			return st.seenBy(client).units.Organisations, 0
 		}
 		return s.wholeView()(st)

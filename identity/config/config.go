@@ -50,6 +50,9 @@ type Config struct {
 	CheckPolicy func(name string, p Policy) (path string, err error)
 	// PolicyUsers returns the sites that name a policy. It may be nil.
 	PolicyUsers func(name string) []string
+	// Clients are the organisations that API clients belong to by their own configuration, by the ids of the clients, or
+	// EveryOrganisation. A client that is not there belongs to the organisation that names it, if there is one.
+	Clients map[string]string
 	// Switches are the values of switches that nobody sets otherwise, by path: "features.sign_up_enabled".
 	Switches map[string]bool
 }
@@ -73,6 +76,7 @@ type Service struct {
 	keyring  *secret.Keyring
 	events   *event.Recorder
 	origin   func(*http.Request) event.Origin
+	onSignIn func(tx storage.Tx, by event.Actor, paths []string) error // nil: nothing
 	log      *zap.Logger
 	random   io.Reader
 	cfg      Config
@@ -90,6 +94,8 @@ type state struct {
 	units     *Units
 	revisions map[string]uint64 // of each unit; absent: never changed
 	chosen    chosen
+	bound     map[string]string // the organisation that has named an API client last, by the folded name
+	clients   map[string]string // Config.Clients
 }
 
 // New returns a service and applies the bootstrap when storage holds no unit.
@@ -196,7 +202,11 @@ func (v versionRecord) is(other versionRecord) bool {
 func (s *Service) load(tx storage.Tx, v versionRecord) (*state, error) {
 	u := s.standard.clone()
 	u.LoginMethods.LoginMethods = nil // arrays are replaced, and encoding/json would reuse what is there
-	st := &state{version: v, units: u, revisions: map[string]uint64{}, chosen: chosen{}}
+	st := &state{version: v, units: u, revisions: map[string]uint64{}, chosen: chosen{}, clients: s.cfg.Clients}
+	var err error
+	if st.bound, err = readBound(tx); err != nil {
+		return nil, err
+	}
 	for _, un := range table {
 		rec, stored, err := units.Find(tx, un.name)
 		if err != nil {

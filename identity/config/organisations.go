@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"slices"
@@ -67,6 +68,19 @@ func (u *Units) RequiredLevel(client string) (level int) {
 		level = max(level, u.Organisations[i].ServiceProviders[client].RequiredAuthenticationLevel)
 	}
 	return level
+}
+
+// secondFactors are the values of second_factor, the strictest last.
+var secondFactors = []string{"", "ON_DEMAND", "WHEN_SET_UP", "ALWAYS"}
+
+// SecondFactor returns when a sign-in for an application needs a second step, by the id of its client: what its service
+// provider says, of several the strictest, else what the client says, else the settings. "": none of them says.
+func (u *Units) SecondFactor(client, says string) string {
+	strictest := 0
+	for i := range u.Organisations {
+		strictest = max(strictest, slices.Index(secondFactors, u.Organisations[i].ServiceProviders[client].SecondFactor))
+	}
+	return cmp.Or(strings.ToLower(secondFactors[strictest]), says, strings.ToLower(u.StepUp.SecondFactor))
 }
 
 // RequiredAssurance returns the identity assurance level that a sign-in for an application needs, by the id of its

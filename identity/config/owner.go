@@ -5,38 +5,124 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// OrganisationByAPIClient returns the organisation that an API client belongs to, or nil. An earlier version has
-// accepted one name for several organisations: the first one counts.
-func (u *Units) OrganisationByAPIClient(name string) *Organisation {
+// EveryOrganisation is the binding of an API client that belongs to no organisation, whatever it belonged to before.
+const EveryOrganisation = "*"
+
+// organisationByUsername returns the organisation that names an API client, in any case, or nil.
+func (u *Units) organisationByUsername(name string) *Organisation {
 	for i := range u.Organisations {
-		if o := &u.Organisations[i]; name != "" && o.UsernameForBasicAuth == name {
+		if o := &u.Organisations[i]; name != "" && strings.EqualFold(o.UsernameForBasicAuth, name) {
 			return o
 		}
 	}
 	return nil
 }
 
-// seenBy returns the state as an API client sees it. To one of an organisation there are no others.
-// (docs/decisions/pages.md#api-clients-of-organisations)
+// bindingOf returns the organisation that an API client belongs to: the one that its own configuration says, or one
+// that names it, or has named it before. own is nil where there is no such organisation any more; then the client can do
+// nothing. bound is "" for a client of no organisation. (docs/decisions.md#api-clients-of-organisations)
+func (st *state) bindingOf(client string) (own *Organisation, bound string) {
+	if client == "" {
+		return nil, ""
+	}
+	said := st.clients[client]
+	if said != "" && said != EveryOrganisation {
+		i := slices.IndexFunc(st.units.Organisations, func(o Organisation) bool { return o.ID == said })
+		if i >= 0 {
+			own = &st.units.Organisations[i]
+		}
+		return own, said
+	}
+	if own = st.units.organisationByUsername(client); own != nil {
+		return own, own.ID
+	}
+	if said == EveryOrganisation {
+		return nil, ""
+	}
+	return nil, st.bound[foldClient(client)]
+}
+
+// foldClient is the name of an API client without regard to case.
+func foldClient(name string) string { return strings.ToLower(name) }
+
+// OrganisationOfClient returns the id of the organisation that an API client belongs to, or "". exists says that the
+// organisation is there: without it the client can do nothing.
+func (s *Service) OrganisationOfClient(ctx context.Context, client string) (id string, exists bool, err error) {
+	st, err := s.current(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	own, id := st.bindingOf(client)
+	return id, own != nil, nil
+}
+
+// seenBy returns the state as an API client sees it. To one of an organisation there are no others, and to one whose
+// organisation is gone there is none. (docs/decisions.md#api-clients-of-organisations)
 func (st *state) seenBy(client string) *state {
-	own := st.units.OrganisationByAPIClient(client)
-	if own == nil {
+	own, bound := st.bindingOf(client)
+	if bound == "" {
 		return st
 	}
 	seen, u := *st, *st.units
-	u.Organisations = []Organisation{*own}
+	u.Organisations = nil
+	if own != nil {
+		u.Organisations = []Organisation{*own}
+	}
 	seen.units = &u
 	return &seen
 }
 
+// bindings are the API clients that organisations name, by their folded names.
+func (u *Units) bindings() map[string]string {
+	out := map[string]string{}
+	for i := range u.Organisations {
+		if o := &u.Organisations[i]; o.UsernameForBasicAuth != "" {
+			out[foldClient(o.UsernameForBasicAuth)] = o.ID
+		}
+	}
+	return out
+}
+
+// readBound reads which API clients organisations have named.
+func readBound(tx storage.Tx) (map[string]string, error) {
+	out := map[string]string{}
+	for e, err := range boundClients.Scan(tx, storage.Range{}) {
+		if err != nil {
+			return nil, err
+		}
+		out[storage.Parts(e.Key)[0]] = e.Value.Organisation
+	}
+	return out, nil
+}
+
+// putBound remembers which API clients organisations name. That outlives the organisation and its name for the client.
+func putBound(tx storage.Tx, known, now map[string]string) error {
+	for name, id := range now {
+		if known[name] == id {
+			continue
+		}
+		if err := boundClients.Put(tx, name, boundRecord{Organisation: id}, time.Time{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errUnbound refuses an API client whose organisation is gone.
+func errUnbound() error {
+	return &rest.Error{Status: http.StatusForbidden, Message: "the API client belongs to an organisation that does not exist any more"}
+}
+
 // confine puts what an API client has made of its organisation into the units that it does not see, or refuses what is
 // not its own. from is how everything was.
-func (u *Units) confine(ctx context.Context, from *Units, e edit, reserved func(context.Context, string) (bool, error)) (err error) {
-	own := from.OrganisationByAPIClient(e.client)
+func (u *Units) confine(ctx context.Context, from *Units, own *Organisation, e edit, reserved func(context.Context, string) (bool, error)) (err error) {
 	for name := range e.sent {
 		if name != "organisations" {
 			return notOwn(name)
@@ -84,15 +170,15 @@ var openToOwners = []string{
 
 // keepOut refuses the API clients of organisations, unless the operation is one that shows them their own alone.
 func (a *API) keepOut(rt route) rest.Handler {
-	if rt.api != apiName || slices.Contains(openToOwners, rt.Method+" "+rt.Path) {
-		return rt.Serve
-	}
+	open := rt.api != apiName || slices.Contains(openToOwners, rt.Method+" "+rt.Path)
 	return func(w http.ResponseWriter, r *http.Request, client string) error {
-		u, err := a.s.Current(r.Context())
-		if err != nil {
+		id, exists, err := a.s.OrganisationOfClient(r.Context(), client)
+		switch {
+		case err != nil:
 			return err
-		}
-		if u.OrganisationByAPIClient(client) != nil {
+		case id != "" && !exists:
+			return errUnbound()
+		case id != "" && !open:
 			return &rest.Error{Status: http.StatusForbidden, Message: "the API client belongs to an organisation, and this is not part of it"}
 		}
 		return rt.Serve(w, r, client)
@@ -104,13 +190,13 @@ func refuseShared(from, to *Units) error {
 	count := func(u *Units) map[string]int {
 		n := map[string]int{}
 		for i := range u.Organisations {
-			n[u.Organisations[i].UsernameForBasicAuth]++
+			n[foldClient(u.Organisations[i].UsernameForBasicAuth)]++
 		}
 		return n
 	}
 	before, now := count(from), count(to)
 	for i := range slices.Backward(to.Organisations) {
-		if name := to.Organisations[i].UsernameForBasicAuth; name != "" && now[name] > 1 && now[name] > before[name] {
+		if name := foldClient(to.Organisations[i].UsernameForBasicAuth); name != "" && now[name] > 1 && now[name] > before[name] {
 			return refusal("organisations["+strconv.Itoa(i)+"].username_for_basic_auth", "is that of another organisation")
 		}
 	}

@@ -8,16 +8,22 @@ import (
 
 // Every stored record of the package.
 var (
-	versions = storage.NewTable[versionRecord]("config_version") // versionKey
-	units    = storage.NewTable[unitRecord]("config_unit")       // name of the unit; one that was never changed has no record
-	lasts    = storage.NewTable[lastRecord]("config_last")       // lastKey
-	befores  = storage.NewTable[beforeRecord]("config_before")   // name of a unit that the last change has changed
+	versions     = storage.NewTable[versionRecord]("config_version")    // versionKey
+	units        = storage.NewTable[unitRecord]("config_unit")          // name of the unit; one that was never changed has no record
+	lasts        = storage.NewTable[lastRecord]("config_last")          // lastKey
+	boundClients = storage.NewTable[boundRecord]("config_bound_client") // folded name of an API client
+	befores      = storage.NewTable[beforeRecord]("config_before")      // name of a unit that the last change has changed
 )
 
 const (
 	versionKey = "version"
 	lastKey    = "last"
 )
+
+// boundRecord is the organisation that has named an API client last.
+type boundRecord struct {
+	Organisation string `cbor:"1,keyasint"`
+}
 
 // lastRecord is the last change, while it can be undone.
 type lastRecord struct {

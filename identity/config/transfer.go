@@ -54,7 +54,7 @@ func (s *Service) bootstrap(ctx context.Context) error {
 		return err
 	}
 	unconfigured := func(st *state) bool { return st.version.Version == 0 }
-	_, err = s.updateAll(ctx, s.cfg.Bootstrap, event.Actor{ID: "configuration", Origin: event.Self}, unconfigured)
+	_, err = s.updateAll(WithRights(ctx, Owner), s.cfg.Bootstrap, event.Actor{ID: "configuration", Origin: event.Self}, unconfigured)
 	if e := new(rest.Error); errors.As(err, &e) {
 		if e.Status == http.StatusPreconditionFailed { // another node was faster
 			return nil

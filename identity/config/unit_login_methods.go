@@ -53,7 +53,8 @@ type LoginMethod struct {
 	Name                                         string `json:"name" check:"text,128"`
 	Type                                         string `json:"type" rest:"required" check:"enum,EIDAS|KERBEROS|LDAP|OPEN_ID_CONNECT|QR_CODE|SAML|USERNAME_AND_PASSWORD|AZURE_AD_B2C|IDIN|DIGID|ITSME|APPLE|FACEBOOK|GOOGLE|LINKEDIN|TWITTER|INSTAGRAM|MICROSOFT|HEADER"`
 	Enabled                                      bool   `json:"enabled"`
-	Removable                                    bool   `json:"removable"` // false: declared in the Caddyfile, or Gatehouse's own
+	Removable                                    bool   `json:"removable"`              // false: declared in the Caddyfile, or Gatehouse's own
+	AdministratorsEnabled                        bool   `json:"administrators_enabled"` // not in the document
 	AutoActivationEnabled                        bool   `json:"auto_activation_enabled"`
 	AutoEmailVerification                        bool   `json:"auto_email_verification"`
 	SynchroniseAttributes                        bool   `json:"synchronise_attributes"`

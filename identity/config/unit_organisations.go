@@ -44,6 +44,7 @@ type ServiceProvider struct {
 	UseTrustedDevice                string                       `json:"use_trusted_device" check:"text,64"`
 	IncludeUnmappedCustomAttributes string                       `json:"include_unmapped_custom_attributes_within_saml_response" check:"text,64"`
 	RequiredAuthenticationLevel     int                          `json:"required_authentication_level" check:"int,0,4"`
+	SecondFactor                    string                       `json:"second_factor" check:"enum,|WHEN_SET_UP|ALWAYS|ON_DEMAND"` // not in the document
 	RequiredIdentityAssuranceLevel  int                          `json:"required_identity_assurance_level" check:"int,0,4"`
 	CustomAttributeMappings         CustomAttributesMapping      `json:"custom_attribute_mappings"`
 	IdentityAttributes              map[string]IdentityAttribute `json:"identity_attributes" check:"most,200,key"`
@@ -58,5 +59,6 @@ type IdentityAttribute struct {
 	Required           bool              `json:"required"`
 	ShowExtendedFields bool              `json:"show_extended_fields"`
 	Verification       bool              `json:"verification"`
+	Unverified         bool              `json:"unverified"` // not in the document
 	SAMLAttributeNames map[string]string `json:"saml_attribute_names" check:"most,20,key,text,256"`
 }

@@ -140,6 +140,7 @@ type StepUp struct {
 	Actions               StepUpActions `json:"actions"`
 	AuthenticationMethods StepUpMethods `json:"authentication_methods"`
 	Strategy              string        `json:"stategy" check:"enum,USER_PREFERENCE|STRONGEST_AVAILABLE"` // spelled so on the wire
+	SecondFactor          string        `json:"second_factor" check:"enum,|WHEN_SET_UP|ALWAYS|ON_DEMAND"` // not in the document
 }
 
 // StepUpActions are the levels that actions need.

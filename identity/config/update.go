@@ -76,7 +76,11 @@ func (s *Service) update(ctx context.Context, e edit) (*state, error) {
 			return nil, err
 		}
 		if seen != st {
-			if err := next.confine(ctx, st.units, e, s.cfg.Reserved); err != nil {
+			own, _ := st.bindingOf(e.client)
+			if own == nil {
+				return nil, errUnbound()
+			}
+			if err := next.confine(ctx, st.units, own, e, s.cfg.Reserved); err != nil {
 				return nil, err
 			}
 		}
@@ -131,6 +135,11 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 	if e.dry || len(changed) == 0 && len(set) == len(st.chosen) && e.with == nil {
 		return st, nil
 	}
+	rights, _ := ctx.Value(rightsKey{}).(Rights)
+	signIn, err := permit(rights, changed, st.units, next)
+	if err != nil {
+		return nil, err
+	}
 	records, err := s.records(changed, st.chosen, set, next)
 	if err != nil {
 		return nil, err
@@ -140,6 +149,11 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 		return nil, err
 	}
 	ev.Actor, ev.AgentUser, ev.Reason = e.by.ID, e.by.ID, listed(changed)
+	telling, err := s.events.New(signInUpdated, e.by.Origin)
+	if err != nil {
+		return nil, err
+	}
+	telling.Actor, telling.AgentUser, telling.Reason = e.by.ID, e.by.ID, listed(signIn)
 	nonce, err := s.nonce()
 	if err != nil {
 		return nil, err
@@ -167,6 +181,9 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 			if before, err = unitsBefore(tx, records); err != nil {
 				return err
 			}
+			if err := putBound(tx, st.bound, next.bindings()); err != nil {
+				return err
+			}
 			if revision, err = s.put(tx, records, versionRecord{Nonce: nonce, Quiet: quiet}, st.units, next); err != nil {
 				return err
 			}
@@ -181,6 +198,16 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 				return err
 			}
 		}
+		if len(signIn) > 0 {
+			if err := s.events.Append(tx, telling); err != nil {
+				return err
+			}
+			if s.onSignIn != nil {
+				if err := s.onSignIn(tx, e.by, pathsOf(signIn)); err != nil {
+					return err
+				}
+			}
+		}
 		now, err = version(tx)
 		return err
 	})
@@ -188,7 +215,8 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 		return nil, err
 	}
 	// The written units are what a read would return, so they go into the cache.
-	after := &state{version: now, units: next, revisions: maps.Clone(st.revisions), chosen: set}
+	after := &state{version: now, units: next, revisions: maps.Clone(st.revisions), chosen: set, bound: maps.Clone(st.bound), clients: st.clients}
+	maps.Copy(after.bound, next.bindings())
 	for name := range records {
 		after.revisions[name] = revision
 	}
@@ -263,6 +291,13 @@ func (s *Service) record(un unit, u *Units) (unitRecord, error) {
 		return rec, tooLarge(un.name)
 	}
 	return rec, nil
+}
+
+func pathsOf(changed []Change) (paths []string) {
+	for _, c := range changed {
+		paths = append(paths, c.Path)
+	}
+	return paths
 }
 
 // listed is as many of the changed members as an event has room for, without their values.

@@ -158,6 +158,32 @@ func (s *Service) HasSecondFactor(tx storage.Tx, si *session.Current) (bool, err
 	return err == nil && slices.ContainsFunc(st.Has, func(m *Method) bool { return m.setUp != "" }), err
 }
 
+// SecondFactorLevel is the level of a sign-in with a second step.
+const SecondFactorLevel = 2
+
+// Protects reports whether the person has set up a method that makes a sign-in more than a password, locked ones
+// included: who locks a method by wrong answers must not get in without one.
+func (s *Service) Protects(tx storage.Tx, si *session.Current, u *config.Units) (bool, error) {
+	own, err := readRecord(tx, si.Session.PersonID)
+	if err != nil {
+		return false, err
+	}
+	for _, m := range s.methods() {
+		if m.setUp == "" || m.Level(u) < SecondFactorLevel {
+			continue
+		}
+		if has, err := m.has(tx, si, &own); has || err != nil {
+			return has, err
+		}
+	}
+	return false, nil
+}
+
+// Protects is Service.Protects for a person whose methods are read.
+func (st *Standing) Protects() bool {
+	return slices.ContainsFunc(st.Has, func(m *Method) bool { return m.setUp != "" && m.Level(st.Units) >= SecondFactorLevel })
+}
+
 // SetUpLevel is that of Standing, for a person whose session is not read yet.
 func (s *Service) SetUpLevel(tx storage.Tx, si *session.Current) (int, error) {
 	st, err := s.ReadStanding(tx, si)

@@ -1,0 +1,100 @@
+package config
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Rights is how much of the settings a caller can change. (docs/decisions.md#settings-of-sign-in)
+type Rights int
+
+// The rights. Each includes the ones before it.
+const (
+	Ordinary Rights = iota // everything but the settings of sign-in
+	SignIn                 // the settings of sign-in too, except login methods that sign in people with a role in the console
+	Owner                  // everything
+)
+
+type rightsKey struct{}
+
+// WithRights returns a context for the changes of a caller. Without it a caller has Ordinary rights.
+func WithRights(ctx context.Context, r Rights) context.Context {
+	return context.WithValue(ctx, rightsKey{}, r)
+}
+
+// signInSettings decide who a person is, and how strongly that is shown: units, objects and members. Nobody should be
+// able to sign in as someone else by changing them.
+var signInSettings = []string{
+	"login_methods", "step_up", "ui_extension",
+	"features.automated_external_identity_coupling_enabled", "features.bind_multiple_external_accounts_with_one_cim_account",
+	"features.migration_enabled", "features.unauthenticated_migration_enabled", "features.person_identifier_in_external_profile_required_for_migration",
+	"features.action_token.login", "features.action_token.app_to_web", "features.action_token.coupling",
+	"features.google_authenticator_step_up_authentication_enabled", "features.mobile_authentication_enabled", "features.pin_enabled", "features.sms_enabled",
+	"features.externally_delivered_code_step_up", "features.step_up_authentication_method_externally_delivered_code_enabled",
+	"features.password_reset_enabled", "features.username_reminder_via_sms_enabled", "features.admin_console_enabled",
+}
+
+// DecidesSignIn reports whether a member, an object or a unit is one of the settings of sign-in as a whole.
+func DecidesSignIn(path string) bool {
+	return slices.ContainsFunc(signInSettings, func(of string) bool { return path == of || strings.HasPrefix(path, of+".") })
+}
+
+// permit returns the changed settings of sign-in, or an error if the rights do not cover all changes.
+func permit(rights Rights, changed []Change, from, to *Units) (signIn []Change, err error) {
+	for _, c := range changed {
+		if DecidesSignIn(c.Path) {
+			signIn = append(signIn, c)
+		}
+	}
+	switch {
+	case rights == Ordinary && len(signIn) > 0:
+		return nil, ownersOnly(signIn[0].Path)
+	case rights < Owner:
+		if id := changedForAdministrators(from, to); id != "" {
+			return nil, ownersOnly("login_methods.login_methods: the method " + shown(id) + ", which signs in administrators,")
+		}
+	}
+	return signIn, nil
+}
+
+func ownersOnly(what string) error {
+	return &rest.Error{Status: http.StatusForbidden, Message: what + " can be changed only by an owner of the admin console, the command line or an API client with the API administrators"}
+}
+
+// changedForAdministrators returns the id of a login method that signs in people with a role in the console, and is not
+// as it was. "": there is none. One that no longer does so takes nothing from anyone.
+func changedForAdministrators(from, to *Units) string {
+	for i := range to.LoginMethods.LoginMethods {
+		now := &to.LoginMethods.LoginMethods[i]
+		if !now.Removable || !now.AdministratorsEnabled {
+			continue
+		}
+		was := from.method(now.ID)
+		if was == nil || !reflect.DeepEqual(encode(now), encode(was)) || !slices.Equal(now.revealed(), was.revealed()) {
+			return now.ID
+		}
+	}
+	return ""
+}
+
+// AdmitsRoles reports whether a session that a login method has opened counts for people with a role in the console.
+func (u *Units) AdmitsRoles(id string) bool {
+	if id == "" || id == OwnMethod {
+		return true
+	}
+	m := u.method(id)
+	return m != nil && (!m.Removable || m.AdministratorsEnabled || m.Type == TypeQRCode)
+}
+
+// OnSignInChange sets what is done in the transaction of a change of the settings of sign-in, such as telling the
+// owners. It is called before the service is used.
+func (s *Service) OnSignInChange(fn func(tx storage.Tx, by event.Actor, paths []string) error) {
+	s.onSignIn = fn
+}
