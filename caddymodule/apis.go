@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -11,6 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/scim"
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
@@ -23,7 +25,7 @@ type pathHandler interface {
 // openAPIs makes the JSON APIs of the identity service, for API clients.
 func (i *instance) openAPIs(a *App) error {
 	i.gate = &rest.Gate{
-		Authorize: i.authz.AuthorizeAPI, Secure: isSecure, Partitioned: i.identity.Person.Partitioned(), Partitions: i.authz.PartitionsOf,
+		Authorize: i.authz.AuthorizeAPI, Secure: isSecure, Partitioned: i.identity.Person.Partitioned(), Partitions: i.authz.PartitionsOf, Has: i.authz.Clients().HasAPI,
 		Log: a.log.Named("api"), Refusals: i.core.Refused, Issuer: i.issuer.String(),
 	}
 	doc, err := newOpenAPI(i.issuer.String())
@@ -71,14 +73,12 @@ func (i *instance) serveAPI(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// organisationOf returns the id of the organisation that an API client belongs to, or "".
+// organisationOf returns the id of the organisation that an API client belongs to, or "". A client whose organisation is
+// gone may do nothing.
 func (i *instance) organisationOf(ctx context.Context, apiClient string) (string, error) {
-	units, err := i.config.Current(ctx)
-	if err != nil {
-		return "", err
+	id, exists, err := i.config.OrganisationOfClient(ctx, apiClient)
+	if err == nil && id != "" && !exists {
+		err = fmt.Errorf("the organisation of the API client is gone: %w", login.ErrNotAllowed)
 	}
-	if o := units.OrganisationByAPIClient(apiClient); o != nil {
-		return o.ID, nil
-	}
-	return "", nil
+	return id, err
 }

@@ -262,9 +262,11 @@ func (i *Identity) readBlock(d *caddyfile.Dispenser, places options.Places) erro
 		"extension": options.Value(&i.Extension, nil),
 		"bootstrap": options.Value(&i.Bootstrap, nil),
 
-		"credentials_key": options.Value(&i.CredentialsKey, api.CheckCredentialsKey),
-		"passkeys":        options.Value(&i.Passkeys, checkOnOff),
-		"usernames":       options.Value(&i.Usernames, checkUsernames),
+		"credentials_key":  options.Value(&i.CredentialsKey, api.CheckCredentialsKey),
+		"passkeys":         options.Value(&i.Passkeys, checkOnOff),
+		"common_passwords": options.Value(&i.CommonPasswords, checkOnOff),
+		"second_factor":    options.Value(&i.SecondFactor, options.CheckSecondFactor),
+		"usernames":        options.Value(&i.Usernames, checkUsernames),
 
 		"admin":              func(d *caddyfile.Dispenser) (err error) { i.Admin, err = admins.Read(d); return err },
 		"access_mail":        options.Values(&i.AccessMail, checkEmail),

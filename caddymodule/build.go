@@ -124,6 +124,8 @@ func (a *App) buildIdentity(r *options.Resolver) identity.Config {
 			r.Fail("identity: passkeys: browsers allow them for an https issuer with a host name of several parts and for localhost: change the issuer, or leave passkeys away")
 		}
 	}
+	cfg.CommonPasswords = r.Plain("identity: common_passwords", i.CommonPasswords, checkOnOff) == "off"
+	cfg.SecondFactor = r.Plain("identity: second_factor", i.SecondFactor, options.CheckSecondFactor)
 	if p := i.Partitions; p != nil {
 		cfg.Partitions = person.PartitionConfig{On: true, Names: r.List("identity: partitions", p.Names, checkPartition)}
 	}

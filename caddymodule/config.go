@@ -55,6 +55,12 @@ type Identity struct {
 	// Whether people can sign in with passkeys: on or off. Default: on where browsers allow them, which is for an https
 	// issuer with a host name of several parts, and for localhost.
 	Passkeys string `json:"passkeys,omitempty"`
+	// When a sign-in needs a second step: when_set_up, always or on_demand. The setting step_up.second_factor and
+	// applications can say otherwise. Default: when_set_up.
+	SecondFactor string `json:"second_factor,omitempty"`
+	// Whether new passwords are refused that are common, or repeat the username, the e-mail address or the name of the
+	// site: on or off. Default: on.
+	CommonPasswords string `json:"common_passwords,omitempty"`
 	// What usernames are: email. New ones are then e-mail addresses, and the pages ask for them as such. Default: any
 	// names.
 	Usernames string `json:"usernames,omitempty"`

@@ -33,6 +33,12 @@ func (a *App) newUnits(inst *instance, events *event.Recorder) (*config.Service,
 		}
 		return inst.hasClient(ctx, application)
 	}
+	cfg.Clients = map[string]string{}
+	for _, c := range a.authz.APIClients {
+		if c.Organisation != "" {
+			cfg.Clients[c.ID] = c.Organisation
+		}
+	}
 	return config.New(a.ctx, cfg, config.Deps{
 		Store: inst.core.Store, Keyring: inst.core.Keyring, Events: events, Origin: a.Origin, Log: a.log.Named("config"),
 	})

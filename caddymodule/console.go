@@ -70,7 +70,7 @@ func (b *builder) openConsole() error {
 	b.openAlerts()
 	i.console = console.New(b.console, console.Deps{
 		Identity: id, Manage: i.manage, Clients: i.authz.Clients(), Store: i.core.Store, Units: i.config.Units,
-		Pages: i.pages, PlaceOf: b.Places.Of, SourceOf: client.Source, Mails: i.mail != nil, Now: i.now, Log: i.log,
+		Pages: i.pages, PlaceOf: b.Places.Of, SourceOf: client.Source, Mails: i.mail != nil, Mail: sender, Now: i.now, Log: i.log,
 		Setup: setup.Deps{
 			Issuer: i.issuer.String(), Config: i.config, Providers: i.providers, Store: i.core.Store, PlaceOf: b.Places.Of, Now: i.now,
 			Authz: i.authz, PublicKey: i.core.Keys.Public, OlderKeys: i.core.Keyring.HasOlder, Names: i.manage.Names,
@@ -96,6 +96,7 @@ func (b *builder) openConsole() error {
 		Gateway:  b.behind.Console(b.Instance, i.core.Refused, i.manage, i.config, i.access, i.core.Decided),
 	})
 	i.alerts.Allow = i.console.MayAlert
+	i.config.OnSignInChange(i.console.TellOwners)
 	for _, name := range b.others {
 		made, err := i.manage.MakeOwner(b.ctx, name, b.console.OwnerGroup(), event.Actor{ID: "configuration", Name: "configuration"})
 		if made {

@@ -10,6 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/assertion"
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/caddymodule/core"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy/stored"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
@@ -137,6 +138,10 @@ func (b *builder) openBreach() (err error) {
 func (b *builder) openIdentity() (err error) {
 	c, persons := b.inst.core, b.persons
 	persons.Providers = b.providers
+	persons.Brand = b.brand.Name
+	persons.HasRole = func(partition string, groups []string) bool {
+		return b.console.RoleOf(partition, groups) != frame.Nobody
+	}
 	deps := identity.Deps{
 		Store: c.Store, Keyring: c.Keyring, Hasher: c.Hasher, Events: b.events, Pages: b.inst.pages, Origin: b.Origin, Admit: b.inst.admit, Refusals: c.Refused, Log: b.log.Named("identity"),
 		Units: b.inst.config.Units, Manager: b.inst.providers, Breached: b.inst.breach, KeyPair: b.inst.providers.KeyPair,

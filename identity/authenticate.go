@@ -54,6 +54,7 @@ var authenticateSteps = []func(*Service, *authentication) (*login.Result, error)
 	(*Service).checkReturn,    // a page needs a way back
 	(*Service).findProviders,  // and the level that is needed
 	(*Service).readIdentity,   // a provider that reads the request decides who is signed in
+	(*Service).askSecondStep,  // and whether a second step is needed
 	(*Service).acceptSession,  // the sign-in is good enough
 	(*Service).checkOpen,      // everything below is a new sign-in or a step-up
 	(*Service).trustBrowser,   // the sign-in is good enough but for its level, which the browser makes up for
@@ -157,6 +158,26 @@ func (s *Service) readIdentity(a *authentication) (*login.Result, error) {
 	}
 	a.demand = federation.WithoutIdentity(a.demand, a.reader.ID)
 	return nil, nil
+}
+
+// askSecondStep demands the level of a second step where the settings, the client or the person want one. Sign-ins that
+// a provider reads from requests have been answered before: the proxy that vouches for them has asked for what it wants.
+func (s *Service) askSecondStep(a *authentication) (*login.Result, error) {
+	switch s.secondFactor(a.q.Settings, a.demand.Client.ID, a.demand.SecondFactor) {
+	case login.SecondFactorOnDemand:
+		return nil, nil
+	case login.SecondFactorWhenSetUp:
+		if a.q.SignIn == nil || !a.q.Protected {
+			return nil, nil
+		}
+	}
+	a.demand.Level = max(a.demand.Level, stepup.SecondFactorLevel)
+	return nil, nil
+}
+
+// secondFactor returns when a sign-in for a client needs a second step. says is what the client itself says.
+func (s *Service) secondFactor(u *config.Units, client, says string) string {
+	return cmp.Or(u.SecondFactor(client, says), s.second)
 }
 
 func (s *Service) acceptSession(a *authentication) (*login.Result, error) {

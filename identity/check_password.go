@@ -26,16 +26,20 @@ import (
 // *login.ThrottledError, secret.ErrBusy, login.ErrSecondFactor for a person who has set one up, and a *login.Refusal
 // while passwords sign nobody in.
 func (s *Service) CheckPassword(ctx context.Context, clientID, username, password string, from event.Origin) (*login.Session, error) {
-	return s.checkPassword(ctx, clientID, username, password, from, s.StepUp.HasSecondFactor)
+	return s.checkPassword(ctx, clientID, username, password, from, false)
 }
 
 // CheckPasswordOnly is CheckPassword for a client to which the password is enough, whatever the person has set up.
 func (s *Service) CheckPasswordOnly(ctx context.Context, clientID, username, password string, from event.Origin) (*login.Session, error) {
-	return s.checkPassword(ctx, clientID, username, password, from, func(storage.Tx, *session.Current) (bool, error) { return false, nil })
+	return s.checkPassword(ctx, clientID, username, password, from, true)
 }
 
-// checkPassword is CheckPassword. lacks tells whether the password is not enough for a person.
-func (s *Service) checkPassword(ctx context.Context, clientID, username, password string, from event.Origin, lacks func(storage.Tx, *session.Current) (bool, error)) (*login.Session, error) {
+// checkPassword is CheckPassword. enough says that the password is enough for everyone.
+func (s *Service) checkPassword(ctx context.Context, clientID, username, password string, from event.Origin, enough bool) (*login.Session, error) {
+	lacks := s.StepUp.HasSecondFactor
+	if enough {
+		lacks = func(storage.Tx, *session.Current) (bool, error) { return false, nil }
+	}
 	u, err := s.Person.Settings(ctx)
 	if err == nil {
 		err = refusePasswords(u)
@@ -48,6 +52,9 @@ func (s *Service) checkPassword(ctx context.Context, clientID, username, passwor
 	}
 	if u.RequiredLevel(clientID) > session.PasswordLevel { // a step-up needs a page
 		return nil, &login.Refusal{Code: "access_denied", Reason: "the application needs a higher authentication level than a password"}
+	}
+	if !enough && s.secondFactor(u, clientID, "") == login.SecondFactorAlways {
+		return nil, &login.Refusal{Code: "access_denied", Reason: "the application needs a second step, which takes a page"}
 	}
 	if u.RequiredAssurance(clientID) > 0 {
 		return nil, &login.Refusal{Code: "access_denied", Reason: "the application needs to know who people are, which takes a page"}

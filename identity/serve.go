@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/identity/account"
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/handover"
 	"github.com/gatehouse-id/gatehouse/identity/locker"
@@ -35,6 +36,8 @@ func (s *Service) tie() {
 	s.Session.OnForget(stepup.ForgetSetUps)
 	s.Session.OnForget(account.ForgetNewContact)
 	s.Front.AuthenticateBy(s)
+	s.Front.ProtectBy(s.StepUp.Protects)
+	s.Account.AskBy(func(u *config.Units) string { return s.secondFactor(u, "", "") })
 	s.pages.SetPerson(s.account)
 	s.Federation.RaiseBy(federation.StepUps{Reachable: s.StepUp.Reachable, Passkeys: s.StepUp.HasPasskeys, SetUpLevel: s.StepUp.SetUpLevel, Phone: s.QRLogin.Level})
 	s.Federation.OnArrival(account.IsOwnCoupling, s.Account.CoupleOwn)

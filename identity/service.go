@@ -4,12 +4,14 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -35,6 +37,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -58,6 +61,15 @@ type Config struct {
 	NoPasskeys bool
 	// EmailUsernames says that usernames are e-mail addresses, here and in the Pages.
 	EmailUsernames bool
+	// SecondFactor is when a sign-in needs a second step where neither the settings nor the client say: one of the
+	// constants of package login. Default: when_set_up
+	SecondFactor string
+	// CommonPasswords allows passwords that are on the list of common ones, or repeat a name of the person or the site.
+	CommonPasswords bool
+	// Brand is what the site is called, besides the host of the issuer.
+	Brand string
+	// HasRole reports whether groups of a partition give a role in the admin console. nil: no groups do.
+	HasRole func(partition string, groups []string) bool
 }
 
 // Deps is what the service works with. Store, Hasher and Pages are required.
@@ -126,6 +138,7 @@ type Service struct {
 	origin  func(*http.Request) event.Origin
 	jar     cookie.Jar
 	issuer  string
+	second  string // Config.SecondFactor
 	refused *refusal.Recorder
 	log     *zap.Logger
 	now     func() time.Time
@@ -149,7 +162,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{
-		store: deps.Store, events: deps.Events, pages: deps.Pages, units: deps.Units, origin: deps.Origin, jar: cookie.For(cfg.Issuer), issuer: cfg.Issuer,
+		store: deps.Store, events: deps.Events, pages: deps.Pages, units: deps.Units, origin: deps.Origin, jar: cookie.For(cfg.Issuer), issuer: cfg.Issuer, second: cmp.Or(cfg.SecondFactor, login.SecondFactorWhenSetUp),
 		refused: deps.Refusals, log: deps.Log, now: deps.Now, random: deps.Random, part: deps.Hasher.Part(),
 	}
 	if err := s.furnish(ctx, cfg, deps); err != nil {
@@ -198,9 +211,18 @@ func (d *Deps) complete() error {
 	return err
 }
 
+// siteNames are what the site is called.
+func siteNames(cfg Config) []string {
+	names := []string{cfg.Brand}
+	if u, err := url.Parse(cfg.Issuer); err == nil {
+		names = append(names, u.Hostname())
+	}
+	return names
+}
+
 // furnish makes the rooms, the lower ones first.
 func (s *Service) furnish(ctx context.Context, cfg Config, d Deps) (err error) {
-	if s.Person, err = person.New(ctx, person.Config{Partitions: cfg.Partitions, EmailUsernames: cfg.EmailUsernames}, person.Deps{
+	if s.Person, err = person.New(ctx, person.Config{Partitions: cfg.Partitions, EmailUsernames: cfg.EmailUsernames, HasRole: cfg.HasRole, CommonPasswords: cfg.CommonPasswords, SiteNames: siteNames(cfg)}, person.Deps{
 		Store: d.Store, Keyring: d.Keyring, Hasher: d.Hasher, Events: d.Events, Units: d.Units, Notify: d.Notify,
 		SMS: d.SMS, Breached: d.Breached, Log: d.Log, Now: d.Now, Random: d.Random,
 	}); err != nil {

@@ -78,6 +78,8 @@ type Client struct {
 	App           *App   `json:"app,omitempty"`          // of a mobile app instance
 	// PasswordOnly lets the password grant sign in people who have set up a second factor, without it.
 	PasswordOnly bool `json:"password_only,omitempty"`
+	// SecondFactor is when its sign-ins need a second step: when_set_up, always, on_demand. Default: as the settings say
+	SecondFactor string `json:"second_factor,omitempty"`
 	// Audiences are the resources that it can ask tokens for (RFC 8707). Default: Sites
 	Audiences []string `json:"audiences,omitempty"`
 	// DetailTypes are the types of authorization details that it can ask for (RFC 9396).
@@ -138,13 +140,15 @@ type APIClient struct {
 	Secrets      []secret.String `json:"secrets,omitempty"`
 	SecretHashes []string        `json:"secret_hashes,omitempty"`
 	// APIs are some of introspection, configuration, credentials, events, persons, policies, access, access_decisions,
-	// statistics, storage.
+	// statistics, storage, sessions, assurance, administrators.
 	APIs      []string `json:"apis,omitempty"`
 	Audiences []string `json:"audiences,omitempty"` // introspects only tokens for these. Default: all
 	// IntrospectionAlg signs the answers of introspection that are JWTs: RS256 (default), ES256, EdDSA
 	IntrospectionAlg string `json:"introspection_signed_response_alg,omitempty"`
 	// Partitions are the partitions of persons that it is limited to. Default: all
 	Partitions []string `json:"partitions,omitempty"`
+	// Organisation is the id of the organisation that it belongs to, or * for none. Default: the one that names it
+	Organisation string `json:"organisation,omitempty"`
 	// MaxLevel is the highest level of the LOGIN tokens that it makes. Default: 2
 	MaxLevel int  `json:"max_level,omitempty"`
 	Disabled bool `json:"disabled,omitempty"`

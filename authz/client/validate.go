@@ -86,6 +86,9 @@ func setDefault[T comparable](v *T, def T) {
 func (c *Client) Validate() error {
 	var p Problems
 	p.AddErr(CheckID(c.ID))
+	if !IsText(c.Name) {
+		p.Addf("name: has a control character, or one that turns the direction of writing")
+	}
 	c.checkAuth(&p)
 	c.checkFAPI2(&p)
 	c.checkGrants(&p)
@@ -117,6 +120,7 @@ func (c *Client) Validate() error {
 	if c.DPoPRequired && c.HasGrant(GrantImplicit) {
 		p.Addf("dpop: tokens of the grant implicit are given to the browser and cannot be bound to a key: use authorization_code")
 	}
+	p.oneOf("second_factor", c.SecondFactor, login.SecondFactorWhenSetUp, login.SecondFactorAlways, login.SecondFactorOnDemand)
 	p.oneOf("consent", c.Consent, "on", "off", "always")
 	c.checkSubjectType(&p)
 	c.checkOtherURIs(&p)
@@ -241,6 +245,9 @@ func (c *Client) checkGrants(p *Problems) {
 	if c.HasGrant(GrantPassword) && c.Public { // docs/decisions/token-endpoint.md#password-grant
 		p.Addf("grants: a public client cannot use password: anyone who knows its name could try passwords")
 	}
+	if c.PasswordOnly && c.SecondFactor == login.SecondFactorAlways {
+		p.Addf("password_only: second_factor always demands a second step of everyone: keep one of them")
+	}
 	if c.PasswordOnly && !c.HasGrant(GrantPassword) {
 		p.Addf("password_only: the client does not have the grant password")
 	}
@@ -285,7 +292,7 @@ func (c *Client) checkLimits(p *Problems) {
 }
 
 // apis are the APIs that an API client can be given.
-var apis = []string{"introspection", "configuration", "credentials", "events", "persons", "policies", "access", "access_decisions", "statistics", "storage", "sessions", "assurance"}
+var apis = []string{"introspection", "configuration", "credentials", "events", "persons", "policies", "access", "access_decisions", "statistics", "storage", "sessions", "assurance", "administrators"}
 
 // Validate returns all that is wrong with an API client, or nil.
 func (c *APIClient) Validate() error {
@@ -326,6 +333,9 @@ func (c *APIClient) Validate() error {
 	}
 	if len(c.Partitions) > 0 && slices.Contains(c.APIs, "configuration") {
 		p.Addf("partitions: the configuration is that of all partitions: leave out partitions, or configuration in apis")
+	}
+	if slices.Contains(c.APIs, "administrators") && !slices.Contains(c.APIs, "configuration") {
+		p.Addf("apis: administrators is a right within the configuration API: add configuration to apis, or leave it out")
 	}
 	if len(c.Partitions) > 0 && slices.Contains(c.APIs, "policies") {
 		p.Addf("partitions: the policies are those of all partitions: leave out partitions, or policies in apis")
@@ -397,7 +407,9 @@ func checkOrigin(o string) error {
 }
 
 // IsText tells whether s is UTF-8 without control characters.
-func IsText(s string) bool { return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl) }
+func IsText(s string) bool {
+	return utf8.ValidString(s) && !login.Turns(s) && !strings.ContainsFunc(s, unicode.IsControl)
+}
 
 // Problems collects errors, so that the operator sees all of them at once.
 type Problems []error

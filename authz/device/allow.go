@@ -130,7 +130,7 @@ func (rec *requestRecord) wish() consent.Wish {
 // recent.
 func (s *Service) demand(q *question) login.Demand {
 	d := login.Demand{
-		Level: s.level(&q.rec), Assurance: s.deps.Clients.ScopeAssurance(q.rec.Scope), MaxAge: freshness, Providers: s.deps.Clients.Usable(q.client), Client: clientOf(q.client),
+		Level: s.level(&q.rec), SecondFactor: q.client.SecondFactor, Assurance: s.deps.Clients.ScopeAssurance(q.rec.Scope), MaxAge: freshness, Providers: s.deps.Clients.Usable(q.client), Client: clientOf(q.client),
 		Return: allowAt(q.id),
 	}
 	if limit := q.client.Lifetimes.Session; limit > 0 {

@@ -35,6 +35,9 @@ func (s *Grants) grantPassword(ctx context.Context, q *Request) (*reply.Token, e
 	if s.deps.Passwords == nil {
 		return nil, oauth.ServerError(errors.New("passwords are not checked here"))
 	}
+	if q.Client.SecondFactor == login.SecondFactorAlways {
+		return nil, oauth.InvalidGrant(nil, "sign-ins of the client need a second step, which this grant cannot ask for")
+	}
 	check := s.deps.Passwords.CheckPassword
 	if q.Client.PasswordOnly {
 		check = s.deps.Passwords.CheckPasswordOnly

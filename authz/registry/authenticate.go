@@ -364,6 +364,9 @@ func (r *Registry) belong(req *http.Request, id, api string) error {
 		return nil
 	}
 	organisation, err := r.deps.OrganisationOf(req.Context(), id)
+	if errors.Is(err, login.ErrNotAllowed) {
+		return &oauth.Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the organisation of the API client does not exist any more", Cause: err}
+	}
 	if err == nil && organisation != "" {
 		event.Belongs(req, organisation)
 	}
@@ -416,6 +419,12 @@ func (r *Registry) PartitionsOf(apiClient string) []string {
 		return reg.client.Partitions
 	}
 	return nil
+}
+
+// HasAPI reports whether an API client can use an API.
+func (r *Registry) HasAPI(apiClient, api string) bool {
+	reg := r.apis[apiClient]
+	return reg != nil && !reg.client.Disabled && slices.Contains(reg.client.APIs, api)
 }
 
 // checkAPI finds an API client (nil: unknown) and tells whether the secret is its own. API clients stand in the

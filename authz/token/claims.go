@@ -83,8 +83,13 @@ func (l *Ledger) PersonClaims(ctx context.Context, person *login.Subject, names 
 		if name == "preferred_username" && value == "" {
 			value = person.Username
 		}
-		if value != "" {
-			out[name] = claimValue(name, value)
+		if value == "" {
+			continue
+		}
+		out[name] = claimValue(name, value)
+		// An address without the mark reads as verified, so the mark goes with one that is not.
+		if mark := name + "_verified"; person.Profile[mark] == "false" {
+			out[mark] = false
 		}
 	}
 	return out, nil

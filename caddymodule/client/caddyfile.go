@@ -40,6 +40,7 @@ import (
 //		dpop                      required
 //		mtls                      required
 //		password_only
+//		second_factor when_set_up|always|on_demand
 //		id_token_alg              RS256|ES256|EdDSA
 //		authorization_response_alg RS256|ES256|EdDSA
 //		id_token_encryption       RSA-OAEP-256|ECDH-ES|ECDH-ES+A256KW [A256GCM|A128CBC-HS256]
@@ -110,6 +111,7 @@ func (c *Client) subdirectives() options.Subdirectives {
 		"mtls":               ReadRequired("mtls", &c.MTLSRequired),
 		"fapi2":              options.Flag(&c.FAPI2),
 		"password_only":      options.Flag(&c.PasswordOnly),
+		"second_factor":      options.Value(&c.SecondFactor, options.CheckSecondFactor),
 		"id_token_alg":       options.Value(&c.IDTokenAlg, checkAlg),
 		"id_token_claims":    c.readIDTokenClaims,
 
@@ -242,10 +244,11 @@ func ReadAPIClient(d *caddyfile.Dispenser, others []APIClient) (c APIClient, err
 		}
 	}
 	err = options.ReadBlock(d, "api_client "+c.ID, &reference.APIClient, options.Subdirectives{
-		"secret":      options.Another(&c.Secrets, options.CheckSecret),
-		"secret_hash": options.Another(&c.SecretHashes, options.CheckPHC),
-		"apis":        options.Values(&c.APIs, checkAPI),
-		"audiences":   options.Values(&c.Audiences, options.CheckURI),
+		"secret":       options.Another(&c.Secrets, options.CheckSecret),
+		"secret_hash":  options.Another(&c.SecretHashes, options.CheckPHC),
+		"organisation": options.Value(&c.Organisation, checkOrganisation),
+		"apis":         options.Values(&c.APIs, checkAPI),
+		"audiences":    options.Values(&c.Audiences, options.CheckURI),
 
 		"introspection_alg": options.Value(&c.IntrospectionAlg, checkAlg),
 

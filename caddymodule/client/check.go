@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -18,9 +19,17 @@ var (
 	checkAlg         = options.OneOf("RS256", "ES256", "EdDSA")
 	checkTokenFormat = options.OneOf("opaque", "jwt")
 	checkSubjectType = options.OneOf("public", "pairwise")
-	checkAPI         = options.OneOf("introspection", "configuration", "credentials", "events", "persons", "policies", "access", "access_decisions", "statistics", "storage", "sessions", "assurance")
+	checkAPI         = options.OneOf("introspection", "configuration", "credentials", "events", "persons", "policies", "access", "access_decisions", "statistics", "storage", "sessions", "assurance", "administrators")
 	checkMaxSessions = options.Between(1, 1000)
 )
+
+// checkOrganisation accepts the id of an organisation, or *.
+func checkOrganisation(s string) error {
+	if s != "*" && (len(s) > 64 || strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != "") {
+		return errors.New("want the id of an organisation, or *, as in: organisation acme")
+	}
+	return nil
+}
 
 func checkOrigin(s string) error {
 	u, err := url.Parse(s)

@@ -77,6 +77,8 @@ type Client struct {
 	DPoPRequired bool `json:"dpop_required,omitempty"`
 	// Whether the grant password signs people in who have set up a second factor, without it. Default: false.
 	PasswordOnly bool `json:"password_only,omitempty"`
+	// When its sign-ins need a second step: when_set_up, always or on_demand. Default: as the settings say.
+	SecondFactor string `json:"second_factor,omitempty"`
 	// The signature of its ID tokens: RS256, ES256 or EdDSA. Default: RS256.
 	IDTokenAlg string `json:"id_token_alg,omitempty"`
 	// How its ID tokens are encrypted for a key of jwks: RSA-OAEP-256, ECDH-ES or ECDH-ES+A256KW. Default: not at all.
@@ -179,7 +181,7 @@ type APIClient struct {
 	// Secrets as Argon2id or bcrypt PHC strings. Default: none.
 	SecretHashes []options.Sensitive `json:"secret_hashes,omitempty"`
 	// The APIs it may use: introspection, configuration, credentials, events, persons, policies, access, access_decisions,
-	// statistics, storage.
+	// statistics, storage, sessions, assurance, administrators.
 	// Default: none.
 	APIs []string `json:"apis,omitempty"`
 	// It introspects only tokens for these resources (RFC 8707). Default: all.
@@ -188,6 +190,9 @@ type APIClient struct {
 	IntrospectionAlg string `json:"introspection_signed_response_alg,omitempty"`
 	// The partitions that it is limited to, of those of identity. Default: all.
 	Partitions []string `json:"partitions,omitempty"`
+	// The id of the organisation that it belongs to, or * for none. Default: the one whose username_for_basic_auth it is,
+	// or was.
+	Organisation string `json:"organisation,omitempty"`
 	// The highest authentication level, 1 to 4, of the LOGIN tokens that it makes for people. Default: 2.
 	MaxLevel options.Count `json:"max_level,omitempty"`
 	// Whether the credentials are switched off. Default: false.

@@ -55,7 +55,7 @@ func (c *Client) Resolve(r *options.Resolver) *client.Client {
 		DefaultScopes:          r.List(of+"default_scopes", c.DefaultScopes, options.CheckScope),
 		IDPs:                   r.List(of+"idps", c.IDPs, options.CheckProviderID),
 		Consent:                r.Plain(of+"consent", c.Consent, checkConsent), PKCERequired: c.PKCERequired, PARRequired: c.PARRequired, DPoPRequired: c.DPoPRequired, MTLSRequired: c.MTLSRequired, FAPI2: c.FAPI2, SignedRequestRequired: c.SignedRequestRequired,
-		RequestAlg: r.Plain(of+"request_object_alg", c.RequestAlg, checkRequestAlg), PasswordOnly: c.PasswordOnly,
+		RequestAlg: r.Plain(of+"request_object_alg", c.RequestAlg, checkRequestAlg), PasswordOnly: c.PasswordOnly, SecondFactor: r.Plain(of+"second_factor", c.SecondFactor, options.CheckSecondFactor),
 		SubjectType: r.Plain(of+"subject_type", c.SubjectType, checkSubjectType),
 		TokenFormat: r.Plain(of+"token_format", c.TokenFormat, checkTokenFormat), App: c.App.build(r, of),
 		IDTokenAlg: r.Plain(of+"id_token_alg", c.IDTokenAlg, checkAlg), IDTokenClaims: c.IDTokenClaims,
@@ -159,8 +159,8 @@ func (c *APIClient) Build(r *options.Resolver) *client.APIClient {
 		ID: r.Plain("api_client", c.ID, nil), Secrets: secrets(r, of+"secret", c.Secrets), SecretHashes: hashes(r, of+"secret_hash", c.SecretHashes),
 		APIs: r.List(of+"apis", c.APIs, checkAPI), Audiences: r.List(of+"audiences", c.Audiences, options.CheckURI),
 		Partitions: r.List(of+"partitions", c.Partitions, login.CheckPartition), Disabled: c.Disabled,
-		IntrospectionAlg: r.Plain(of+"introspection_alg", c.IntrospectionAlg, checkAlg),
-		MaxLevel:         r.Count(of+"max_level", c.MaxLevel, options.CheckLevel), CertificateSubject: c.CertificateSubject.build(r, of+"tls_client_auth"),
+		IntrospectionAlg: r.Plain(of+"introspection_alg", c.IntrospectionAlg, checkAlg), Organisation: r.Plain(of+"organisation", c.Organisation, checkOrganisation),
+		MaxLevel: r.Count(of+"max_level", c.MaxLevel, options.CheckLevel), CertificateSubject: c.CertificateSubject.build(r, of+"tls_client_auth"),
 	}
 	if r.Adapting() {
 		if options.HasPlaceholder(c.ID) {
@@ -244,7 +244,7 @@ func Of(c *client.Client, written *Client) Client {
 		TokenFormat: c.TokenFormat, App: (*MobileApp)(c.App), Exchange: ofExchange(c.Exchange), DetailTypes: c.DetailTypes, SubjectType: c.SubjectType, JWKS: keys, Logo: logo,
 		BackchannelLogoutURI: c.BackchannelLogoutURI, FrontchannelLogoutURI: c.FrontchannelLogoutURI, InitiateLoginURI: c.InitiateLoginURI,
 		ID: c.ID, Name: c.Name, Public: c.Public, Native: c.Native, AuthMethod: c.AuthMethod, CertificateSubject: (*Subject)(c.CertificateSubject), RedirectURIs: c.RedirectURIs, PostLogoutRedirectURIs: c.PostLogoutRedirectURIs,
-		Grants: c.Grants, Scopes: c.Scopes, DefaultScopes: c.DefaultScopes, IDPs: c.IDPs, Consent: c.Consent, PKCERequired: c.PKCERequired, PARRequired: c.PARRequired, PasswordOnly: c.PasswordOnly,
+		Grants: c.Grants, Scopes: c.Scopes, DefaultScopes: c.DefaultScopes, IDPs: c.IDPs, Consent: c.Consent, PKCERequired: c.PKCERequired, PARRequired: c.PARRequired, PasswordOnly: c.PasswordOnly, SecondFactor: c.SecondFactor,
 		SignedRequestRequired: c.SignedRequestRequired, RequestAlg: c.RequestAlg, ResponseAlg: c.ResponseAlg,
 		IDTokenEncAlg: c.IDTokenEncAlg, IDTokenEnc: c.IDTokenEnc, UserinfoAlg: c.UserinfoAlg, UserinfoEncAlg: c.UserinfoEncAlg, UserinfoEnc: c.UserinfoEnc,
 		IDTokenAlg: c.IDTokenAlg, IDTokenClaims: c.IDTokenClaims, Audiences: c.Audiences, Origins: c.Origins, MaxSessions: options.Count(strconv.Itoa(c.MaxSessions)), Disabled: c.Disabled,

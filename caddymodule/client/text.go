@@ -88,6 +88,7 @@ func (c *Client) write(literal func(word string) string) string {
 	b.value("request_object_alg", c.RequestAlg)
 	b.flag("fapi2", c.FAPI2)
 	b.flag("password_only", c.PasswordOnly)
+	b.value("second_factor", c.SecondFactor)
 	b.value("id_token_alg", c.IDTokenAlg)
 	if c.IDTokenClaims {
 		b.line("id_token_claims", "on")

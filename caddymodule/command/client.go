@@ -40,6 +40,7 @@ func clientFlags(f *pflag.FlagSet, c *client.Client) {
 	f.Var(subjectFlag{c}, "certificate-subject", "The name in the certificate of tls_client_auth, such as san_dns=robot.example.com")
 	f.BoolVar(&c.IDTokenClaims, "id-token-claims", false, "The claims of the scopes are in the ID token too")
 	f.BoolVar(&c.PasswordOnly, "password-only", false, "The grant password signs people in who have set up a second factor, without it")
+	f.StringVar(&c.SecondFactor, "second-factor", "", "When sign-ins need a second step: when_set_up, always or on_demand")
 	f.BoolVar(&c.PKCERequired, "pkce-required", false, "The client must use PKCE")
 	f.BoolVar(&c.Native, "native", false, "An application on people's devices: any loopback port, private schemes of any form")
 	f.BoolVar(&c.PARRequired, "par-required", false, "The client must push its authorization requests")

@@ -20,13 +20,20 @@ import (
 
 // applicationScreen is one client. Those of the Caddyfile are shown and not changed.
 func (c *Console) applicationScreen() *frame.Screen {
+	// Who has the secret of a client that provisions people can become anyone.
+	may := func(v *frame.Visit) error {
+		if slices.Contains(shownClient(v).Scopes, provisioningScope) && v.Role != frame.Owner {
+			return frame.Denied("the client provisions people")
+		}
+		return nil
+	}
 	return &frame.Screen{
 		Name: "application", Path: "/applications/{id}", Role: frame.Viewer, Find: c.findApplication, Show: c.showApplication,
 		Acts: []*frame.Act{
-			{Name: "rotate", Role: frame.Operator, When: hasSecret, Ask: askRotate, Do: c.rotate},
+			{Name: "rotate", Role: frame.Operator, May: may, When: hasSecret, Ask: askRotate, Do: c.rotate},
 			{Name: "end-old", Role: frame.Operator, Danger: true, When: hasSecret, Do: c.endOld},
 			{Name: "disable", Role: frame.Operator, Danger: true, When: func(v *frame.Visit) bool { return shownClient(v).Stored && !shownClient(v).Disabled }, Do: c.disable(true)},
-			{Name: "enable", Role: frame.Operator, When: func(v *frame.Visit) bool { return shownClient(v).Stored && shownClient(v).Disabled }, Do: c.disable(false)},
+			{Name: "enable", Role: frame.Operator, May: may, When: func(v *frame.Visit) bool { return shownClient(v).Stored && shownClient(v).Disabled }, Do: c.disable(false)},
 			{Name: "revoke-client", Role: frame.Operator, Danger: true, Do: c.revokeClient},
 			{Name: "remove-client", Role: frame.Operator, Danger: true, When: func(v *frame.Visit) bool { return shownClient(v).Stored }, Do: c.removeClient},
 		},

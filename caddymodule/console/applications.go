@@ -138,6 +138,9 @@ func (c *Console) askAdd(*frame.Visit) (frame.Question, error) {
 	}}, nil
 }
 
+// provisioningScope lets a client change everyone, owners included, and what they sign in with.
+const provisioningScope = "scim"
+
 // add adds a client, and shows its secret once.
 func (c *Console) add(v *frame.Visit, in url.Values) (frame.Result, error) {
 	var n client.Client
@@ -152,6 +155,9 @@ func (c *Console) add(v *frame.Visit, in url.Values) (frame.Result, error) {
 	n.ID, n.Name, n.RedirectURIs = strings.TrimSpace(in.Get("client_id")), strings.TrimSpace(in.Get("name")), frame.Lines(in.Get("redirect_uris"))
 	if scopes := frame.Lines(in.Get("scopes")); len(scopes) > 0 {
 		n.Scopes = scopes
+	}
+	if slices.Contains(n.Scopes, provisioningScope) && v.Role != frame.Owner {
+		return frame.Result{}, &frame.Problem{Field: "scopes", Key: "console.problem.scope_not_yours", Fill: []any{"scope", provisioningScope}}
 	}
 	secret, err := c.Clients.Add(v.Context(), n, v.Actor())
 	if err != nil || secret == "" {

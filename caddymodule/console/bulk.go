@@ -156,7 +156,7 @@ func (c *Console) many(kind string) func(*frame.Visit, url.Values) (frame.Result
 func requester(v *frame.Visit) manage.Requester {
 	by := v.Actor()
 	return manage.Requester{
-		ID: by.ID, Name: by.Name, Address: by.Origin.ClientIP, Agent: event.Clean(by.Origin.UserAgent), Epoch: v.SignIn.Session.Epoch, Role: int(v.Role),
+		ID: by.ID, Name: by.Name, Address: by.Origin.ClientIP, Agent: event.Clean(by.Origin.UserAgent), Epoch: v.SignIn.Session.Epoch, Role: int(v.Role), BelowOwner: by.BelowOwner,
 	}
 }
 

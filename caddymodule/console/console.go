@@ -28,6 +28,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -76,7 +77,9 @@ type Deps struct {
 	Alerts *alert.Service
 	// Mails says that e-mails are sent.
 	Mails bool
-	Now   func() time.Time
+	// Mail sends messages to the owners. nil: e-mail is off
+	Mail notify.Sender
+	Now  func() time.Time
 	// After is time.After. nil: that of package time
 	After func(time.Duration) <-chan time.Time
 	Log   *zap.Logger

@@ -1,11 +1,14 @@
 package console
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -64,6 +67,52 @@ func (c *Console) guardOwner(tx storage.Tx, id string) error {
 	}
 	return c.keepsOwner(tx, id)
 }
+
+// maxTold is how many owners a message goes to.
+const maxTold = 200
+
+// TellOwners tells the owners that settings of sign-in have changed: who could change them unseen could sign in as an
+// owner.
+func (c *Console) TellOwners(tx storage.Tx, by event.Actor, paths []string) error {
+	if c.Mail == nil {
+		return nil
+	}
+	p, now := c.Identity.Person, c.Now()
+	id, err := p.GroupID(tx, event.DefaultPartition, c.frame.Groups[frame.Owner])
+	if err != nil || id == "" {
+		return err
+	}
+	ids, err := p.Members(tx, id, "", maxTold)
+	if err != nil {
+		return err
+	}
+	for _, owner := range ids {
+		rec, err := person.Records.Get(tx, owner)
+		if err != nil {
+			return err
+		}
+		if rec.State != person.Active {
+			continue
+		}
+		prof, err := person.ReadProfile(tx, owner, &rec)
+		if err != nil {
+			return err
+		}
+		n := person.Recipient{ID: owner, Record: &rec, Profile: &prof.Profile}.Notice(notify.SignInSettings, now)
+		if n.To == "" {
+			continue
+		}
+		n.Link = frame.Root + "/settings"
+		n.Data["administrator"], n.Data["settings"] = cmp.Or(by.Name, by.ID), strings.Join(paths[:min(len(paths), maxToldPaths)], ", ")
+		if err := c.Mail.Send(tx, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxToldPaths is how many settings a message names.
+const maxToldPaths = 20
 
 // keepsOwner returns errLastOwner unless an active person besides this one is an owner.
 func (c *Console) keepsOwner(tx storage.Tx, without string) error {

@@ -33,7 +33,7 @@ func (c *Console) personsScreen() *frame.Screen {
 	return &frame.Screen{
 		Name: "persons", Path: "/persons", Icon: "person", Role: frame.Viewer, Show: c.showPersons,
 		Acts: append([]*frame.Act{
-			{Name: "create", Role: frame.Helpdesk, Ask: c.askCreate, Do: c.create},
+			{Name: "create", Role: frame.Operator, Ask: c.askCreate, Do: c.create},
 			{Name: "invite", Role: frame.Helpdesk, Ask: c.askInvite, Do: c.invite},
 			{Name: "import", Role: frame.Operator, Upload: manage.MaxImport, Ask: c.askImport, Do: c.importFile},
 			{Name: "export", Role: frame.Operator, Hidden: true, Ask: c.askExport, Do: c.export},

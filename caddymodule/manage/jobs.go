@@ -73,6 +73,8 @@ type Requester struct {
 	// Epoch is that of the person: a block, a new password or the end of all sessions ends what they have asked for.
 	Epoch int64 `cbor:"5,keyasint,omitempty"`
 	Role  int   `cbor:"6,keyasint"` // that they had, in the words of who allows it
+	// BelowOwner says that they are no owner.
+	BelowOwner bool `cbor:"7,keyasint,omitempty"`
 }
 
 // Filter selects persons as lookup.Query does.
@@ -437,7 +439,7 @@ func (s *Service) one(ctx context.Context, job string, j *jobRecord, id string) 
 
 // actor is who has asked for a job, as the cause of what it does.
 func (r *jobRecord) actor(check func(storage.Tx) error) event.Actor {
-	return event.Actor{ID: r.By.ID, Name: r.By.Name, Origin: event.Origin{ClientIP: r.By.Address, UserAgent: r.By.Agent}, Reason: r.Reason, Check: check}
+	return event.Actor{ID: r.By.ID, Name: r.By.Name, Origin: event.Origin{ClientIP: r.By.Address, UserAgent: r.By.Agent}, Reason: r.Reason, Check: check, BelowOwner: r.By.BelowOwner}
 }
 
 // NoteExport records that somebody takes a list of persons away as a file, before they get it.

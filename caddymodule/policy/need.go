@@ -214,6 +214,10 @@ func Lookup(who *token.Introspection, name string, now time.Time) (one string, m
 			}
 			return "", who.Person.Details[name]
 		}
+	case "phone_number":
+		if who.Person.Profile["phone_number_verified"] == "false" {
+			return "", who.Person.Details[name]
+		}
 	}
 	if v, ok := who.Person.Profile[name]; ok {
 		return v, nil

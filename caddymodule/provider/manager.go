@@ -217,7 +217,7 @@ func (p *Manager) renew(ctx context.Context, methods []config.LoginMethod, f *co
 		}
 		now[m.ID] = have
 		list = append(list, federation.Provider{
-			ID: m.ID, Name: m.Name, Source: have.Provider, Path: methodPath(&m), Managed: true, Synchronise: m.SynchroniseAttributes, VerifiesEmail: m.AutoEmailVerification,
+			ID: m.ID, Name: m.Name, Source: have.Provider, Path: methodPath(&m), Managed: true, Administrators: m.AdministratorsEnabled, Synchronise: m.SynchroniseAttributes, VerifiesEmail: m.AutoEmailVerification,
 			Activates: m.AutoActivationEnabled, Assurance: m.IdentityAssuranceLevel, Editable: editableOf(&m), Custom: customOf(&m), Excluded: excludedOf(&m), CoupleEmail: f.AutomatedExternalIdentityCouplingEnabled,
 			Migrates: f.MigrationEnabled && m.MigrationDuringSignUp && m.Type == config.TypeLDAP, Moving: movingOf(&m, f),
 		})
@@ -236,7 +236,7 @@ func (p *Manager) renew(ctx context.Context, methods []config.LoginMethod, f *co
 
 func sameProvider(a, b federation.Provider) bool {
 	return a.ID == b.ID && a.Name == b.Name && a.Source == b.Source && a.Synchronise == b.Synchronise && a.CoupleEmail == b.CoupleEmail &&
-		a.Migrates == b.Migrates && a.Assurance == b.Assurance && a.Moving == b.Moving && a.VerifiesEmail == b.VerifiesEmail && a.Activates == b.Activates && slices.Equal(a.Editable, b.Editable) &&
+		a.Migrates == b.Migrates && a.Assurance == b.Assurance && a.Moving == b.Moving && a.VerifiesEmail == b.VerifiesEmail && a.Activates == b.Activates && a.Administrators == b.Administrators && slices.Equal(a.Editable, b.Editable) &&
 		slices.Equal(a.Custom, b.Custom) && slices.Equal(a.Excluded, b.Excluded)
 }
 

@@ -32,6 +32,8 @@ type ServiceProvider struct {
 	Groups []string `json:"groups,omitempty"`
 	// The authentication level that every sign-in needs, 1 to 4. Default: any.
 	Level options.Count `json:"level,omitempty"`
+	// When sign-ins need a second step: when_set_up, always or on_demand. Default: as the settings say.
+	SecondFactor string `json:"second_factor,omitempty"`
 	// Whether people are asked before attributes are told. Default: false.
 	Consent bool `json:"consent,omitempty"`
 	// Whether sign-ins can begin at Gatehouse, by a link to /sso/start/<id>. Default: false.
@@ -56,8 +58,8 @@ type Attribute struct {
 	Required bool `json:"required,omitempty"`
 	// Whether people can leave it out. Default: false.
 	Optional bool `json:"optional,omitempty"`
-	// Whether it is told only if it is known to be the person's. Default: false.
-	Verified bool `json:"verified,omitempty"`
+	// Whether an e-mail address or a telephone number is told that is not known to be the person's. Default: false.
+	Unverified bool `json:"unverified,omitempty"`
 }
 
 // Name is a name of an attribute in messages.
@@ -108,6 +110,7 @@ func Read(d *caddyfile.Dispenser, others []ServiceProvider) (p ServiceProvider, 
 		"attribute":       p.readAttribute,
 		"groups":          options.Values(&p.Groups, nil),
 		"level":           options.Value(&p.Level, options.CheckLevel),
+		"second_factor":   options.Value(&p.SecondFactor, options.CheckSecondFactor),
 		"consent":         options.Flag(&p.Consent),
 		"idp_initiated":   p.readInitiated,
 		"signed_requests": options.Value(&p.SignedRequests, checkRequired),
@@ -165,7 +168,7 @@ func (p *ServiceProvider) readAttributes(d *caddyfile.Dispenser) error {
 //		label    <text>
 //		required
 //		optional
-//		verified
+//		unverified
 //	}
 func (p *ServiceProvider) readAttribute(d *caddyfile.Dispenser) error {
 	var a Attribute
@@ -173,11 +176,11 @@ func (p *ServiceProvider) readAttribute(d *caddyfile.Dispenser) error {
 		return err
 	}
 	err := options.ReadBlock(d, "attribute "+a.Source, &reference.ServiceProviderAttribute, options.Subdirectives{
-		"as":       a.readName,
-		"label":    options.Text(&a.Label),
-		"required": options.Flag(&a.Required),
-		"optional": options.Flag(&a.Optional),
-		"verified": options.Flag(&a.Verified),
+		"as":         a.readName,
+		"label":      options.Text(&a.Label),
+		"required":   options.Flag(&a.Required),
+		"optional":   options.Flag(&a.Optional),
+		"unverified": options.Flag(&a.Unverified),
 	})
 	p.Attributes = append(p.Attributes, a)
 	return err
@@ -213,7 +216,8 @@ func (p *ServiceProvider) Build(r *options.Resolver) serviceprovider.Provider {
 	metadata, resolved := r.Text(of+"metadata", p.Metadata, nil)
 	out := serviceprovider.Provider{
 		ID: p.ID, Name: r.Plain(of+"name", p.Name, nil), Metadata: metadata, Groups: r.List(of+"groups", p.Groups, nil), Level: r.Count(of+"level", p.Level, options.CheckLevel),
-		Consent: p.Consent, Starts: p.IDPInitiated, Relays: r.List(of+"idp_initiated", p.RelayStates, nil), Plain: r.Plain(of+"encryption", p.Encryption, checkSwitch) == "off",
+		SecondFactor: r.Plain(of+"second_factor", p.SecondFactor, options.CheckSecondFactor),
+		Consent:      p.Consent, Starts: p.IDPInitiated, Relays: r.List(of+"idp_initiated", p.RelayStates, nil), Plain: r.Plain(of+"encryption", p.Encryption, checkSwitch) == "off",
 		Signed:  r.Plain(of+"signed_requests", p.SignedRequests, checkRequired) != "",
 		Subject: serviceprovider.Subject{Format: r.Plain(of+"name_id", p.NameID, checkFormat), Attribute: r.Plain(of+"name_id", p.NameAttribute, nil)},
 	}
@@ -222,7 +226,7 @@ func (p *ServiceProvider) Build(r *options.Resolver) serviceprovider.Provider {
 	}
 	for _, a := range p.Attributes {
 		made := serviceprovider.Attribute{
-			Source: r.Plain(of+"attribute", a.Source, nil), Label: r.Plain(of+"label", a.Label, nil), Required: a.Required, Optional: a.Optional, Verified: a.Verified, Show: true,
+			Source: r.Plain(of+"attribute", a.Source, nil), Label: r.Plain(of+"label", a.Label, nil), Required: a.Required, Optional: a.Optional, Unverified: a.Unverified, Show: true,
 		}
 		for _, n := range a.Names {
 			format := r.Plain(of+"as", n.Format, checkNameFormat)

@@ -55,7 +55,7 @@ func (l identityList) allowsMore(u *config.Units) bool {
 func (s *Service) visitIdentities(q *front.Request, admit guard) (a *front.Visit, list identityList, err error) {
 	a, err = s.visit(q, admit, identitiesPath, func(tx storage.Tx, st *stepup.Standing) (_ int, err error) {
 		list, err = person.CoupledIdentities(tx, q.SignIn.Session.PersonID)
-		return st.SetUpLevel(), err
+		return max(st.SetUpLevel(), s.person.LinkLevel(&q.SignIn.Person)), err
 	})
 	if err == nil {
 		_, err = s.federation.Registry(q.Context(), q.Settings) // so Connectable knows providers that were added since
@@ -161,6 +161,9 @@ func (s *Service) changeIdentities(a *front.Visit, kind event.Type, change func(
 		if _, err := s.stepup.CheckSetUp(tx, a.SignIn, now); err != nil {
 			return err
 		}
+		if open, err := s.session.Live(tx, a.SignIn.ID, now); err != nil || open.Level < s.person.LinkLevel(&a.SignIn.Person) {
+			return cmp.Or(err, person.ErrMismatch)
+		}
 		have, err := person.CoupledIdentities(tx, a.SignIn.Session.PersonID)
 		if err != nil {
 			return err
@@ -187,7 +190,7 @@ func (s *Service) coupleAnswer(a *front.Visit, n *federation.Answer) error {
 		if err != nil {
 			return "", err
 		}
-		if err := s.person.CoupleIdentity(tx, n.Provider.ID, n.Identity, personID, now); err != nil || known {
+		if err := s.person.CoupleProved(tx, n.Provider.ID, n.Identity, personID, now); err != nil || known {
 			return "", err
 		}
 		return "by " + n.Provider.Name, s.person.TellCoupled(tx, personID, &a.SignIn.Person, n.Provider.ID, n.Identity, now)

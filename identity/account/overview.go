@@ -9,6 +9,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/identity/stepup"
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -58,15 +59,24 @@ func (s *Service) statusCards(tx storage.Tx, a *front.Visit, st *stepup.Standing
 	if err != nil {
 		return nil, err
 	}
-	security := page.Card{Icon: "lock", Title: "account.security", URL: front.SecurityPath, Text: page.Say("card.security.on"), Kind: "good"}
-	if len(st.Has) == 0 {
-		security.Text, security.Kind = page.Say("card.security.off"), "warn"
-	}
 	return []page.Card{
-		security,
+		s.securityCard(a, st),
 		{Icon: "device", Title: "account.devices", URL: front.DevicesPath, Text: page.Say("card.devices", "n", len(open))},
 		{Icon: "app", Title: "account.applications", URL: front.ApplicationsPath, Text: page.Say("card.applications", "n", len(apps))},
 	}, nil
+}
+
+// securityCard says what a sign-in asks for, not what it could ask for.
+func (s *Service) securityCard(a *front.Visit, st *stepup.Standing) page.Card {
+	out := page.Card{Icon: "lock", Title: "account.security", URL: front.SecurityPath, Text: page.Say("card.security.off"), Kind: "warn"}
+	asks := s.secondFactor(a.Settings)
+	switch {
+	case asks == login.SecondFactorAlways, asks == login.SecondFactorWhenSetUp && st.Protects():
+		out.Text, out.Kind = page.Say("card.security.on"), "good"
+	case st.Protects():
+		out.Text, out.Kind = page.Say("card.security.on_demand"), ""
+	}
+	return out
 }
 
 // furtherNames are what else identifies the person: username, address and groups.
@@ -96,7 +106,7 @@ func (s *Service) reminders(a *front.Visit, st *stepup.Standing) (rows []page.Ro
 	case !p.EmailVerified && s.front.VerifiesEmail(a.Settings):
 		add("mail", "attention.email_unverified", "attention.verify", front.ProfilePath)
 	}
-	if len(st.Has) == 0 && len(st.Settable(session.PasswordLevel)) > 0 {
+	if !st.Protects() && s.secondFactor(a.Settings) != login.SecondFactorAlways && len(st.Settable(session.PasswordLevel)) > 0 {
 		add("lock", "attention.second_missing", "attention.set_up", front.SecurityPath)
 	}
 	if st.Recovers() && len(st.Own.Recovery) < fewRecoveryCodes {

@@ -117,7 +117,7 @@ func (s *Service) handlePassword(q *front.Request) error {
 			return s.renderPassword(a, owner, http.StatusTooManyRequests, throttle(a, wait), "", "")
 		}
 	}
-	n, err := s.person.PreparePassword(q.Context(), q.PostForm.Get("password"), s.actor(a))
+	n, err := s.person.PreparePassword(q.Context(), q.PostForm.Get("password"), s.actor(a), a.SignIn.Person.Username, a.SignIn.Person.Email)
 	if problem := front.PasswordProblem(err); problem != "" {
 		return s.renderPassword(a, owner, http.StatusUnprocessableEntity, page.Dashboard{}, "", problem)
 	}

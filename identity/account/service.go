@@ -74,9 +74,13 @@ type Service struct {
 	now    func() time.Time
 	random io.Reader
 
+	secondFactor func(*config.Units) string // when a sign-in here needs a second step: a constant of package login
 	apps         Applications
 	appPasswords AppPasswords
 }
+
+// AskBy sets what tells when a sign-in needs a second step. New calls it before the service is used.
+func (s *Service) AskBy(secondFactor func(*config.Units) string) { s.secondFactor = secondFactor }
 
 // New returns a service.
 func New(d Deps) *Service {

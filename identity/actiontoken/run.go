@@ -217,7 +217,7 @@ func (r *actionRun) one(i int, a Action, u *config.Units) (ActionResult, error) 
 	default:
 		err = ErrAction
 	}
-	for _, verdict := range []error{ErrAction, person.ErrCoupled, person.ErrCoupledOther, federation.ErrNoProvider} {
+	for _, verdict := range []error{ErrAction, person.ErrCoupled, person.ErrCoupledOther, person.ErrHasRole, federation.ErrNoProvider} {
 		if errors.Is(err, verdict) {
 			return result, &FailedError{[]string{a.Type}, err}
 		}

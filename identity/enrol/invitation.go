@@ -96,6 +96,9 @@ func (s *Service) Invite(ctx context.Context, n NewInvitation, by event.Actor) (
 		if err := s.person.CheckConfigured(tx, &prof, nil, now); err != nil {
 			return err
 		}
+		if err := person.RefuseOthers(tx, by, "", &rec, &prof.Profile, nil, ""); err != nil {
+			return err
+		}
 		if err := person.CreatePerson(tx, id.String(), rec, &prof, folded); err != nil {
 			return err
 		}

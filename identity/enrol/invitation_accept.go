@@ -202,7 +202,7 @@ func (s *Service) coupleInvited(q *front.Request, a *federation.Answer) (x *invi
 		if x.id != a.Flow.Invited {
 			return proof.ErrNoLink // another invitation was opened meanwhile
 		}
-		if err := s.person.CoupleIdentity(tx, a.Provider.ID, a.Identity, x.id, o.Now); err != nil {
+		if err := s.person.CoupleProved(tx, a.Provider.ID, a.Identity, x.id, o.Now); err != nil {
 			return err
 		}
 		if x.rec.State == person.Active {

@@ -102,7 +102,7 @@ func (s *Service) handleInvitation(q *front.Request) error {
 	if len(problems) > 0 {
 		return s.renderInvitation(q, x, ways, http.StatusUnprocessableEntity, custom, problems)
 	}
-	phc, err := s.person.HashNew(q.Context(), password)
+	phc, err := s.person.HashNew(q.Context(), password, person.NamesOf(&x.rec, &x.prof.Profile)...)
 	if problem := front.PasswordProblem(err); problem != "" {
 		problems["password"] = problem
 		return s.renderInvitation(q, x, ways, http.StatusUnprocessableEntity, custom, problems)

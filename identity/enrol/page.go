@@ -91,7 +91,7 @@ func verifyEmail(prof *person.ProfileRecord, address string) (found bool) {
 	p := prof.Profile.Clone()
 	for i := range p.EmailAddresses {
 		if e := &p.EmailAddresses[i]; person.FoldEmail(e.Value) == person.FoldEmail(address) {
-			e.Verified, found = true, true
+			e.Verified, e.Stated, found = true, false, true
 		}
 	}
 	prof.Profile = p

@@ -162,7 +162,7 @@ func (s *Service) handleRegister(q *front.Request) error {
 	}
 	if x.named {
 		// The same hash for a name that is taken, so the time does not show it.
-		x.typed.PHC, err = s.person.HashNew(q.Context(), q.PostForm.Get("password"))
+		x.typed.PHC, err = s.person.HashNew(q.Context(), q.PostForm.Get("password"), q.PostForm.Get("username"), x.typed.Email, x.says.Email)
 		if problem := front.PasswordProblem(err); problem != "" {
 			x.typed.problem("password", problem)
 			return s.renderRegister(q, x, http.StatusUnprocessableEntity, page.Form{})

@@ -27,6 +27,7 @@ type resetRequest struct {
 	*proof.OpenLink
 
 	username string
+	names    []string // that a new password must not repeat
 }
 
 // openReset reads the link of the request, its person, and the sign-in that it was sent for.
@@ -41,6 +42,11 @@ func (s *Service) openReset(q *front.Request) (x resetRequest, err error) {
 		if err != nil {
 			return err
 		}
+		prof, err := person.ReadProfile(tx, o.Record.PersonID, &p)
+		if err != nil {
+			return err
+		}
+		x.names = person.NamesOf(&p, &prof.Profile)
 		if x.username, err = s.person.InPartition(p.PartitionName(), p.Username); err != nil {
 			return err
 		}
@@ -107,7 +113,7 @@ func (s *Service) handleReset(q *front.Request) error {
 
 func (s *Service) reset(ctx context.Context, x resetRequest, password string, from event.Origin) error {
 	by := event.Actor{ID: x.Record.PersonID, Name: x.username, Origin: from}
-	fresh, err := s.person.PreparePassword(ctx, password, by)
+	fresh, err := s.person.PreparePassword(ctx, password, by, x.names...)
 	if err != nil {
 		return err
 	}

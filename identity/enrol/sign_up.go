@@ -110,7 +110,7 @@ func (s *Service) handleSignUp(q *front.Request) error {
 		return s.renderSignUp(q, a, http.StatusTooManyRequests, t, waitForm(q, "problem.wait", wait))
 	}
 	// The same hash for an address that is taken, so neither the answer nor the time shows it.
-	t.PHC, err = s.person.HashNew(q.Context(), q.PostForm.Get("password"))
+	t.PHC, err = s.person.HashNew(q.Context(), q.PostForm.Get("password"), t.Email)
 	if problem := front.PasswordProblem(err); problem != "" {
 		t.problem("password", problem)
 		return s.renderSignUp(q, a, http.StatusUnprocessableEntity, t, page.Form{})

@@ -124,8 +124,9 @@ func (s *Service) openIdentity(a *Answer) error {
 }
 
 // settleEmail says of an identity whether its address is verified, as far as the provider can vouch for that, or the
-// operator does. An address among the details that is not verified is marked: applications must not take it for the
-// person's own. (docs/decisions/providers.md#attributes-of-a-provider)
+// operator does. An address among the details that is not verified is taken out and marked, and so is a telephone
+// number of which the provider says so: applications must not take it for the person's own.
+// (docs/decisions.md#attributes-of-a-provider)
 func (p *Provider) settleEmail(id *idp.Identity) {
 	email, verified := person.VerifiedEmail(id)
 	switch {
@@ -135,7 +136,12 @@ func (p *Provider) settleEmail(id *idp.Identity) {
 		id.Email, id.EmailVerified, verified = email, true, true
 	}
 	if shown := person.FirstValue(id.Details, "email"); shown != "" && !(verified && person.FoldEmail(shown) == person.FoldEmail(email)) {
+		id.Email, id.EmailVerified = email, verified
+		delete(id.Details, "email")
 		id.Details["email_verified"] = []string{"false"}
+	}
+	if said, has := id.Details["phone_number_verified"]; has && !slices.Equal(said, []string{"true"}) {
+		delete(id.Details, "phone_number")
 	}
 }
 

@@ -84,10 +84,16 @@ func (s *Service) readConnect(q *front.Request) (*connecting, error) {
 // linkLevel returns the level that a session of the person needs before an identity is linked.
 func (s *Service) linkLevel(q *front.Request, si *session.Current) (level int, err error) {
 	err = s.store.View(q.Context(), func(tx storage.Tx) error {
-		level, err = s.raising.SetUpLevel(tx, si)
+		level, err = s.linkLevelIn(tx, si)
 		return err
 	})
 	return level, err
+}
+
+// linkLevelIn is linkLevel within a transaction.
+func (s *Service) linkLevelIn(tx storage.Tx, si *session.Current) (int, error) {
+	level, err := s.raising.SetUpLevel(tx, si)
+	return max(level, s.person.LinkLevel(&si.Person)), err
 }
 
 func (s *Service) connectPage(q *front.Request, x *connecting, status int, in page.Connect) (err error) {
@@ -196,14 +202,14 @@ func (s *Service) connect(q *front.Request, a *Answer, p proof.RightPassword) er
 			return err
 		}
 		si := &session.Current{Session: session.Record{PersonID: p.Account.ID}, Person: rec}
-		level, err := s.raising.SetUpLevel(tx, si)
+		level, err := s.linkLevelIn(tx, si)
 		if err == nil && level > session.PasswordLevel {
 			err = errStepUp
 		}
 		if err != nil {
 			return err
 		}
-		if err := s.person.CoupleIdentity(tx, a.Provider.ID, a.Identity, p.Account.ID, o.Now); err != nil {
+		if err := s.person.CoupleProved(tx, a.Provider.ID, a.Identity, p.Account.ID, o.Now); err != nil {
 			return err
 		}
 		return s.Bind(tx, a, o, &Match{ID: p.Account.ID, Person: rec, NewlyOne: true, linked: true})
@@ -259,7 +265,7 @@ func (s *Service) linkOwn(q *front.Request, x *connecting) error {
 		if err != nil {
 			return err
 		}
-		level, err := s.raising.SetUpLevel(tx, open)
+		level, err := s.linkLevelIn(tx, open)
 		if err == nil && open.Session.Level < level {
 			err = ErrUsed
 		}
@@ -267,7 +273,7 @@ func (s *Service) linkOwn(q *front.Request, x *connecting) error {
 			return err
 		}
 		id := open.Session.PersonID
-		if err := s.person.CoupleIdentity(tx, x.Provider.ID, x.Identity, id, o.Now); err != nil {
+		if err := s.person.CoupleProved(tx, x.Provider.ID, x.Identity, id, o.Now); err != nil {
 			return err
 		}
 		return s.Bind(tx, x.Answer, o, &Match{ID: id, Person: open.Person, NewlyOne: true, linked: true, shown: &open.Session})

@@ -61,11 +61,28 @@ func (s *Service) showDone(q *front.Request) error {
 			return s.refuse(q, a.Flow, &login.Refusal{Code: "login_required", Reason: "nobody is signed in"})
 		}
 		return forbidden("error.denied")
+	case errors.Is(err, errRole):
+		return s.refuseRole(q, a, err)
 	case errors.Is(err, ErrUsed):
 		return expired()
 	default:
 		return err
 	}
+}
+
+// refuseRole answers an identity of a person with a role in the admin console, at a provider that no owner has allowed
+// for such people.
+func (s *Service) refuseRole(q *front.Request, a *Answer, err error) error {
+	s.refuseAnswer(q, a, refusal.ProviderNotOffered, err)
+	s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, a.Provider.ID, "", a.Provider.Name+": not allowed for people with a role in the console")
+	if a.Flow.Demand.Passive {
+		return s.refuse(q, a.Flow, &login.Refusal{Code: "access_denied", Reason: "the identity provider is not allowed for people with a role in the console"})
+	}
+	answer := &front.Answer{Status: http.StatusForbidden, Key: "error.role"}
+	if a.SignIn != "" {
+		answer.Again = a.chooseURL()
+	}
+	return answer
 }
 
 // refuseLinked answers an identity whose address belongs to an account that is linked to another identity at the same

@@ -31,6 +31,8 @@ var (
 	errRegister = errors.New("identity: the person has to register")
 	// errNameTaken says that the username of a new person belongs to another one.
 	errNameTaken = errors.New("identity: the username of a new person is another person's")
+	// errRole says that the provider is not allowed for people with a role in the admin console.
+	errRole = errors.New("identity: the provider is not allowed for people with a role in the admin console")
 	// errOtherBrowser says that an answer came to another browser than the one that was sent to the provider.
 	errOtherBrowser = errors.New("identity: the answer belongs to another browser")
 )

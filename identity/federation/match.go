@@ -129,6 +129,9 @@ func (s *Service) coupleByEmail(tx storage.Tx, a *Answer, personID string, now t
 	if err != nil {
 		return nil, err
 	}
+	if s.person.HasRole(&rec) {
+		return nil, ErrAsk
+	}
 	trusted, err := a.Known.trustsEmail(tx, personID)
 	if err != nil {
 		return nil, err

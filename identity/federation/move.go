@@ -57,7 +57,7 @@ func (s *Service) existing(tx storage.Tx, a *Answer, now time.Time) (*Match, err
 	if err != nil {
 		return nil, err
 	}
-	if !fresh || !a.Provider.Moving.Trust {
+	if !fresh || !a.Provider.Moving.Trust || s.person.HasRole(&rec) {
 		return nil, ErrAsk
 	}
 	if err := s.person.CoupleIdentity(tx, a.Provider.ID, a.Identity, id, now); err != nil {

@@ -35,6 +35,9 @@ type Provider struct {
 	Timeout time.Duration
 	// Managed providers are those of the configuration API: a client that may use the service itself may use them.
 	Managed bool
+	// Administrators says that people with a role in the admin console can sign in by a managed provider. By one of the
+	// configuration file they can.
+	Administrators bool
 	// VerifiesEmail says that the provider's addresses belong to its people, whatever it says itself.
 	VerifiesEmail bool
 	// Activates says that a sign-in at the provider activates the account.

@@ -79,6 +79,9 @@ func (s *Service) Bind(tx storage.Tx, a *Answer, o *Opening, m *Match) error {
 	if err := s.bindTaker(tx, a, o, m); err != nil {
 		return err
 	}
+	if a.Provider.Managed && !a.Provider.Administrators && s.person.HasRole(&m.Person) {
+		return errRole
+	}
 	id := a.Identity
 	rec := session.Record{
 		PersonID: m.ID, Epoch: m.Person.Epoch, AuthTime: o.Now, Opened: o.Now, Seen: o.Now, Level: id.Level, AMR: id.AMR, Provider: a.Provider.ID,

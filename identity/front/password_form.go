@@ -42,6 +42,10 @@ func PasswordProblem(err error) string {
 		return ""
 	case invalid.Problem == person.BreachedProblem:
 		return "problem.password_breached"
+	case invalid.Problem == person.CommonProblem:
+		return "problem.password_common"
+	case invalid.Problem == person.RepeatsProblem:
+		return "problem.password_repeats"
 	}
 	return "problem.password_rules"
 }

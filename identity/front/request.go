@@ -27,8 +27,10 @@ type Request struct {
 	W        http.ResponseWriter
 	Settings *config.Units
 	SignIn   *session.Current // nil: the browser is not signed in
-	seeing   *Seeing          // the account that an administrator looks at. nil: none
-	flow     *FlowRecord      // that the parameter flow names, perhaps of another browser. nil: it names none
+	// Protected says that the person has set up a second step, which the sign-in has not taken.
+	Protected bool
+	seeing    *Seeing     // the account that an administrator looks at. nil: none
+	flow      *FlowRecord // that the parameter flow names, perhaps of another browser. nil: it names none
 	// Again is the path that the page of an error leads to. Empty: to none.
 	Again string
 }
@@ -120,6 +122,11 @@ func (s *Service) Load(w http.ResponseWriter, r *http.Request) (*Request, error)
 			}
 			if err := s.readSeeing(tx, q, now); err != nil {
 				return err
+			}
+			if q.SignIn != nil && q.SignIn.Session.Level <= session.PasswordLevel && s.protects != nil {
+				if q.Protected, err = s.protects(tx, q.SignIn, q.Settings); err != nil {
+					return err
+				}
 			}
 			q.flow, err = findFlow(tx, flow)
 			return err

@@ -67,6 +67,7 @@ type Service struct {
 	random  io.Reader
 
 	authenticator authenticator
+	protects      func(tx storage.Tx, si *session.Current, u *config.Units) (bool, error)
 	seer          seer                           // nil: nobody looks at accounts of others
 	moreNav       func(*Request) []page.NavEntry // nil: none
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // The pages of a person's own account.
@@ -108,6 +109,11 @@ type authenticator interface {
 	// AuthenticateRequest returns the browser's sign-in if it satisfies d. Otherwise it has redirected to the sign-in page
 	// and returns login.ErrResponded, or it returns a *login.Refusal or an *Answer.
 	AuthenticateRequest(q *Request, d login.Demand) (*login.Result, error)
+}
+
+// ProtectBy sets what tells whether a person has set up a second step. New calls it before the service is used.
+func (s *Service) ProtectBy(protects func(tx storage.Tx, si *session.Current, u *config.Units) (bool, error)) {
+	s.protects = protects
 }
 
 // AuthenticateBy sets who asks for sign-ins. New calls it before the service is used.

@@ -191,7 +191,7 @@ func (s *Service) hash(ctx context.Context, n *person.NewPerson, hashing *sync.M
 	hashing.Lock()
 	defer hashing.Unlock()
 	for {
-		phc, err := s.Persons.HashNew(ctx, n.Password.Reveal())
+		phc, err := s.Persons.HashNew(ctx, n.Password.Reveal(), n.Username, n.Email)
 		if !errors.Is(err, secret.ErrBusy) {
 			n.Password, n.PasswordHash = secret.String{}, phc
 			return err

@@ -48,6 +48,7 @@ const (
 	// To operators.
 	AccessRequested Kind = "access_requested"
 	EventAlert      Kind = "event_alert"
+	SignInSettings  Kind = "sign_in_settings"
 
 	// To the organisation of an application.
 	AccountUnlinked    Kind = "account_unlinked"

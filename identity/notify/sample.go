@@ -13,7 +13,7 @@ func Kinds() []Kind {
 	list := []Kind{
 		Welcome, AttributesUpdated, EmailUpdated, PhoneNumberUpdated, PasswordUpdated, PasswordBlocked, AccountBlocked, AccountRemoved, IdentityCoupled, StepUpCode, PINReset,
 		AccountInvitation, AddressCode, ResetLink, PasswordReset, ResetNoPassword, SignUpCode, SignUpExisting, Activation, ActivationCode, EmailVerification, PasskeyAdded,
-		PasskeyRemoved, PasskeySuspected, AppPasswordMade, AccountSeen, AccessRequested, EventAlert, AccessGranted, AccessRefused, IDCardValidated, IDCardRefused, AccountUnlinked,
+		PasskeyRemoved, PasskeySuspected, AppPasswordMade, AccountSeen, AccessRequested, EventAlert, SignInSettings, AccessGranted, AccessRefused, IDCardValidated, IDCardRefused, AccountUnlinked,
 		CouplingUnverified, CouplingAmbiguous, CouplingUntrusted, Test,
 	}
 	slices.Sort(list)
@@ -28,6 +28,7 @@ func samples() map[string]string {
 	return map[string]string{
 		"username": "ann", "usernames": "ann", "address": "new@example.com", "provider": "Partner account", "code": "123456", "application": "The shop", "subject": "f3a1", "app": "Phone",
 		"administrator": "ben@example.com", "sites": "dav.example.com", "site": "wiki.example.com", "person": "ann", "alert": "Refusals", "count": "3", "events": "Login Failed",
+		"settings": "login_methods.login_methods",
 	}
 }
 

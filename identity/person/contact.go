@@ -48,8 +48,8 @@ func (c Contact) Put(p *Profile, verified bool) {
 		p.EmailAddresses = append(p.EmailAddresses, EmailAddress{Value: c.Value, Verified: verified})
 	case c.Kind == ContactPhone:
 		p.PhoneNumbers[i].Verified = p.PhoneNumbers[i].Verified || verified
-	default:
-		p.EmailAddresses[i].Verified = p.EmailAddresses[i].Verified || verified
+	case verified:
+		p.EmailAddresses[i].Verified, p.EmailAddresses[i].Stated = true, false
 	}
 }
 

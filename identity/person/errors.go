@@ -24,6 +24,10 @@ var (
 	ErrCoupled = errors.New("identity: the external identity is coupled with another person")
 	// ErrCoupledOther says that the person is linked to another identity at the provider.
 	ErrCoupledOther = errors.New("identity: the person is coupled with another identity of the provider")
+	// ErrEmailTaken says that the address is verified for another person.
+	ErrEmailTaken error = &ValidationError{"email", "is the verified address of another person"}
+	// ErrHasRole says that the person has a role in the admin console, and that only they can link an identity.
+	ErrHasRole = errors.New("identity: a person with a role in the admin console links identities on the account page alone")
 	// ErrMismatch is every reason why a username and password do not sign in.
 	ErrMismatch = errors.New("identity: username and password do not match")
 )

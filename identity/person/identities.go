@@ -68,8 +68,44 @@ func hasTrue(details map[string][]string, name string) bool {
 // maxSameEmail bounds how many persons with an address are read. With more than one, none is linked anyway.
 const maxSameEmail = 8
 
-// CoupleIdentity links an identity at a provider to a person. Errors: ErrCoupled, ErrCoupledOther.
+// linkLevelOfRoles is the level of a person with a role who links an identity: more than a password.
+const linkLevelOfRoles = 2
+
+// HasRole reports whether a person has a role in the admin console.
+func (s *Service) HasRole(rec *Record) bool {
+	return s.cfg.HasRole != nil && s.cfg.HasRole(rec.PartitionName(), rec.Groups)
+}
+
+// LinkLevel is the level that a session of the person needs at least to link an identity, which becomes a way to sign
+// in: a person with a role in the admin console steps up for it.
+func (s *Service) LinkLevel(rec *Record) int {
+	if s.HasRole(rec) {
+		return linkLevelOfRoles
+	}
+	return 0
+}
+
+// CoupleIdentity links an identity at a provider to a person who has not asked for it here. A person with a role in the
+// admin console is linked by CoupleProved alone: an address or a name that a provider or an API client states must not
+// open the account of an administrator. Errors: ErrCoupled, ErrCoupledOther, ErrHasRole.
 func (s *Service) CoupleIdentity(tx storage.Tx, providerID string, id *idp.Identity, personID string, now time.Time) error {
+	known, found, err := Identities.Find(tx, CoupledKey(providerID, id))
+	if err != nil || found && known.PersonID == personID {
+		return err
+	}
+	rec, _, err := Records.Find(tx, personID) // an account in the making is no one's yet
+	if err != nil {
+		return err
+	}
+	if s.HasRole(&rec) {
+		return ErrHasRole
+	}
+	return s.CoupleProved(tx, providerID, id, personID, now)
+}
+
+// CoupleProved links an identity at a provider to a person who has shown that the account is theirs, as strongly as
+// LinkLevel demands. Errors: ErrCoupled, ErrCoupledOther.
+func (s *Service) CoupleProved(tx storage.Tx, providerID string, id *idp.Identity, personID string, now time.Time) error {
 	key := CoupledKey(providerID, id)
 	known, found, err := Identities.Find(tx, key)
 	switch {
@@ -177,8 +213,14 @@ func VerifiedEmail(id *idp.Identity) (email string, verified bool) {
 	return email, verified
 }
 
-// ByVerifiedEmail returns the ids of the persons of the default partition with a verified address.
+// ByVerifiedEmail returns the ids of the persons of the default partition whose address it is: the persons themselves, a
+// provider or the operator have shown it. That an administrator below owner says so does not count.
 func ByVerifiedEmail(tx storage.Tx, email string) (ids []string, err error) {
+	return byEmail(tx, email, func(e EmailAddress) bool { return e.Verified && !e.Stated })
+}
+
+// byEmail returns the ids of the persons of the default partition with an address that counts.
+func byEmail(tx storage.Tx, email string, counts func(EmailAddress) bool) (ids []string, err error) {
 	folded := FoldEmail(email)
 	candidates := []string{}
 	for e, err := range EmailIndex.Scan(tx, storage.Range{Prefix: storage.Prefix(event.DefaultPartition, folded), Limit: maxSameEmail}) {
@@ -209,7 +251,7 @@ func ByVerifiedEmail(tx storage.Tx, email string) (ids []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(prof.Profile.EmailAddresses, func(e EmailAddress) bool { return e.Verified && FoldEmail(e.Value) == folded }) {
+		if slices.ContainsFunc(prof.Profile.EmailAddresses, func(e EmailAddress) bool { return counts(e) && FoldEmail(e.Value) == folded }) {
 			ids = append(ids, id)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/weakpassword"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -22,7 +23,11 @@ const MaxPassword = 256
 // SetPassword changes the password of a person (username or id). All sessions and tokens end, except the session that
 // by names. Errors: ErrNoPerson, *ValidationError, secret.ErrBusy.
 func (s *Service) SetPassword(ctx context.Context, usernameOrID string, password secret.String, by event.Actor) error {
-	n, err := s.PreparePassword(ctx, password.Reveal(), by)
+	names, err := s.namesOf(ctx, usernameOrID)
+	if err != nil {
+		return err
+	}
+	n, err := s.PreparePassword(ctx, password.Reveal(), by, names...)
 	if err != nil {
 		return err
 	}
@@ -42,10 +47,10 @@ type HashedPassword struct {
 	phc string
 }
 
-// PreparePassword is called before the transaction that calls ReplacePassword. Errors: *ValidationError,
-// secret.ErrBusy.
-func (s *Service) PreparePassword(ctx context.Context, password string, by event.Actor) (*HashedPassword, error) {
-	phc, err := s.HashNew(ctx, password)
+// PreparePassword is called before the transaction that calls ReplacePassword. names are those of the person, which the
+// password must not repeat: see NamesOf. Errors: *ValidationError, secret.ErrBusy.
+func (s *Service) PreparePassword(ctx context.Context, password string, by event.Actor, names ...string) (*HashedPassword, error) {
+	phc, err := s.HashNew(ctx, password, names...)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +83,7 @@ func (s *Service) ReplacePassword(tx storage.Tx, id string, n *HashedPassword) (
 }
 
 // firstPassword returns the hash of a given password, or "".
-func (s *Service) firstPassword(ctx context.Context, n NewPerson) (string, error) {
+func (s *Service) firstPassword(ctx context.Context, n NewPerson, more ...string) (string, error) {
 	switch {
 	case n.PasswordHash != "" && !n.Password.IsZero():
 		return "", &ValidationError{"password", "and password_hash cannot both be given"}
@@ -89,15 +94,48 @@ func (s *Service) firstPassword(ctx context.Context, n NewPerson) (string, error
 		s.decoys.learn(n.PasswordHash)
 		return n.PasswordHash, nil
 	case !n.Password.IsZero():
-		return s.HashNew(ctx, n.Password.Reveal())
+		names := append(more, n.Username, n.Email)
+		if n.Profile != nil {
+			names = append(names, addresses(n.Profile)...)
+		}
+		return s.HashNew(ctx, n.Password.Reveal(), names...)
 	}
 	return "", nil
 }
 
-// HashNew hashes a password that the policy allows.
-func (s *Service) HashNew(ctx context.Context, password string) (string, error) {
+// NamesOf returns the names of a person that a password must not repeat: the username and the addresses.
+func NamesOf(rec *Record, p *Profile) []string {
+	return append([]string{rec.Username, rec.Email}, addresses(p)...)
+}
+
+func addresses(p *Profile) (out []string) {
+	for _, e := range p.EmailAddresses {
+		out = append(out, e.Value)
+	}
+	return out
+}
+
+// namesOf is NamesOf for a username or id. An unknown one has none.
+func (s *Service) namesOf(ctx context.Context, usernameOrID string) (names []string, err error) {
+	err = s.store.View(ctx, func(tx storage.Tx) error {
+		id, rec, err := s.Find(tx, usernameOrID)
+		if err != nil {
+			return err
+		}
+		prof, err := ReadProfile(tx, id, &rec)
+		names = NamesOf(&rec, &prof.Profile)
+		return err
+	})
+	if errors.Is(err, ErrNoPerson) {
+		err = nil // which the caller finds out
+	}
+	return names, err
+}
+
+// HashNew hashes a password that the policy allows for a person of these names.
+func (s *Service) HashNew(ctx context.Context, password string, names ...string) (string, error) {
 	normal, ok := normalPassword(password)
-	if err := s.checkPolicy(ctx, normal, ok); err != nil {
+	if err := s.checkPolicy(ctx, normal, ok, names); err != nil {
 		return "", err
 	}
 	return s.made.Hash(ctx, normal)
@@ -130,18 +168,28 @@ func normalPassword(password string) (normal string, ok bool) {
 }
 
 // checkPolicy checks a new password, in the form that is hashed. ok is false if there is no such form.
-func (s *Service) checkPolicy(ctx context.Context, normal string, ok bool) error {
+func (s *Service) checkPolicy(ctx context.Context, normal string, ok bool, names []string) error {
 	u, err := s.Settings(ctx)
 	switch {
 	case err != nil:
 		return err
 	case !ok || len(u.PasswordPolicy.Check(normal)) > 0:
 		return &ValidationError{"password", policyProblem(u.PasswordPolicy)}
+	case !s.cfg.CommonPasswords && weakpassword.Repeats(normal, append(names, s.cfg.SiteNames...)...):
+		return &ValidationError{"password", RepeatsProblem}
+	case !s.cfg.CommonPasswords && weakpassword.Common(normal):
+		return &ValidationError{"password", CommonProblem}
 	case u.PasswordPolicy.BreachedPasswordBlocked:
 		return s.checkBreached(ctx, normal)
 	}
 	return nil
 }
+
+// Problems of passwords that others try first. (docs/decisions.md#common-passwords)
+const (
+	CommonProblem  = "is one of the most common passwords: others try it, so choose another"
+	RepeatsProblem = "repeats the username, the e-mail address or the name of the site: choose another"
+)
 
 // policyProblem says everything that the policy requires, so that one more attempt is enough.
 func policyProblem(p config.PasswordPolicy) string {

@@ -128,8 +128,12 @@ func (s *Service) CreateAs(ctx context.Context, n NewPerson, by event.Actor, how
 	if err != nil {
 		return Details{}, err
 	}
+	prof.Profile.markStated(by, nil)
 	err = s.store.Update(ctx, func(tx storage.Tx) error {
 		if err := s.CheckConfigured(tx, &prof, nil, now); err != nil {
+			return err
+		}
+		if err := RefuseOthers(tx, by, "", &rec, &prof.Profile, nil, ""); err != nil {
 			return err
 		}
 		if err := s.MakeAwait(tx, &rec, how); err != nil {

@@ -44,6 +44,8 @@ type EmailAddress struct {
 	Verified bool   `json:"verified" cbor:"2,keyasint,omitempty"`
 	Tag      string `json:"tag,omitempty" cbor:"3,keyasint,omitempty"` // such as home or work
 	Value    string `json:"value" cbor:"4,keyasint"`
+	// Stated says that nobody but an administrator below owner says that the address is verified. Then it links nobody.
+	Stated bool `json:"-" cbor:"5,keyasint,omitempty"`
 }
 
 // PhoneNumber is one of a person's telephone numbers. Exactly one is primary.
@@ -161,9 +163,12 @@ func (p *Profile) setPrimaryEmail(value string, verified bool) {
 func (p *Profile) keepVerified(before *Profile) {
 	for i := range p.EmailAddresses {
 		e := &p.EmailAddresses[i]
-		e.Verified = slices.ContainsFunc(before.EmailAddresses, func(o EmailAddress) bool {
-			return o.Verified && FoldEmail(o.Value) == FoldEmail(e.Value)
-		})
+		e.Verified, e.Stated = false, false
+		for _, o := range before.EmailAddresses {
+			if o.Verified && FoldEmail(o.Value) == FoldEmail(e.Value) {
+				e.Verified, e.Stated = true, o.Stated
+			}
+		}
 	}
 	for i := range p.PhoneNumbers {
 		n := &p.PhoneNumbers[i]

@@ -105,5 +105,5 @@ func (s *Service) RenameIdentity(tx storage.Tx, old Identity, id *idp.Identity, 
 	if err := Uncouple(tx, old.Record.PersonID, old.Provider, old.Key); err != nil {
 		return err
 	}
-	return s.CoupleIdentity(tx, old.Provider, id, old.Record.PersonID, now)
+	return s.CoupleProved(tx, old.Provider, id, old.Record.PersonID, now)
 }

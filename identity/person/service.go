@@ -24,6 +24,12 @@ type Config struct {
 	Partitions PartitionConfig
 	// EmailUsernames: new usernames are e-mail addresses, except those that providers give.
 	EmailUsernames bool
+	// CommonPasswords allows passwords that are on the list of common ones, or repeat a name.
+	CommonPasswords bool
+	// SiteNames are what the site is called: passwords must not repeat them either.
+	SiteNames []string
+	// HasRole reports whether groups of a partition give a role in the admin console. nil: no groups do.
+	HasRole func(partition string, groups []string) bool
 }
 
 // Deps is what the service works with.

@@ -20,6 +20,8 @@ type Edit struct {
 	// password stays.
 	Password     secret.String
 	PasswordHash string
+	// Names are those of the person, which Password must not repeat. nil: UpdatePerson reads them.
+	Names []string
 	// Verified says that the addresses and numbers that the change marks as verified are. Otherwise it verifies none.
 	Verified bool
 }
@@ -28,6 +30,11 @@ type Edit struct {
 // error of fn undoes everything and is returned. Nothing is written if nothing changes. Sessions and tokens that the
 // change ends end at once. Errors: ErrNoPerson, ErrUsernameTaken, *ValidationError, secret.ErrBusy.
 func (s *Service) UpdatePerson(ctx context.Context, id string, e Edit, fn func(tx storage.Tx, d *Details) error) (after Details, err error) {
+	if !e.Password.IsZero() && e.Names == nil {
+		if e.Names, err = s.namesOf(ctx, id); err != nil {
+			return after, err
+		}
+	}
 	u, err := s.NewUpdate(ctx, e)
 	if err != nil {
 		return after, err
@@ -52,7 +59,7 @@ type Update struct {
 
 // NewUpdate prepares a change of a person. Errors: *ValidationError, secret.ErrBusy.
 func (s *Service) NewUpdate(ctx context.Context, e Edit) (*Update, error) {
-	phc, err := s.firstPassword(ctx, NewPerson{Password: e.Password, PasswordHash: e.PasswordHash})
+	phc, err := s.firstPassword(ctx, NewPerson{Password: e.Password, PasswordHash: e.PasswordHash}, e.Names...)
 	if err != nil {
 		return nil, err
 	}
@@ -131,6 +138,10 @@ func (u *updateTx) settle(was *Record, old *ProfileRecord, d *Details) (Record, 
 		}
 	}
 	if err := prof.Check(); err != nil {
+		return rec, prof, err
+	}
+	prof.Profile.markStated(u.By, &old.Profile)
+	if err := RefuseOthers(u.tx, u.By, u.id, &rec, &prof.Profile, &old.Profile, was.Username); err != nil {
 		return rec, prof, err
 	}
 	if err := u.s.CheckConfigured(u.tx, &prof, old, u.now); err != nil {

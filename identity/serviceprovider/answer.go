@@ -27,7 +27,7 @@ const visitKept = 400 * 24 * time.Hour
 func (o *open) demand(cookie bool) (login.Demand, bool) {
 	level, ok := demanded(o.rec.Comparison, o.rec.Classes)
 	d := login.Demand{
-		Level: max(level, o.m.Level), MaxAge: -1, Passive: o.rec.Passive, Client: o.m.client(), Return: continueURL(o.name), Cancel: continueURL(o.name) + "&cancel=1",
+		Level: max(level, o.m.Level), SecondFactor: o.m.SecondFactor, MaxAge: -1, Passive: o.rec.Passive, Client: o.m.client(), Return: continueURL(o.name), Cancel: continueURL(o.name) + "&cancel=1",
 	}
 	d.Client.Targets = origin(o.rec.Service)
 	if o.rec.Force || !cookie {

@@ -106,7 +106,7 @@ func (m *member) release(p *subject) (out []told, missing []string) {
 	for _, a := range m.Attributes {
 		rows[a.Source] = true
 		values, verified := p.values(a.Source)
-		if a.Verified && !verified {
+		if !a.Unverified && !verified {
 			values = nil
 		}
 		if len(values) == 0 {

@@ -32,6 +32,8 @@ type Provider struct {
 	Metadata string
 	// Level is the authentication level that every sign-in needs. 0: any.
 	Level int
+	// SecondFactor is when a sign-in needs a second step. Empty: as the settings say.
+	SecondFactor string
 	// Assurance is the identity assurance level that every person needs. 0: any.
 	Assurance int
 	// Groups are those of which a person has to be in one. Empty: everybody may sign in.
@@ -75,9 +77,9 @@ type Attribute struct {
 	Label string
 	// Names are under what it is told. Empty: as Source.
 	Names []Name
-	// Required refuses people who have none. Optional lets people leave it out. Verified tells it only if it is known to
-	// be the person's.
-	Required, Optional, Verified bool
+	// Required refuses people who have none. Optional lets people leave it out. Unverified tells an address or a
+	// telephone number also if it is not known to be the person's.
+	Required, Optional, Unverified bool
 	// Show shows the value to the person who is asked.
 	Show bool
 }
@@ -110,8 +112,8 @@ func (p *Provider) Validate(now time.Time) error {
 		if a.Required && a.Optional {
 			say("the attribute %s is required and optional: keep one of them", a.Source)
 		}
-		if verified := verifiable[canonical(a.Source)]; a.Verified && !verified {
-			say("the attribute %s cannot be verified: only email and phone_number can", a.Source)
+		if a.Unverified && !verifiable[canonical(a.Source)] {
+			say("the attribute %s needs no unverified: only email and phone_number are verified", a.Source)
 		}
 		for _, n := range a.Names {
 			if _, ok := samlidp.NameFormats[n.Format]; n.Format != "" && !ok || n.Name == "" || !idp.IsText(n.Name, maxText) {
@@ -295,7 +297,7 @@ func attributeOf(key string, a config.IdentityAttribute) Attribute {
 	if out.Source == "" {
 		out.Source = key
 	}
-	out.Verified = a.Verification && verifiable[canonical(out.Source)]
+	out.Unverified = a.Unverified && !a.Verification && verifiable[canonical(out.Source)]
 	for _, format := range slices.Sorted(maps.Keys(a.SAMLAttributeNames)) {
 		n := Name{Name: a.SAMLAttributeNames[format]}
 		if _, ok := samlidp.NameFormats[strings.ToLower(format)]; ok {

@@ -9,10 +9,19 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
+// When a sign-in needs a second step besides the level that is asked for.
+const (
+	SecondFactorWhenSetUp = "when_set_up" // where the person has set up a method for one
+	SecondFactorAlways    = "always"
+	SecondFactorOnDemand  = "on_demand" // never
+)
+
 // Demand says which sign-in is good enough to continue without a page, and what a page needs to know.
 type Demand struct {
 	// Level is the least authentication level, 1 to 4. 0: any.
 	Level int
+	// SecondFactor says when the client wants a second step. Empty: as the settings say.
+	SecondFactor string
 	// Assurance is the least identity assurance level of the person, 1 to 4. 0: any. A sign-in on which only a page could
 	// say more ends with that page, or with a *Refusal.
 	Assurance int

@@ -29,6 +29,8 @@ type Gate struct {
 	// partitions, or no function: all.
 	Partitioned bool
 	Partitions  func(client string) []string
+	// Has reports whether an API client can use an API. nil: none can use more than the one that it is authenticated for
+	Has func(client, api string) bool
 	// Refusals keeps why somebody was refused. nil: they are logged alone.
 	Refusals *refusal.Recorder
 	Log      *zap.Logger

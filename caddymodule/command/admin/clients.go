@@ -118,6 +118,7 @@ var ClientMembers = map[string]func(to, from *authzclient.Client){
 	"certificate_subject":               func(to, from *authzclient.Client) { to.CertificateSubject = from.CertificateSubject },
 	"id_token_claims":                   func(to, from *authzclient.Client) { to.IDTokenClaims = from.IDTokenClaims },
 	"password_only":                     func(to, from *authzclient.Client) { to.PasswordOnly = from.PasswordOnly },
+	"second_factor":                     func(to, from *authzclient.Client) { to.SecondFactor = from.SecondFactor },
 	"pkce_required":                     func(to, from *authzclient.Client) { to.PKCERequired = from.PKCERequired },
 	"par_required":                      func(to, from *authzclient.Client) { to.PARRequired = from.PARRequired },
 	"fapi2":                             func(to, from *authzclient.Client) { to.FAPI2 = from.FAPI2 },

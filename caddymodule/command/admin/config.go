@@ -3,6 +3,8 @@ package admin
 import (
 	"io"
 	"net/http"
+
+	"github.com/gatehouse-id/gatehouse/identity/config"
 )
 
 func adminExportConfig(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
@@ -14,7 +16,7 @@ func adminImportConfig(i *Instance, _ http.ResponseWriter, r *http.Request) (any
 	if err != nil {
 		return nil, badRequest{err}
 	}
-	return i.Config.Import(r.Context(), raw, caller(r))
+	return i.Config.Import(config.WithRights(r.Context(), config.Owner), raw, caller(r))
 }
 
 func adminDiffConfig(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {

@@ -39,6 +39,7 @@ var problems = []struct {
 	{enrol.ErrInvitationsOff, Problem{Key: "console.problem.invitations_off"}},
 	{enrol.ErrNoReset, Problem{Key: "console.problem.no_mail"}},
 	{proof.ErrCodesOff, Problem{Key: "console.problem.codes_off"}},
+	{person.ErrEmailTaken, Problem{Field: "email", Key: "console.problem.email_taken"}},
 	{person.ErrMismatch, Problem{Key: "console.problem.gone"}},
 	{stepup.ErrNoMethod, Problem{Key: "console.problem.gone"}},
 	{stepup.ErrLastWay, Problem{Key: "console.problem.last_way"}},

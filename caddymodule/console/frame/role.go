@@ -53,12 +53,12 @@ func (c Config) Group(r Role) string { return c.complete().Groups[r] }
 func (c Config) OwnerGroup() string { return c.Group(Owner) }
 
 // RoleOf returns the role of somebody in these groups of a partition. Groups of other partitions give none.
-func (f *Frame) RoleOf(partition string, groups []string) (best Role) {
+func (c Config) RoleOf(partition string, groups []string) (best Role) {
 	if partition != "" && partition != event.DefaultPartition {
 		return Nobody
 	}
-	for r, group := range f.Groups {
-		if slices.Contains(groups, group) {
+	for r, name := range roleNames {
+		if slices.Contains(groups, cmp.Or(c.Groups[r], "gatehouse-"+name)) {
 			best = max(best, r)
 		}
 	}

@@ -1,6 +1,7 @@
 package frame
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -70,6 +72,9 @@ func (f *Frame) admit(q *front.Request, s *Screen, need Role, fresh bool) (*Visi
 	if q.SignIn != nil {
 		if v.Role = f.RoleOf(q.SignIn.Person.PartitionName(), q.SignIn.Person.Groups); v.Role < need {
 			return nil, Denied("the role does not reach")
+		}
+		if !q.Settings.AdmitsRoles(q.SignIn.Session.Provider) {
+			return nil, Denied("the login method " + q.SignIn.Session.Provider + " is not allowed for people with a role")
 		}
 	}
 	d := login.Demand{MaxAge: -1, Level: f.Level, Return: returnTo(q, "")}
@@ -156,10 +161,21 @@ func (v *Visit) Recheck(tx storage.Tx) error {
 	return nil
 }
 
+// Writing returns the context of a change of the settings. The person must have the role at that moment, too, and
+// only owners change the settings of sign-in.
+func (v *Visit) Writing() context.Context {
+	rights := config.Ordinary
+	if v.Role == Owner {
+		rights = config.Owner
+	}
+	return config.WithRights(storage.Guarded(v.Context(), v.Recheck), rights)
+}
+
 // Actor is the person of the visit, as the cause of what happens. What the person has lost the right to since the page
 // was asked for does not happen: the transaction of its event looks again.
 func (v *Visit) Actor() event.Actor {
 	by := v.frame.Identity.Front.Actor(v.Request.Request, v.SignIn)
+	by.BelowOwner = v.Role < Owner
 	if v.act != nil && !v.Self { // who ends their own sessions ends this one
 		by.Check = v.still
 	}

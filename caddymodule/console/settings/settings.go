@@ -200,7 +200,7 @@ func readable(raw, indent string) string {
 }
 
 // Write is the context of what the person of the visit writes: they must have the role at that moment, too.
-func Write(v *frame.Visit) context.Context { return storage.Guarded(v.Context(), v.Recheck) }
+func Write(v *frame.Visit) context.Context { return v.Writing() }
 
 // Refused returns what is wrong with settings as a problem of a field. Other errors stay.
 func Refused(field string, err error) error {

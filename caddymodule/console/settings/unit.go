@@ -19,11 +19,17 @@ import (
 func (s *settings) unitScreen() *frame.Screen {
 	hasFields := func(v *frame.Visit) bool { return slices.ContainsFunc(shownUnit(v).Members, isField) }
 	fits := func(v *frame.Visit) bool { return len(readable(string(shownUnit(v).JSON), "  ")) <= maxEdited }
+	may := func(v *frame.Visit) error {
+		if config.DecidesSignIn(shownUnit(v).Name) && v.Role != frame.Owner {
+			return frame.Denied("the unit is the owner's")
+		}
+		return nil
+	}
 	return &frame.Screen{
 		Name: "unit", Path: settingsPath + "/{id}", Role: frame.Viewer, Find: s.findUnit, Show: s.showUnit,
 		Acts: []*frame.Act{
-			{Name: "edit-unit", Role: frame.Operator, When: hasFields, Ask: s.askUnit, Do: s.editUnit},
-			{Name: "edit-json", Role: frame.Operator, When: fits, Ask: s.askJSON, Do: s.editJSON},
+			{Name: "edit-unit", Role: frame.Operator, When: hasFields, May: may, Ask: s.askUnit, Do: s.editUnit},
+			{Name: "edit-json", Role: frame.Operator, When: fits, May: may, Ask: s.askJSON, Do: s.editJSON},
 		},
 	}
 }

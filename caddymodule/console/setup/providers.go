@@ -86,7 +86,7 @@ func healthOf(tx storage.Tx, id string) (h health, err error) {
 func (s *setup) providersScreen() *frame.Screen {
 	return &frame.Screen{
 		Name: "providers", Path: providersPath, Icon: "door", Role: frame.Viewer, Show: s.showProviders,
-		Acts: []*frame.Act{{Name: "add-provider", Role: frame.Operator, Ask: askProvider, Do: s.addProvider}},
+		Acts: []*frame.Act{{Name: "add-provider", Role: frame.Owner, Ask: askProvider, Do: s.addProvider}},
 	}
 }
 

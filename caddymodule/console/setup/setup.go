@@ -77,7 +77,7 @@ func when(t time.Time) page.Cell {
 }
 
 // write is the context of what the person of the visit writes: they must have the role at that moment, too.
-func write(v *frame.Visit) context.Context { return storage.Guarded(v.Context(), v.Recheck) }
+func write(v *frame.Visit) context.Context { return v.Writing() }
 
 // refused returns what is wrong with the settings as a problem of a field. Other errors stay.
 func refused(field string, err error) error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/loopback"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -142,6 +143,9 @@ func OneOf(words ...string) func(string) error {
 		return nil
 	}
 }
+
+// CheckSecondFactor accepts when a sign-in needs a second step.
+var CheckSecondFactor = OneOf(login.SecondFactorWhenSetUp, login.SecondFactorAlways, login.SecondFactorOnDemand)
 
 // CheckLevel accepts an authentication level.
 var CheckLevel = Between(1, 4)

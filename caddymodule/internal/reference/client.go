@@ -135,6 +135,10 @@ scopes openid profile email`,
 			Word: "password_only", Default: "refused", Text: "The grant `password` signs in people who have a second factor without asking for it.",
 			Example: "password_only\nsecret {env.SHOP_SECRET}\ngrants password\nscopes profile", Instead: "-",
 		},
+		{
+			Word: "second_factor", Arguments: "when_set_up|always|on_demand", Default: "as the settings say", Example: "second_factor always",
+			Text: "When its sign-ins need a second step. See [second step](decisions.md#second-step).",
+		},
 		{Word: "id_token_alg", Arguments: "RS256|ES256|EdDSA", Default: "`RS256`", Text: "The signature of its ID tokens.", Example: "id_token_alg ES256"},
 		{
 			Word: "id_token_encryption", Arguments: "<algorithm> [<content>]", Default: "not encrypted", Example: "id_token_encryption ECDH-ES\njwks https://shop.example.com/jwks.json",
@@ -243,7 +247,7 @@ var APIClient = Block{
 			Word: "secret_hash", Arguments: "<PHC string>", Repeats: true, Text: "A secret as an Argon2id or bcrypt hash, in place of `secret`.",
 			Example: "secret_hash $argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$wYxzbMNMhf9rHdLOaa6kjRS2Nw/9EXmeQwhgYoYD2gU",
 		},
-		{Word: "apis", Arguments: "<api>…", Default: "required", Text: "The APIs that it can use: `introspection`, `configuration`, `credentials`, `events`, `persons`, `policies`, `access` (requests for access), `access_decisions` (to decide about them), `statistics` and `storage` (small values for people).", Example: "apis introspection events"},
+		{Word: "apis", Arguments: "<api>…", Default: "required", Text: "The APIs that it can use: `introspection`, `configuration`, `credentials`, `events`, `persons`, `policies`, `access` (requests for access), `access_decisions` (to decide about them), `statistics`, `storage` (small values for people), `sessions`, `assurance` and `administrators` (within `configuration`: login methods that [sign in administrators](decisions.md#settings-of-sign-in)).", Example: "apis introspection events"},
 		{Word: "audiences", Arguments: "<uri>…", Default: "all", Text: "It introspects only tokens for these resources (RFC 8707).", Example: "audiences https://api.example.com"},
 		{
 			Word: "introspection_alg", Arguments: "RS256|ES256|EdDSA", Default: "`RS256`", Example: "introspection_alg ES256",
@@ -256,6 +260,10 @@ var APIClient = Block{
 		{
 			Word: "tls_client_auth", Arguments: "<kind> <name>", Example: "tls_client_auth san_dns gateway.example.com\napis introspection", Instead: "-",
 			Text: "At the introspection endpoint it authenticates by a certificate with this name, and sends `client_id` in the form. The kinds are those of `auth_method` of a client.",
+		},
+		{
+			Word: "organisation", Arguments: "<id>|*", Default: "the one whose `username_for_basic_auth` it is, or was", Example: "organisation acme\napis configuration",
+			Text: "The organisation that it belongs to: the configuration API shows it that one alone, and if there is no such organisation, it can do nothing. `*`: it belongs to none, whatever it belonged to before.",
 		},
 		{
 			Word: "max_level", Arguments: "<1 to 4>", Default: "`2`", Text: "The highest authentication level of the LOGIN action tokens that it makes. It needs `persons` among `apis`.",

@@ -46,6 +46,15 @@ session {
 			Text: "Whether people can sign in with passkeys.",
 		},
 		{
+			Word: "common_passwords", Arguments: "on|off", Default: "`on`", Example: "common_passwords off",
+			Text: "Whether new passwords are refused that are on a list of common ones inside the program, or are nothing but the username, the e-mail address, the name of the brand or of the issuer's host. It holds wherever a password is set. See [common passwords](decisions.md#common-passwords).",
+		},
+		{
+			Word: "second_factor", Arguments: "when_set_up|always|on_demand", Default: "`when_set_up`", Example: "second_factor always",
+			Text: "When a sign-in needs a second step. `when_set_up`: where the person has set up a method that gives level 2 or more. `always`: for everyone. " +
+				"`on_demand`: where a level is asked for; otherwise a password is enough whatever the person has set up. The setting `step_up.second_factor` and applications can say otherwise. See [second step](decisions.md#second-step).",
+		},
+		{
 			Word: "usernames", Arguments: "email", Default: "any names", Example: "usernames email",
 			Text: "What usernames are. With `email` the pages ask for an e-mail address in place of a username, and a new username must be one, also by invitation, command, SCIM or `person`. " +
 				"People who have another username keep it and sign in with it. See [usernames that are addresses](decisions/persons.md#usernames-that-are-addresses).",

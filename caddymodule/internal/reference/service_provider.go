@@ -24,6 +24,10 @@ var ServiceProvider = Block{
 		{Word: "attribute", Arguments: "<attribute>", Repeats: true, Text: "An attribute under other names, or with conditions.", Blocks: []*Block{&ServiceProviderAttribute}},
 		{Word: "groups", Arguments: "<group>…", Default: "everybody can sign in", Text: "The groups of which a person must be in one to sign in.", Example: "groups staff"},
 		{Word: "level", Arguments: "<1 to 4>", Default: "any", Text: "The authentication level that every sign-in needs. One below it leads to a second factor.", Example: "level 2"},
+		{
+			Word: "second_factor", Arguments: "when_set_up|always|on_demand", Default: "as the settings say", Example: "second_factor always",
+			Text: "When sign-ins need a second step. See [second step](decisions.md#second-step).",
+		},
 		{Word: "consent", Text: "People are asked before attributes are told, once for each.", Example: "consent"},
 		{
 			Word: "idp_initiated", Arguments: "[<RelayState>…]", Default: "off", Example: "idp_initiated https://wiki.example.com/start",
@@ -41,12 +45,12 @@ var ServiceProvider = Block{
 var ServiceProviderAttribute = Block{
 	Head: "attribute <attribute>", Open: "attribute email",
 	Text:   "An attribute that a service provider is told.",
-	Sample: "as mail\nrequired\nverified",
+	Sample: "as mail\nrequired\nunverified",
 	Options: []Option{
 		{Word: "as", Arguments: "<name> [basic|uri|unspecified]", Repeats: true, Default: "the attribute, `basic`", Text: "A name and its format, under which it is told.", Example: "as urn:oid:0.9.2342.19200300.100.1.3 uri"},
 		{Word: "label", Arguments: "<text>", Default: "a word for the claim", Text: "What people read of it when they are asked.", Example: `label "Work address"`},
 		{Word: "required", Text: "People who do not have it are refused, with a page that leads to their profile.", Example: "required"},
 		{Word: "optional", Text: "People can leave it out when they are asked (`consent`).", Example: "optional"},
-		{Word: "verified", Text: "It is told only if it is known to be the person's. For `email` and `phone_number`.", Example: "verified"},
+		{Word: "unverified", Default: "only what is verified is told", Text: "An address or a telephone number is told also if nobody has verified that it is the person's. For `email` and `phone_number`.", Example: "unverified"},
 	},
 }
