@@ -398,7 +398,7 @@ func (h *harness) policy(name, rule string) string {
 	if len(rule) > 64 {
 		rule = "long"
 	}
-	_, err := h.settings.Edit(h.t.Context(), event.Actor{ID: "admin"}, func(u *config.Units) error {
+	_, err := h.settings.Edit(config.WithRights(h.t.Context(), config.Owner), event.Actor{ID: "admin"}, func(u *config.Units) error {
 		u.Policies[name] = config.Policy{Deny: []config.PolicyRule{{Name: rule, When: []string{"22:00-06:00"}, Match: []map[string]any{{"path": []any{long}}}}}}
 		return nil
 	})

@@ -73,7 +73,7 @@ func (p *providers) fail(id string) {
 // addProvider adds a provider to the settings, unless it is there.
 func (h *harness) addProvider(id, name string) {
 	h.t.Helper()
-	_, err := h.settings.Edit(h.t.Context(), event.Actor{}, func(u *config.Units) error {
+	_, err := h.settings.Edit(config.WithRights(h.t.Context(), config.Owner), event.Actor{}, func(u *config.Units) error {
 		for i := range u.LoginMethods.LoginMethods {
 			if m := &u.LoginMethods.LoginMethods[i]; m.ID == id {
 				m.Name = name
@@ -88,12 +88,12 @@ func (h *harness) addProvider(id, name string) {
 	h.must(err)
 }
 
-// TestProviderByItsMetadata: an operator names an address, sees what is there before anything is saved, and adds the
+// TestProviderByItsMetadata: an owner names an address, sees what is there before anything is saved, and adds the
 // provider. One that cannot be used is not added.
 func TestProviderByItsMetadata(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	b := h.as("operator@example.com")
+	b := h.as("owner@example.com")
 	asked := b.get("/admin/providers/add-provider")
 	for what, at := range map[string]string{"does not answer": "https://down.example/metadata", "is not encrypted": "http://login.corp.example/metadata"} {
 		if a := b.submit(asked, "kind", "saml", "metadata_url", at); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), `id="metadata_url-problem"`) {

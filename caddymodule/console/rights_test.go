@@ -23,7 +23,7 @@ import (
 var rights = map[string][4]string{
 	"":                {"+", "+", "+", "+"},
 	"/persons":        {"+", "+", "+", "+"},
-	"/persons/create": {"-", "+", "+", "+"},
+	"/persons/create": {"-", "-", "+", "+"},
 	"/persons/invite": {"-", "+", "+", "+"},
 	"/groups":         {"+", "+", "+", "+"},
 	"/sessions":       {"+", "+", "+", "+"},

@@ -55,7 +55,7 @@ func (h *harness) settingsPaths(payload, q string) (out []string) {
 // edit changes the settings.
 func (h *harness) edit(fn func(u *config.Units)) {
 	h.t.Helper()
-	_, err := h.settings.Edit(h.t.Context(), event.Actor{ID: h.personID("two.owner@example.com")}, func(u *config.Units) error { fn(u); return nil })
+	_, err := h.settings.Edit(config.WithRights(h.t.Context(), config.Owner), event.Actor{ID: h.personID("two.owner@example.com")}, func(u *config.Units) error { fn(u); return nil })
 	h.must(err)
 }
 

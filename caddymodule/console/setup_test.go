@@ -15,10 +15,10 @@ import (
 // The rows of the table of rights about the screens of package setup. Objects have two letters: one of the settings,
 // and one of the Caddyfile.
 func init() {
-	stored := [4]string{"--", "--", "+-", "+-"}
+	stored := [4]string{"--", "--", "--", "+-"}
 	maps.Copy(rights, map[string][4]string{
 		"/providers":                       {"+", "+", "+", "+"},
-		"/providers/add-provider":          operator,
+		"/providers/add-provider":          {"-", "-", "-", "+"},
 		"/providers/{id}":                  {"++", "++", "++", "++"},
 		"/providers/{id}/test-provider":    {"--", "--", "++", "++"},
 		"/providers/{id}/enable-provider":  stored,

@@ -121,8 +121,8 @@ func TestOrganisationAPIClient(t *testing.T) {
 		t.Errorf("after a change of its own: %d, want 412", a.status)
 	}
 	w.must(204, http.MethodPost, "/api/v2/config", `{"organisations":[`+strings.Replace(own, "acme-api", "", 1)+`]}`)
-	if a := w.asAcme(http.MethodGet, "/api/v2/config/features", ""); a.status != 200 {
-		t.Errorf("an API client that belongs to no organisation any more: %d", a.status)
+	if a := w.asAcme(http.MethodGet, "/api/v2/config/features", ""); a.status != 403 {
+		t.Errorf("an API client whose organisation names it no more: %d, want 403", a.status)
 	}
 }
 

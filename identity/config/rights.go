@@ -38,7 +38,6 @@ var signInSettings = []string{
 	"features.action_token.login", "features.action_token.app_to_web", "features.action_token.coupling",
 	"features.google_authenticator_step_up_authentication_enabled", "features.mobile_authentication_enabled", "features.pin_enabled", "features.sms_enabled",
 	"features.externally_delivered_code_step_up", "features.step_up_authentication_method_externally_delivered_code_enabled",
-	"features.password_reset_enabled", "features.username_reminder_via_sms_enabled", "features.admin_console_enabled",
 }
 
 // DecidesSignIn reports whether a member, an object or a unit is one of the settings of sign-in as a whole.

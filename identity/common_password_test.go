@@ -1,0 +1,77 @@
+package identity_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/migration"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// weak are passwords that others try first, for a person called maria@example.com at a site called Acme Portal.
+var weak = map[string]string{
+	"12345678": person.CommonProblem, "PassWord1": person.CommonProblem, "qwertyuiop": person.CommonProblem,
+	"maria@example.com": person.RepeatsProblem, "Maria1999!": person.RepeatsProblem, "acme-portal": person.RepeatsProblem, "portal2026": person.RepeatsProblem,
+}
+
+func branded(c *identity.Config) { c.Brand = "Acme Portal" }
+
+// TestCommonPasswords: wherever a password is set, one that others try first is refused, and the refusal says why.
+func TestCommonPasswords(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, branded)
+	who := h.add(person.NewPerson{Username: "maria@example.com"})
+	by := event.Actor{ID: "ops"}
+	for password, want := range weak {
+		for door, set := range map[string]func(secret.String) error{
+			"a new person": func(p secret.String) error {
+				_, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "maria", Email: "maria@example.com", Password: p}, by)
+				return err
+			},
+			"the command": func(p secret.String) error { return h.Person.SetPassword(t.Context(), "maria@example.com", p, by) },
+			"an update, as SCIM makes it": func(p secret.String) error {
+				_, err := h.Person.UpdatePerson(t.Context(), who.ID, person.Edit{By: by, Password: p}, func(storage.Tx, *person.Details) error { return nil })
+				return err
+			},
+		} {
+			invalid := new(person.ValidationError)
+			if err := set(secret.New(password)); !errors.As(err, &invalid) || invalid.Field != "password" || invalid.Problem != want {
+				t.Errorf("%s: %q = %v, want %q", door, password, err, want)
+			}
+		}
+		result := h.imports(false, migration.Person{NewPerson: person.NewPerson{Username: "maria", Email: "maria@example.com", Password: secret.New(password)}})
+		if result[0].Status != migration.Failed {
+			t.Errorf("an import: %q = %+v, want failed", password, result[0])
+		}
+	}
+	if err := h.Person.SetPassword(t.Context(), "maria@example.com", secret.New("maria likes sailing"), by); err != nil {
+		t.Errorf("a password with more than the name = %v", err)
+	}
+	off := newHarness(t, branded, func(c *identity.Config) { c.CommonPasswords = true })
+	off.add(person.NewPerson{Username: "maria@example.com"})
+	for password := range weak {
+		if err := off.Person.SetPassword(t.Context(), "maria@example.com", secret.New(password), by); err != nil {
+			t.Errorf("switched off: %q = %v", password, err)
+		}
+	}
+}
+
+// TestCommonPasswordOnPages: the page of the own password says which of the reasons it is.
+func TestCommonPasswordOnPages(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	b := h.browser()
+	b.signIn(demo, demoPassword)
+	for password, want := range map[string]string{"12345678": "one of the most common ones", demo: "can’t be your username"} {
+		a := b.post(b.get("/account/security/password"), "current", demoPassword, "password", password)
+		if a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), want) {
+			t.Errorf("POST of %q = %d, want 422 and %q\n%s", password, a.Code, want, a.Body)
+		}
+	}
+}

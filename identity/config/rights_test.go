@@ -1,0 +1,217 @@
+package config_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	anyProvider   = `{"id":"mine","name":"Mine","type":"SAML","enabled":true,"removable":true,"auto_email_verification":true,"authentication_level":4,"saml_attributes":{"idp_metadata":"https://mine.example/metadata"}}`
+	ownerProvider = `{"id":"mine","name":"Mine","type":"SAML","enabled":true,"removable":true,"administrators_enabled":true,"saml_attributes":{"idp_metadata":"https://mine.example/metadata"}}`
+)
+
+// TestSettingsOfSignIn: who may change the settings that decide who a person is. Without rights nobody does.
+func TestSettingsOfSignIn(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		body  string
+		least config.Rights
+	}{
+		"a provider":                     {`{"login_methods":{"login_methods":[` + anyProvider + `]}}`, config.SignIn},
+		"linking by address":             {`{"features":{"automated_external_identity_coupling_enabled":true}}`, config.SignIn},
+		"moving without asking":          {`{"features":{"unauthenticated_migration_enabled":true}}`, config.SignIn},
+		"tokens that sign in":            {`{"features":{"action_token":{"login":{"enabled":true}}}}`, config.SignIn},
+		"tokens that link":               {`{"features":{"action_token":{"coupling":{"enabled":true}}}}`, config.SignIn},
+		"the level of a PIN":             {`{"step_up":{"authentication_methods":{"pin_authentication_level":4}}}`, config.SignIn},
+		"no second step":                 {`{"step_up":{"second_factor":"ON_DEMAND"}}`, config.SignIn},
+		"a sign-in page elsewhere":       {`{"ui_extension":{"base_url":"https://mine.example","login_path":"/in","enable_login_redirect":true}}`, config.SignIn},
+		"a provider for administrators":  {`{"login_methods":{"login_methods":[` + ownerProvider + `]}}`, config.Owner},
+		"sign-up":                        {`{"features":{"sign_up_enabled":true}}`, config.Ordinary},
+		"a URL for action tokens":        {`{"features":{"action_token":{"whitelisted_urls":[{"url":"https://app.example.com/"}]}}}`, config.Ordinary},
+		"the length of passwords":        {`{"password_policy":{"min_length":12,"max_length":200,"lower_case_char_required":false,"upper_case_char_required":false,"special_char_required":false,"breached_password_blocked":false}}`, config.Ordinary},
+		"a setting, and one of sign-in":  {`{"features":{"sign_up_enabled":true,"pin_enabled":true}}`, config.SignIn},
+		"what is there, said once again": {`{"features":{"login_enabled":true},"step_up":{"stategy":"USER_PREFERENCE"}}`, config.Ordinary},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for rights := config.Ordinary; rights <= config.Owner; rights++ {
+				w := newWorld(t)
+				_, err := w.service.Import(config.WithRights(t.Context(), rights), []byte(c.body), event.Actor{ID: "someone"})
+				if allowed := rights >= c.least; (err == nil) != allowed {
+					t.Errorf("Import with rights %d = %v, want allowed %v", rights, err, allowed)
+				}
+			}
+			w := newWorld(t)
+			if _, err := w.service.Import(t.Context(), []byte(c.body), event.Actor{ID: "someone"}); (err == nil) != (c.least == config.Ordinary) {
+				t.Errorf("Import without rights = %v", err)
+			}
+		})
+	}
+}
+
+// TestMethodForAdministrators: what signs in administrators is changed by an owner alone, whatever is changed of it; that
+// it no longer does so takes nothing from anyone.
+func TestMethodForAdministrators(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	owner := config.WithRights(t.Context(), config.Owner)
+	if _, err := w.service.Import(owner, []byte(`{"login_methods":{"login_methods":[`+ownerProvider+`]}}`), event.Actor{ID: "owner"}); err != nil {
+		t.Fatal(err)
+	}
+	post := func(method string) int {
+		return w.call(http.MethodPost, "/api/v2/config", `{"login_methods":{"login_methods":[`+method+`]}}`).status
+	}
+	if got := post(ownerProvider); got != 204 {
+		t.Errorf("POST of the method as it is = %d, want 204", got)
+	}
+	for _, other := range []string{
+		strings.Replace(ownerProvider, "https://mine.example/metadata", "https://evil.example/metadata", 1),
+		strings.Replace(ownerProvider, `"enabled":true`, `"enabled":true,"auto_email_verification":true`, 1),
+		strings.Replace(ownerProvider, `"id":"mine"`, `"id":"another"`, 1),
+	} {
+		if got := post(other); got != http.StatusForbidden {
+			t.Errorf("POST of %s = %d, want 403", other, got)
+		}
+	}
+	if got := post(anyProvider); got != 204 {
+		t.Errorf("POST without administrators_enabled = %d, want 204", got)
+	}
+	if got := post(ownerProvider); got != http.StatusForbidden {
+		t.Errorf("POST with administrators_enabled = %d, want 403", got)
+	}
+}
+
+// TestAdministratorsAPI: an API client with administrators changes what signs in administrators.
+func TestAdministratorsAPI(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	gate := &rest.Gate{
+		Log: zap.NewNop(), Issuer: "https://auth.example.com", Secure: func(*http.Request) bool { return true }, Authorize: authorize,
+		Has: func(client, api string) bool { return client == "ops" && api == "administrators" },
+	}
+	w.handler = config.NewAPI(w.service, gate, nil)
+	w.must(204, http.MethodPost, "/api/v2/config", `{"login_methods":{"login_methods":[`+ownerProvider+`]}}`)
+}
+
+// TestSignInSettingsAreTold: a change of the settings of sign-in has an event of its own, and the hook learns what has
+// changed; other changes do not.
+func TestSignInSettingsAreTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var told []string
+	w.service.OnSignInChange(func(_ storage.Tx, by event.Actor, paths []string) error {
+		told = append(told, by.ID+": "+strings.Join(paths, " "))
+		return nil
+	})
+	w.must(204, http.MethodPost, "/api/v2/config", `{"features":{"sign_up_enabled":true}}`)
+	w.must(204, http.MethodPost, "/api/v2/config", `{"features":{"sign_up_enabled":false,"pin_enabled":true}}`)
+	if len(told) != 1 || told[0] != "ops: features.pin_enabled" {
+		t.Errorf("told %q, want the change of features.pin_enabled alone", told)
+	}
+	var reasons []string
+	for _, e := range w.events() {
+		if e.Type == "configuration.SignInSettingsUpdatedEvent" {
+			reasons = append(reasons, e.Reason)
+		}
+	}
+	if len(reasons) != 1 || reasons[0] != "features.pin_enabled" {
+		t.Errorf("events %q, want one about features.pin_enabled", reasons)
+	}
+}
+
+// TestUndoNeedsTheSameRights: nobody undoes what they could not change.
+func TestUndoNeedsTheSameRights(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	owner := config.WithRights(t.Context(), config.Owner)
+	if _, err := w.service.Import(owner, []byte(`{"step_up":{"second_factor":"ALWAYS"}}`), event.Actor{ID: "owner"}); err != nil {
+		t.Fatal(err)
+	}
+	last, err := w.service.LastChange(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.service.Undo(t.Context(), last.ID, event.Actor{ID: "operator"}); err == nil {
+		t.Error("Undo without rights succeeds")
+	}
+	if _, err := w.service.Undo(owner, last.ID, event.Actor{ID: "owner"}); err != nil {
+		t.Errorf("Undo as owner = %v", err)
+	}
+}
+
+// TestAPIClientOutlivesItsOrganisation: the API client of an organisation that is removed, names another client or
+// writes it in another case is never one of the whole server.
+func TestAPIClientOutlivesItsOrganisation(t *testing.T) {
+	t.Parallel()
+	const rest = `{"id":"other","name":"Umbra","username_for_basic_auth":"umbra-api","service_providers":{"theirs":{"name":"Theirs"}}}`
+	paths := []string{"/api/v2/config", "/api/v2/config/organisations", "/api/v2/config/features", "/api/config", "/v2/config/certificates"}
+	for name, change := range map[string]string{
+		"is removed":           `[` + rest + `]`,
+		"names another client": `[{"id":"acme","name":"Acme","username_for_basic_auth":"new-api"},` + rest + `]`,
+		"names nobody":         `[{"id":"acme","name":"Acme"},` + rest + `]`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := owned(t)
+			w.must(204, http.MethodPost, "/api/v2/config", `{"organisations":`+change+`}`)
+			for _, path := range paths {
+				if a := w.asAcme(http.MethodGet, path, ""); a.status != http.StatusForbidden {
+					t.Errorf("GET %s = %d %.200s, want 403", path, a.status, a.body)
+				}
+			}
+			if a := w.asAcme(http.MethodPost, "/api/v2/config", `{"features":{"sign_up_enabled":true}}`); a.status != http.StatusForbidden {
+				t.Errorf("POST = %d %s, want 403", a.status, a.body)
+			}
+			if a := w.asAcme(http.MethodPost, "/api/v2/config", `{"organisations":[{"id":"acme","name":"Mine","username_for_basic_auth":"acme-api"}]}`); a.status != http.StatusForbidden {
+				t.Errorf("POST of the organisation = %d %s, want 403", a.status, a.body)
+			}
+			w.must(204, http.MethodPost, "/api/v2/config", `{"organisations":[{"id":"new","name":"New","username_for_basic_auth":"acme-api"}]}`)
+			if a := w.asAcme(http.MethodGet, "/api/v2/config/organisations", ""); a.status != 200 || !strings.Contains(a.body, `"New"`) {
+				t.Errorf("GET as the client of another organisation = %d %s, want that one", a.status, a.body)
+			}
+		})
+	}
+	t.Run("writes it in another case", func(t *testing.T) {
+		t.Parallel()
+		w := owned(t)
+		w.must(204, http.MethodPost, "/api/v2/config", `{"organisations":[{"id":"acme","name":"Acme","username_for_basic_auth":"ACME-api"},`+rest+`]}`)
+		if a := w.asAcme(http.MethodGet, "/api/v2/config/organisations", ""); a.status != 200 || strings.Contains(a.body, "Umbra") {
+			t.Errorf("GET of the organisations = %d %s, want its own alone", a.status, a.body)
+		}
+		if a := w.asAcme(http.MethodGet, "/api/v2/config/features", ""); a.status != http.StatusForbidden {
+			t.Errorf("GET of the features = %d, want 403", a.status)
+		}
+	})
+}
+
+// TestBoundAPIClient: what the Caddyfile says of an API client holds before the organisation is there, and after it.
+func TestBoundAPIClient(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	bound := func(to string) {
+		w.service = w.another(config.Config{Fixed: []config.LoginMethod{fixed}, Verify: verify, Clients: map[string]string{"ops": to}}, zap.NewNop())
+		w.handler = api(w.service)
+	}
+	w.must(204, http.MethodPost, "/api/v2/config", `{"organisations":[{"id":"acme","name":"Acme"},{"id":"other","name":"Umbra"}]}`)
+	for _, c := range []struct {
+		to                string
+		features, listing int
+	}{{"acme", 403, 200}, {"gone", 403, 403}, {config.EveryOrganisation, 200, 200}} {
+		bound(c.to)
+		if got := w.call(http.MethodGet, "/api/v2/config/features", "").status; got != c.features {
+			t.Errorf("organisation %s: GET of the features = %d, want %d", c.to, got, c.features)
+		}
+		a := w.call(http.MethodGet, "/api/v2/config/organisations", "")
+		if a.status != c.listing || c.to == "acme" && strings.Contains(a.body, "Umbra") {
+			t.Errorf("organisation %s: GET of the organisations = %d %s, want %d", c.to, a.status, a.body, c.listing)
+		}
+	}
+}
