@@ -3,6 +3,7 @@ package caddymodule
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/dustin/go-humanize"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/caddymodule/core"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/listeners"
@@ -58,6 +60,9 @@ func (i *instance) examine(ctx context.Context, a *App) ([]finding.Finding, erro
 	}
 	a.missingSenders(units, warn)
 	a.overruled(i.config.Overruled(units), warn)
+	if err := i.examineRights(ctx, a, units, warn); err != nil {
+		return nil, err
+	}
 	book, _, err := i.policies.Current(ctx)
 	if err != nil {
 		return nil, err
@@ -87,6 +92,56 @@ func (i *instance) examine(ctx context.Context, a *App) ([]finding.Finding, erro
 		}
 	}
 	return out, nil
+}
+
+// maxExamined is how many members of a group that gives a role are looked at.
+const maxExamined = 200
+
+// examineRights finds API clients that can do nothing, since their organisation is gone, and ways to sign in that people
+// with a role in the console have linked and that do not sign them in.
+func (i *instance) examineRights(ctx context.Context, a *App, u *config.Units, warn func(option, reason, mend string)) error {
+	for _, c := range a.authz.APIClients {
+		id, exists, err := i.config.OrganisationOfClient(ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		if id != "" && !exists {
+			warn("api_client "+c.ID, fmt.Sprintf("api_client %s: it belongs to the organisation %s, which does not exist, so it can do nothing", c.ID, id), "name another one by `organisation`, or none by `organisation *`")
+		}
+	}
+	refused := map[string]bool{}
+	err := i.core.View(ctx, func(tx storage.Tx) error {
+		clear(refused)
+		for role := range frame.Roles() {
+			group, err := i.identity.Person.GroupID(tx, event.DefaultPartition, a.console.Group(frame.Roles()[role]))
+			if err != nil || group == "" {
+				if err != nil {
+					return err
+				}
+				continue
+			}
+			members, err := i.identity.Person.Members(tx, group, "", maxExamined)
+			if err != nil {
+				return err
+			}
+			for _, m := range members {
+				linked, err := person.CoupledIdentities(tx, m)
+				if err != nil {
+					return err
+				}
+				for _, l := range linked {
+					refused[l.Provider] = refused[l.Provider] || !u.AdmitsRoles(l.Provider)
+				}
+			}
+		}
+		return nil
+	})
+	for _, id := range slices.Sorted(maps.Keys(refused)) {
+		if refused[id] {
+			warn("identity", fmt.Sprintf("the login method %s does not sign in people with a role in the console, and some of them have linked it", id), "set its `administrators_enabled` by `caddy gatehouse config import`, or let an owner do so, if you trust it with their accounts")
+		}
+	}
+	return err
 }
 
 // examineMachine looks at ports, disk and files.

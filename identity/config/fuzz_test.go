@@ -22,7 +22,7 @@ func FuzzUnits(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		w := newWorld(t)
-		if _, err := w.service.Import(t.Context(), raw, event.Actor{ID: "fuzz"}); err != nil {
+		if _, err := w.service.Import(config.WithRights(t.Context(), config.Owner), raw, event.Actor{ID: "fuzz"}); err != nil {
 			e := new(rest.Error)
 			if !errors.As(err, &e) || e.Status < 400 || e.Status > 499 {
 				t.Fatalf("Import(%q) = %v, want a refusal", raw, err)
@@ -33,7 +33,7 @@ func FuzzUnits(f *testing.F) {
 		if err != nil || !json.Valid(first) {
 			t.Fatalf("Export after %q = %q, %v", raw, first, err)
 		}
-		changed, err := w.service.Import(t.Context(), first, event.Actor{ID: "fuzz"})
+		changed, err := w.service.Import(config.WithRights(t.Context(), config.Owner), first, event.Actor{ID: "fuzz"})
 		if err != nil || len(changed) > 0 {
 			t.Fatalf("Import of what was exported after %q = %v, %v, want no change", raw, changed, err)
 		}

@@ -147,7 +147,7 @@ func TestOrganisationAPIClientIsAlone(t *testing.T) {
 		var taken atomic.Int32
 		for i := range 2 {
 			all.Go(func() {
-				_, err := w.service.Edit(t.Context(), event.Actor{ID: "ops"}, func(u *config.Units) error {
+				_, err := w.service.Edit(config.WithRights(t.Context(), config.Owner), event.Actor{ID: "ops"}, func(u *config.Units) error {
 					u.Organisations[i].UsernameForBasicAuth = "acme-api"
 					return nil
 				})

@@ -25,7 +25,7 @@ func (w *world) serving(cfg config.Config) {
 
 func (w *world) imports(raw string) {
 	w.Helper()
-	if _, err := w.service.Import(w.Context(), []byte(raw), event.Actor{ID: "command"}); err != nil {
+	if _, err := w.service.Import(config.WithRights(w.Context(), config.Owner), []byte(raw), event.Actor{ID: "command"}); err != nil {
 		w.Fatal(err)
 	}
 }

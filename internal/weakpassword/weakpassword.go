@@ -32,7 +32,7 @@ const leastWord = 3
 // digits and signs around it. Names are usernames, addresses, and what a site is called.
 func Repeats(password string, names ...string) bool {
 	whole := strings.ToLower(password)
-	bare := once(core(whole))
+	bare, joined := once(core(whole)), once(letters(whole))
 	for _, name := range names {
 		name = strings.ToLower(strings.TrimSpace(name))
 		if name == "" {
@@ -42,7 +42,7 @@ func Repeats(password string, names ...string) bool {
 			return true
 		}
 		for _, part := range parts(name) {
-			if bare == part {
+			if bare == part || joined == part {
 				return true
 			}
 		}
@@ -53,6 +53,16 @@ func Repeats(password string, names ...string) bool {
 // core returns a text without the digits and signs around its letters.
 func core(s string) string {
 	return strings.TrimFunc(s, func(c rune) bool { return !unicode.IsLetter(c) })
+}
+
+// letters returns the letters of a text.
+func letters(s string) string {
+	return strings.Map(func(c rune) rune {
+		if unicode.IsLetter(c) {
+			return c
+		}
+		return -1
+	}, s)
 }
 
 // once returns the text that another one repeats, or the text itself.
@@ -79,9 +89,8 @@ func parts(name string) (out []string) {
 		add(core(local))
 		add(core(domain))
 	}
-	words := strings.FieldsFunc(name, func(c rune) bool { return !unicode.IsLetter(c) })
-	add(strings.Join(words, ""))
-	for _, w := range words {
+	add(letters(name))
+	for _, w := range strings.FieldsFunc(name, func(c rune) bool { return !unicode.IsLetter(c) }) {
 		if !slices.Contains(commonParts, w) {
 			add(w)
 		}
