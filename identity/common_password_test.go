@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/migration"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -25,8 +26,8 @@ func branded(c *identity.Config) { c.Brand = "Acme Portal" }
 // TestCommonPasswords: wherever a password is set, one that others try first is refused, and the refusal says why.
 func TestCommonPasswords(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, branded)
-	who := h.add(person.NewPerson{Username: "maria@example.com"})
+	h := identitytest.New(t, branded)
+	who := h.Add(person.NewPerson{Username: "maria@example.com"})
 	by := event.Actor{ID: "ops"}
 	for password, want := range weak {
 		for door, set := range map[string]func(secret.String) error{
@@ -45,16 +46,16 @@ func TestCommonPasswords(t *testing.T) {
 				t.Errorf("%s: %q = %v, want %q", door, password, err, want)
 			}
 		}
-		result := h.imports(false, migration.Person{NewPerson: person.NewPerson{Username: "maria", Email: "maria@example.com", Password: secret.New(password)}})
-		if result[0].Status != migration.Failed {
-			t.Errorf("an import: %q = %+v, want failed", password, result[0])
+		result, err := h.Migration.Import(t.Context(), []migration.Person{{NewPerson: person.NewPerson{Username: "maria", Email: "maria@example.com", Password: secret.New(password)}}}, migration.How{}, by)
+		if err != nil || result[0].Status != migration.Failed {
+			t.Errorf("an import: %q = %+v, %v, want failed", password, result, err)
 		}
 	}
 	if err := h.Person.SetPassword(t.Context(), "maria@example.com", secret.New("maria likes sailing"), by); err != nil {
 		t.Errorf("a password with more than the name = %v", err)
 	}
-	off := newHarness(t, branded, func(c *identity.Config) { c.CommonPasswords = true })
-	off.add(person.NewPerson{Username: "maria@example.com"})
+	off := identitytest.New(t, branded, func(c *identity.Config) { c.CommonPasswords = true })
+	off.Add(person.NewPerson{Username: "maria@example.com"})
 	for password := range weak {
 		if err := off.Person.SetPassword(t.Context(), "maria@example.com", secret.New(password), by); err != nil {
 			t.Errorf("switched off: %q = %v", password, err)
@@ -65,11 +66,11 @@ func TestCommonPasswords(t *testing.T) {
 // TestCommonPasswordOnPages: the page of the own password says which of the reasons it is.
 func TestCommonPasswordOnPages(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t)
-	b := h.browser()
-	b.signIn(demo, demoPassword)
-	for password, want := range map[string]string{"12345678": "one of the most common ones", demo: "can’t be your username"} {
-		a := b.post(b.get("/account/security/password"), "current", demoPassword, "password", password)
+	h := identitytest.New(t)
+	b := h.Browser()
+	b.SignIn(identitytest.Demo, identitytest.DemoPassword)
+	for password, want := range map[string]string{"12345678": "one of the most common ones", identitytest.Demo: "can’t be your username"} {
+		a := b.Post(b.Get("/account/security/password"), "current", identitytest.DemoPassword, "password", password)
 		if a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), want) {
 			t.Errorf("POST of %q = %d, want 422 and %q\n%s", password, a.Code, want, a.Body)
 		}

@@ -126,7 +126,7 @@ func (s *Service) openIdentity(a *Answer) error {
 // settleEmail says of an identity whether its address is verified, as far as the provider can vouch for that, or the
 // operator does. An address among the details that is not verified is taken out and marked, and so is a telephone
 // number of which the provider says so: applications must not take it for the person's own.
-// (docs/decisions.md#attributes-of-a-provider)
+// (docs/decisions/providers.md#attributes-of-a-provider)
 func (p *Provider) settleEmail(id *idp.Identity) {
 	email, verified := person.VerifiedEmail(id)
 	switch {

@@ -185,7 +185,7 @@ func (s *Service) checkPolicy(ctx context.Context, normal string, ok bool, names
 	return nil
 }
 
-// Problems of passwords that others try first. (docs/decisions.md#common-passwords)
+// Problems of passwords that others try first. (docs/decisions/sign-in.md#common-passwords)
 const (
 	CommonProblem  = "is one of the most common passwords: others try it, so choose another"
 	RepeatsProblem = "repeats the username, the e-mail address or the name of the site: choose another"

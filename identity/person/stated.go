@@ -9,7 +9,7 @@ import (
 
 // RefuseOthers refuses an address that is verified for another person, as an address or as a username, from an
 // administrator below owner: applications know people by it. id is the person ("": a new one), before and was are the
-// profile and username until now (nil and "": none). ErrEmailTaken. (docs/decisions.md#verified-marks)
+// profile and username until now (nil and "": none). ErrEmailTaken. (docs/decisions/persons.md#verified-marks)
 func RefuseOthers(tx storage.Tx, by event.Actor, id string, rec *Record, now, before *Profile, was string) error {
 	if !by.BelowOwner || rec.PartitionName() != event.DefaultPartition {
 		return nil

@@ -137,7 +137,7 @@ scopes openid profile email`,
 		},
 		{
 			Word: "second_factor", Arguments: "when_set_up|always|on_demand", Default: "as the settings say", Example: "second_factor always",
-			Text: "When its sign-ins need a second step. See [second step](decisions.md#second-step).",
+			Text: "When its sign-ins need a second step. See [second step](decisions/step-up.md#second-step).",
 		},
 		{Word: "id_token_alg", Arguments: "RS256|ES256|EdDSA", Default: "`RS256`", Text: "The signature of its ID tokens.", Example: "id_token_alg ES256"},
 		{
@@ -247,7 +247,7 @@ var APIClient = Block{
 			Word: "secret_hash", Arguments: "<PHC string>", Repeats: true, Text: "A secret as an Argon2id or bcrypt hash, in place of `secret`.",
 			Example: "secret_hash $argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$wYxzbMNMhf9rHdLOaa6kjRS2Nw/9EXmeQwhgYoYD2gU",
 		},
-		{Word: "apis", Arguments: "<api>…", Default: "required", Text: "The APIs that it can use: `introspection`, `configuration`, `credentials`, `events`, `persons`, `policies`, `access` (requests for access), `access_decisions` (to decide about them), `statistics`, `storage` (small values for people), `sessions`, `assurance` and `administrators` (within `configuration`: login methods that [sign in administrators](decisions.md#settings-of-sign-in)).", Example: "apis introspection events"},
+		{Word: "apis", Arguments: "<api>…", Default: "required", Text: "The APIs that it can use: `introspection`, `configuration`, `credentials`, `events`, `persons`, `policies`, `access` (requests for access), `access_decisions` (to decide about them), `statistics`, `storage` (small values for people), `sessions`, `assurance` and `administrators` (within `configuration`: login methods that [sign in administrators](decisions/console.md#settings-of-sign-in)).", Example: "apis introspection events"},
 		{Word: "audiences", Arguments: "<uri>…", Default: "all", Text: "It introspects only tokens for these resources (RFC 8707).", Example: "audiences https://api.example.com"},
 		{
 			Word: "introspection_alg", Arguments: "RS256|ES256|EdDSA", Default: "`RS256`", Example: "introspection_alg ES256",

@@ -47,12 +47,12 @@ session {
 		},
 		{
 			Word: "common_passwords", Arguments: "on|off", Default: "`on`", Example: "common_passwords off",
-			Text: "Whether new passwords are refused that are on a list of common ones inside the program, or are nothing but the username, the e-mail address, the name of the brand or of the issuer's host. It holds wherever a password is set. See [common passwords](decisions.md#common-passwords).",
+			Text: "Whether new passwords are refused that are on a list of common ones inside the program, or are nothing but the username, the e-mail address, the name of the brand or of the issuer's host. It holds wherever a password is set. See [common passwords](decisions/sign-in.md#common-passwords).",
 		},
 		{
 			Word: "second_factor", Arguments: "when_set_up|always|on_demand", Default: "`when_set_up`", Example: "second_factor always",
 			Text: "When a sign-in needs a second step. `when_set_up`: where the person has set up a method that gives level 2 or more. `always`: for everyone. " +
-				"`on_demand`: where a level is asked for; otherwise a password is enough whatever the person has set up. The setting `step_up.second_factor` and applications can say otherwise. See [second step](decisions.md#second-step).",
+				"`on_demand`: where a level is asked for; otherwise a password is enough whatever the person has set up. The setting `step_up.second_factor` and applications can say otherwise. See [second step](decisions/step-up.md#second-step).",
 		},
 		{
 			Word: "usernames", Arguments: "email", Default: "any names", Example: "usernames email",

@@ -26,7 +26,7 @@ var ServiceProvider = Block{
 		{Word: "level", Arguments: "<1 to 4>", Default: "any", Text: "The authentication level that every sign-in needs. One below it leads to a second factor.", Example: "level 2"},
 		{
 			Word: "second_factor", Arguments: "when_set_up|always|on_demand", Default: "as the settings say", Example: "second_factor always",
-			Text: "When sign-ins need a second step. See [second step](decisions.md#second-step).",
+			Text: "When sign-ins need a second step. See [second step](decisions/step-up.md#second-step).",
 		},
 		{Word: "consent", Text: "People are asked before attributes are told, once for each.", Example: "consent"},
 		{

@@ -1,4 +1,4 @@
-package identity_test
+package stepup_test
 
 import (
 	"net/http"
@@ -7,25 +7,26 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 )
 
 // withApp returns a harness in which the person has set up an authenticator app, and its secret. asked is second_factor
 // of the Caddyfile, "" for the default.
-func withApp(t *testing.T, asked string) (*harness, *config.Units, string) {
+func withApp(t *testing.T, asked string) (*identitytest.Harness, *config.Units, string) {
 	t.Helper()
-	h, u := stepping(t, 0, func(c *identity.Config) { c.SecondFactor = asked })
-	key, _, _ := h.plain().app(authenticatorPage)
+	h, u := identitytest.NewStepping(t, 0, func(c *identity.Config) { c.SecondFactor = asked })
+	key, _, _ := h.Plain().AddApp(identitytest.AuthenticatorPage)
 	return h, u, key
 }
 
 // password signs the person in with the password alone, and returns what comes of it.
-func (h *harness) password(target string) (*browser, *answer) {
-	h.t.Helper()
-	b := h.browser()
-	a := b.post(b.get(target), "username", demo, "password", demoPassword)
-	return b, b.get(a.Header().Get("Location"))
+func byPassword(h *identitytest.Harness, target string) (*identitytest.Browser, *identitytest.Answer) {
+	h.T.Helper()
+	b := h.Browser()
+	a := b.Post(b.Get(target), "username", identitytest.Demo, "password", identitytest.DemoPassword)
+	return b, b.Get(a.Header().Get("Location"))
 }
 
 // TestSecondStep: somebody with the password of a person who has set up a second step does not get in, at an application
@@ -33,21 +34,21 @@ func (h *harness) password(target string) (*browser, *answer) {
 func TestSecondStep(t *testing.T) {
 	t.Parallel()
 	h, _, key := withApp(t, "")
-	b, a := h.password("/next")
-	if !strings.HasPrefix(a.url, "/step-up?flow=") {
-		t.Fatalf("after the password: %d at %s, want the second step\n%s", a.Code, a.url, a.Body)
+	b, a := byPassword(h, "/next")
+	if !strings.HasPrefix(a.URL, "/step-up?flow=") {
+		t.Fatalf("after the password: %d at %s, want the second step\n%s", a.Code, a.URL, a.Body)
 	}
 	for _, path := range []string{"/next", "/account", "/account/profile", "/account/security", "/account/devices", "/account/data/download"} {
-		if got := b.get(path); !strings.HasPrefix(got.url, "/step-up?flow=") {
-			t.Errorf("GET %s with the password alone = %d at %s, want the second step", path, got.Code, got.url)
+		if got := b.Get(path); !strings.HasPrefix(got.URL, "/step-up?flow=") {
+			t.Errorf("GET %s with the password alone = %d at %s, want the second step", path, got.Code, got.URL)
 		}
 	}
-	if a = b.post(a, "code", h.code(key)); a.Code != http.StatusSeeOther {
+	if a = b.Post(a, "code", h.Code(key)); a.Code != http.StatusSeeOther {
 		t.Fatalf("the code = %d\n%s", a.Code, a.Body)
 	}
 	for _, path := range []string{"/next", "/account"} {
-		if got := b.get(path); got.Code != http.StatusOK || strings.HasPrefix(got.url, "/step-up") {
-			t.Errorf("GET %s after the second step = %d at %s", path, got.Code, got.url)
+		if got := b.Get(path); got.Code != http.StatusOK || strings.HasPrefix(got.URL, "/step-up") {
+			t.Errorf("GET %s after the second step = %d at %s", path, got.Code, got.URL)
 		}
 	}
 }
@@ -56,14 +57,14 @@ func TestSecondStep(t *testing.T) {
 func TestSecondStepPassive(t *testing.T) {
 	t.Parallel()
 	h, _, _ := withApp(t, "")
-	b, _ := h.password("/next")
-	before := h.demand
-	h.demand = func(r *http.Request) login.Demand {
+	b, _ := byPassword(h, "/next")
+	before := h.Demand
+	h.Demand = func(r *http.Request) login.Demand {
 		d := before(r)
 		d.Passive = true
 		return d
 	}
-	if a := b.get("/next"); strings.TrimSpace(a.Body.String()) != "interaction_required" {
+	if a := b.Get("/next"); strings.TrimSpace(a.Body.String()) != "interaction_required" {
 		t.Errorf("prompt=none = %d %s, want interaction_required", a.Code, a.Body)
 	}
 }
@@ -92,25 +93,25 @@ func TestSecondFactor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for has, asked := range map[bool]bool{true: c.withApp, false: c.withoutAnyStep} {
-				h, u := stepping(t, 0, func(cfg *identity.Config) { cfg.SecondFactor = onDemand })
+				h, u := identitytest.NewStepping(t, 0, func(cfg *identity.Config) { cfg.SecondFactor = onDemand })
 				if has {
-					h.plain().app(authenticatorPage)
+					h.Plain().AddApp(identitytest.AuthenticatorPage)
 				}
-				h.cfg.SecondFactor = c.caddyfile
-				h.start()
+				h.Config.SecondFactor = c.caddyfile
+				h.Start()
 				u.StepUp.SecondFactor = c.settings
 				if c.application != "" {
 					u.Organisations = []config.Organisation{{ID: "acme", ServiceProviders: map[string]config.ServiceProvider{"shop": {SecondFactor: c.application}}}}
 				}
-				before := h.demand
-				h.demand = func(r *http.Request) login.Demand {
+				before := h.Demand
+				h.Demand = func(r *http.Request) login.Demand {
 					d := before(r)
 					d.SecondFactor = c.client
 					return d
 				}
-				_, a := h.password("/next")
-				if got := strings.HasPrefix(a.url, "/step-up?flow="); got != asked {
-					t.Errorf("with an app %v: ended at %s with %d, want asked %v", has, a.url, a.Code, asked)
+				_, a := byPassword(h, "/next")
+				if got := strings.HasPrefix(a.URL, "/step-up?flow="); got != asked {
+					t.Errorf("with an app %v: ended at %s with %d, want asked %v", has, a.URL, a.Code, asked)
 				}
 			}
 		})
@@ -120,13 +121,13 @@ func TestSecondFactor(t *testing.T) {
 // TestPasswordGrantAlways: a password is not enough for a client where a second step is always needed.
 func TestPasswordGrantAlways(t *testing.T) {
 	t.Parallel()
-	h, u := configured(t)
+	h, u := identitytest.NewConfigured(t)
 	for _, c := range []struct {
 		asked string
 		ok    bool
 	}{{"", true}, {"ALWAYS", false}, {"ON_DEMAND", true}} {
 		u.StepUp.SecondFactor = c.asked
-		_, err := h.CheckPassword(t.Context(), "shop", demo, demoPassword, event.Origin{ClientIP: "192.0.2.1"})
+		_, err := h.CheckPassword(t.Context(), "shop", identitytest.Demo, identitytest.DemoPassword, event.Origin{ClientIP: "192.0.2.1"})
 		if (err == nil) != c.ok {
 			t.Errorf("CheckPassword with %q = %v, want success %v", c.asked, err, c.ok)
 		}
@@ -149,15 +150,15 @@ func TestSecurityCard(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h, _ := stepping(t, 0, func(cfg *identity.Config) { cfg.SecondFactor = login.SecondFactorOnDemand })
-			b := h.plain()
+			h, _ := identitytest.NewStepping(t, 0, func(cfg *identity.Config) { cfg.SecondFactor = login.SecondFactorOnDemand })
+			b := h.Plain()
 			if c.app {
-				b.app(authenticatorPage)
+				b.AddApp(identitytest.AuthenticatorPage)
 			}
-			h.cfg.SecondFactor = c.asked
-			h.start()
-			if a := b.get("/account"); !strings.Contains(a.Body.String(), c.want) {
-				t.Errorf("GET /account = %d at %s, want %q\n%s", a.Code, a.url, c.want, a.Body)
+			h.Config.SecondFactor = c.asked
+			h.Start()
+			if a := b.Get("/account"); !strings.Contains(a.Body.String(), c.want) {
+				t.Errorf("GET /account = %d at %s, want %q\n%s", a.Code, a.URL, c.want, a.Body)
 			}
 		})
 	}

@@ -1,0 +1,203 @@
+package federation_test
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/federation"
+	"github.com/gatehouse-id/gatehouse/identity/identitytest"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// administrators makes the demo person one who has a role in the console.
+func administrators(c *identity.Config) {
+	c.HasRole = func(_ string, groups []string) bool { return slices.Contains(groups, "editors") }
+}
+
+// ofTheSettings makes partner a provider of the settings.
+func ofTheSettings(c *identity.Config) {
+	identitytest.WithProvider("partner", func(p *federation.Provider) { p.Managed = true })(c)
+}
+
+// wantNoRole asserts that an identity ends at the page that says that people with a role cannot sign in by its provider.
+func wantNoRole(e *identitytest.Elsewhere, what string, b *identitytest.Browser, id *idp.Identity) {
+	e.T.Helper()
+	a := e.Through(b, id)
+	if a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "hasn’t been allowed for people with a role") || b.IsSignedIn() {
+		e.T.Errorf("%s: ended at %s with %d, want the page about roles\n%s", what, a.URL, a.Code, a.Body)
+	}
+}
+
+// TestAddressOfAnAdministrator: a provider that states the address of an administrator does not open their account,
+// whoever has configured it and whatever else it states.
+func TestAddressOfAnAdministrator(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string][]func(*identity.Config){
+		"a provider of the Caddyfile":   {administrators, identitytest.CoupleByEmail},
+		"a provider of the settings":    {administrators, identitytest.CoupleByEmail, ofTheSettings},
+		"one that vouches for anything": {administrators, identitytest.CoupleByEmail, ofTheSettings, identitytest.WithProvider("partner", func(p *federation.Provider) { p.VerifiesEmail, p.Administrators = true, true })},
+		"one that people move from":     {administrators, identitytest.CoupleByEmail, identitytest.WithProvider("partner", func(p *federation.Provider) { p.Moving = federation.Moving{Ask: true, Trust: true} })},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := identitytest.NewElsewhere(t, change...)
+			e.At("partner")
+			id := identitytest.Known()
+			id.Level = 4
+			id.Details["person_identifier"] = []string{e.DemoID()}
+			b := e.Browser()
+			page := e.WantAsked("the address of an administrator", b, id)
+			// The password alone is not enough either.
+			a := b.Post(page, "username", identitytest.Demo, "password", identitytest.DemoPassword)
+			if a.Code != http.StatusSeeOther {
+				t.Fatalf("the password = %d\n%s", a.Code, a.Body)
+			}
+			if n := e.Events()["person.ExternalIdentityCoupledEvent"]; n != 0 {
+				t.Errorf("%d events of linking after the password, want none", n)
+			}
+		})
+	}
+}
+
+// TestProviderOfTheSettingsAndRoles: what is linked already signs in people with a role only where an owner has allowed
+// that, and others in any case.
+func TestProviderOfTheSettingsAndRoles(t *testing.T) {
+	t.Parallel()
+	link := func(e *identitytest.Elsewhere) {
+		err := e.Store.Update(t.Context(), func(tx storage.Tx) error {
+			return e.Person.CoupleProved(tx, "partner", identitytest.Known(), e.DemoID(), e.Clock.Now())
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused := identitytest.NewElsewhere(t, administrators, ofTheSettings)
+	refused.At("partner")
+	link(refused)
+	wantNoRole(refused, "a linked identity", refused.Browser(), identitytest.Known())
+
+	for name, change := range map[string][]func(*identity.Config){
+		"an owner has allowed it":       {administrators, ofTheSettings, identitytest.WithProvider("partner", func(p *federation.Provider) { p.Administrators = true })},
+		"a provider of the Caddyfile":   {administrators},
+		"a person who has no role here": {ofTheSettings},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := identitytest.NewElsewhere(t, change...)
+			e.At("partner")
+			link(e)
+			if si := e.MustEnter(e.Browser(), identitytest.Known()); si.Subject != e.DemoID() {
+				t.Errorf("signed in as %s, want the linked person", si.Subject)
+			}
+		})
+	}
+}
+
+// TestLinkForAnAdministrator: an action token, which an API client makes, links nobody with a role.
+func TestLinkForAnAdministrator(t *testing.T) {
+	t.Parallel()
+	e := identitytest.NewElsewhere(t, administrators)
+	err := e.Store.Update(t.Context(), func(tx storage.Tx) error {
+		return e.Federation.Couple(tx, e.DemoID(), "partner", identitytest.PartnerIssuer, "4711", e.Clock.Now())
+	})
+	if !errors.Is(err, person.ErrHasRole) {
+		t.Errorf("Couple = %v, want ErrHasRole", err)
+	}
+}
+
+// helpdesk is an administrator below owner.
+var helpdesk = event.Actor{ID: "helpdesk", Name: "helpdesk", BelowOwner: true}
+
+// setEmail changes the primary address of a person as the console does.
+func setEmail(h *identitytest.Harness, username, address string, by event.Actor) error {
+	_, err := h.Person.UpdatePerson(h.T.Context(), h.IDOf(username), person.Edit{By: by, Verified: true}, func(_ storage.Tx, d *person.Details) error {
+		d.Profile.EmailAddresses = []person.EmailAddress{{Primary: true, Verified: true, Value: address}}
+		return nil
+	})
+	return err
+}
+
+// TestAddressOfSomebodyElse: an administrator below owner gives nobody an address that is verified for another person.
+func TestAddressOfSomebodyElse(t *testing.T) {
+	t.Parallel()
+	yes := true
+	h := identitytest.New(t, func(c *identity.Config) {
+		c.Persons = append(c.Persons,
+			person.NewPerson{Username: "boss", Email: "boss@example.com", EmailVerified: &yes},
+			person.NewPerson{Username: "puppet", Email: "puppet@example.com"})
+	})
+	for _, address := range []string{"boss@example.com", "BOSS@Example.com"} {
+		if err := setEmail(h, "puppet", address, helpdesk); !errors.Is(err, person.ErrEmailTaken) {
+			t.Errorf("the address %s = %v, want ErrEmailTaken", address, err)
+		}
+	}
+	for name, n := range map[string]person.NewPerson{
+		"as an address":  {Username: "second", Email: "boss@example.com", EmailVerified: new(bool)},
+		"as a username":  {Username: "boss@example.com"},
+		"in the profile": {Username: "third", Profile: &person.Profile{EmailAddresses: []person.EmailAddress{{Value: "x@example.com", Primary: true}, {Value: "boss@example.com"}}}},
+	} {
+		if _, err := h.Person.AddPerson(t.Context(), n, helpdesk); !errors.Is(err, person.ErrEmailTaken) {
+			t.Errorf("a new person with it %s = %v, want ErrEmailTaken", name, err)
+		}
+	}
+	_, err := h.Person.UpdatePerson(t.Context(), h.IDOf("puppet"), person.Edit{By: helpdesk, Verified: true}, func(_ storage.Tx, d *person.Details) error {
+		d.Username = "boss@example.com"
+		return nil
+	})
+	if !errors.Is(err, person.ErrEmailTaken) {
+		t.Errorf("the address as a username = %v, want ErrEmailTaken", err)
+	}
+	if err := setEmail(h, "puppet", "free@example.com", helpdesk); err != nil {
+		t.Errorf("an address of nobody = %v", err)
+	}
+	if err := setEmail(h, "puppet", "boss@example.com", event.Actor{ID: "owner"}); err != nil {
+		t.Errorf("by an owner = %v", err)
+	}
+}
+
+// TestStatedAddressLinksNobody: a puppet with the address of a newcomer does not get their first sign-in. What the person
+// has proved counts.
+func TestStatedAddressLinksNobody(t *testing.T) {
+	t.Parallel()
+	e := identitytest.NewElsewhere(t, identitytest.CoupleByEmail, func(c *identity.Config) {
+		c.Persons = append(c.Persons, person.NewPerson{Username: "puppet", Password: secret.New(identitytest.DemoPassword), Email: "puppet@example.com"})
+	})
+	e.At("partner")
+	if err := setEmail(e.Harness, "puppet", "ann@partner.example", helpdesk); err != nil {
+		t.Fatal(err)
+	}
+	if si := e.MustEnter(e.Browser(), identitytest.Ann()); si.Subject == e.IDOf("puppet") {
+		t.Error("the newcomer signed in as the person whose address an administrator has stated")
+	}
+	next := identitytest.Ann()
+	next.Subject, next.Email, next.Details["email"] = "4712", "other@partner.example", []string{"other@partner.example"}
+	if err := setEmail(e.Harness, "puppet", next.Email, event.Actor{ID: "owner"}); err != nil {
+		t.Fatal(err)
+	}
+	if si := e.MustEnter(e.Browser(), next); si.Subject != e.IDOf("puppet") {
+		t.Error("an address that an owner has entered links nobody")
+	}
+}
+
+// TestUnverifiedAddressInDetails: what a provider says of an address that it has not verified is no detail of a sign-in.
+func TestUnverifiedAddressInDetails(t *testing.T) {
+	t.Parallel()
+	e := identitytest.NewElsewhere(t)
+	e.At("partner")
+	id := identitytest.Ann()
+	id.EmailVerified = false
+	id.Details["email"], id.Details["contact"] = []string{id.Email}, []string{id.Email}
+	id.Details["phone_number"], id.Details["phone_number_verified"] = []string{"+31201234567"}, []string{"false"}
+	d := e.MustEnter(e.Browser(), id).Details
+	if len(d["email"]) > 0 || len(d["phone_number"]) > 0 || !slices.Equal(d["email_verified"], []string{"false"}) || !slices.Equal(d["contact"], []string{id.Email}) {
+		t.Errorf("details = %v, want no address and no number but the contact", d)
+	}
+}
