@@ -87,7 +87,7 @@ func (c *Console) TellOwners(tx storage.Tx, by event.Actor, paths []string) erro
 		return err
 	}
 	for _, owner := range ids {
-		rec, err := person.Records.Get(tx, owner)
+		_, rec, err := p.Find(tx, owner)
 		if err != nil {
 			return err
 		}
