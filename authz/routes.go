@@ -100,7 +100,7 @@ func (s *Server) routes() http.Handler {
 			return
 		}
 		if !rt.plain {
-			r = s.deps.Refusals.Begin(r, s.deps.Origin(r).ClientIP, refusal.Refusal{Where: refusal.OAuth})
+			r = s.deps.Refusals.Begin(w, r, s.deps.Origin(r).ClientIP, refusal.Refusal{Where: refusal.OAuth})
 		}
 		defer s.recovered(w, r, rt)
 		if (rt.cors || rt.public) && s.cors(w, r, rt) {

@@ -173,6 +173,7 @@ func (p *Protect) answer(g *passage, f refusal) bool {
 		h.Set("Connection", "close")
 	}
 	ref := refusals.NewRef(p.random)
+	refusals.Tell(h, ref)
 	if p.Login && f.page != "" && opensPage(r) {
 		p.page(g, f, ref)
 	} else {

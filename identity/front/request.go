@@ -96,7 +96,7 @@ func (s *Service) Reload(q *Request) (*Request, error) {
 
 // Load reads what a request needs, in one View at most. The request is never nil.
 func (s *Service) Load(w http.ResponseWriter, r *http.Request) (*Request, error) {
-	r = s.refused.Begin(r, s.origin(r).ClientIP, refusal.Refusal{Where: refusal.Page})
+	r = s.refused.Begin(w, r, s.origin(r).ClientIP, refusal.Refusal{Where: refusal.Page})
 	q, now := &Request{Request: r, W: w}, s.now()
 	flow := r.URL.Query().Get("flow")
 	first := [][]byte{config.VersionKey()}

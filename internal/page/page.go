@@ -147,7 +147,9 @@ func (p *Renderer) Render(w http.ResponseWriter, r *http.Request, v View) {
 	body, lang, err := p.make(r, v, scripts)
 	if err != nil {
 		p.cfg.Log.Error("page not made", zap.String("template", v.Template), zap.Error(err))
-		v = View{Template: "error", Status: http.StatusInternalServerError, Locales: v.Locales, Data: p.failureFor(lang, Failure{Key: "error.internal", Ref: p.ref()})}
+		ref := p.ref()
+		refusal.Tell(w.Header(), ref)
+		v = View{Template: "error", Status: http.StatusInternalServerError, Locales: v.Locales, Data: p.failureFor(lang, Failure{Key: "error.internal", Ref: ref})}
 		scripts = new(scriptSet)
 		if body, _, err = p.make(r, v, scripts); err != nil {
 			http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
@@ -180,6 +182,7 @@ func (p *Renderer) Fail(w http.ResponseWriter, r *http.Request, status int, f Fa
 	if (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) && w.Header().Get("Retry-After") == "" {
 		pace.RetryAfter(w, pace.Soon)
 	}
+	refusal.Tell(w.Header(), f.Ref)
 	if p.person != nil && status < http.StatusInternalServerError {
 		p.leadOn(r, status, &f)
 	}

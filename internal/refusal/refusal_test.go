@@ -356,7 +356,7 @@ func TestOneRefusalPerRequest(t *testing.T) {
 	t.Parallel()
 	r := newRecorder(t)
 	core, lines := observer.New(zap.InfoLevel)
-	req := r.Begin(httptest.NewRequest(http.MethodPost, "/sign-in?flow=secret", nil), "192.0.2.1", Refusal{Where: Page})
+	req := r.Begin(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/sign-in?flow=secret", nil), "192.0.2.1", Refusal{Where: Page})
 	if Told(req.Context()) != "" {
 		t.Error("a request that is not refused has a reference")
 	}

@@ -14,6 +14,17 @@ type slip struct {
 	from     string  // address of the client
 	told     bool
 	recorder *Recorder
+	answer   http.Header
+}
+
+// Header has the reference of a refusal in its answer. (docs/decisions/operation.md#refusals)
+const Header = "Gatehouse-Ref"
+
+// Tell names a refusal in its answer.
+func Tell(answer http.Header, ref string) {
+	if ref != "" {
+		answer.Set(Header, ref)
+	}
 }
 
 // ref returns the reference. Nearly no request needs one.
@@ -27,13 +38,13 @@ func (s *slip) ref() string {
 type slipKey struct{}
 
 // Begin returns the request with a slip, unless it has one. about is what is known already; method, host and path are
-// added.
-func (r *Recorder) Begin(req *http.Request, from string, about Refusal) *http.Request {
+// added. The answer of a refused request names the reference in its Header.
+func (r *Recorder) Begin(w http.ResponseWriter, req *http.Request, from string, about Refusal) *http.Request {
 	if slipOf(req.Context()) != nil {
 		return req
 	}
 	about.Method, about.Site, about.Path = req.Method, req.Host, req.URL.Path
-	return req.WithContext(context.WithValue(req.Context(), slipKey{}, &slip{about: about, from: from, recorder: r}))
+	return req.WithContext(context.WithValue(req.Context(), slipKey{}, &slip{about: about, from: from, recorder: r, answer: w.Header()}))
 }
 
 func slipOf(ctx context.Context) *slip {
@@ -72,6 +83,7 @@ func (f *Refusal) fill(ctx context.Context) (from string, first bool) {
 		return "", true
 	}
 	first, s.told = !s.told, true
+	Tell(s.answer, s.ref())
 	if f.PersonID == "" {
 		f.PersonID, f.Username = s.about.PersonID, s.about.Username
 	}

@@ -73,7 +73,6 @@ type errorResponse struct {
 	Code    int    `json:"error_code,omitempty"`
 	Message string `json:"error_message"`
 	Details any    `json:"details,omitempty"`
-	Ref     string `json:"ref,omitempty"` // docs/decisions/operation.md#refusals
 }
 
 // headers sets the headers of every answer.
@@ -106,11 +105,11 @@ func Empty(w http.ResponseWriter, status int) {
 // 503, anything else as 500.
 func (g *Gate) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	e := asError(err)
-	ref := g.record(r, e)
+	refusal.Tell(w.Header(), g.record(r, e))
 	if e.Status == http.StatusServiceUnavailable && w.Header().Get("Retry-After") == "" {
 		pace.RetryAfter(w, pace.Soon)
 	}
-	JSON(w, e.Status, errorResponse{e.Code, e.Message, e.Details, ref})
+	JSON(w, e.Status, errorResponse{e.Code, e.Message, e.Details})
 }
 
 // record writes the log line, and keeps a refusal, whose reference it returns. What is wrong with a body or an address

@@ -130,7 +130,7 @@ func (g *Gate) Methods(api string, on func(*http.Request) error, operations map[
 	}
 	slices.Sort(allow)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r = g.Refusals.Begin(r, "", refusal.Refusal{Where: refusal.API})
+		r = g.Refusals.Begin(w, r, "", refusal.Refusal{Where: refusal.API})
 		client, ok := g.Enter(w, r, api)
 		if !ok {
 			return
