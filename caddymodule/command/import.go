@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,6 +39,10 @@ type importNote struct {
 	Text    string `json:"text"`
 	Persons int    `json:"persons"`
 	Line    int    `json:"line"` // of the first of them
+}
+
+func (n importNote) text() string {
+	return fmt.Sprintf("%s, the first on line %d: %s", count(n.Persons, "person"), n.Line, n.Text)
 }
 
 type importError struct {
@@ -152,7 +157,9 @@ func (im *importer) run() error {
 		if im.newIDs {
 			p.ID = ""
 		}
-		im.note(line, &p)
+		for _, text := range p.Notes {
+			im.note(line, p.Username, text)
+		}
 		raw, err := json.Marshal(p)
 		if err != nil || len(raw) > maxPart {
 			im.fails(line, "the person has more than can be stored")
@@ -196,6 +203,9 @@ func (im *importer) send() error {
 		default:
 			im.fails(im.lines[i], r.Error)
 		}
+		for _, text := range r.Notes {
+			im.note(im.lines[i], "", text)
+		}
 	}
 	im.request.Persons, im.lines, im.size, im.weight = im.request.Persons[:0], im.lines[:0], 0, 0
 	part := -1.0
@@ -209,25 +219,27 @@ func (im *importer) send() error {
 }
 
 // note keeps what of a person does not come. A dry run prints it too.
-func (im *importer) note(line int, p *personfile.Person) {
-	for _, text := range p.Notes {
-		if im.request.Check {
-			im.progress.line(fmt.Sprintf("line %d: %q: %s", line, p.Username, text))
+func (im *importer) note(line int, username, text string) {
+	if im.request.Check {
+		who := ""
+		if username != "" {
+			who = strconv.Quote(username) + ": "
 		}
-		i, known := im.notes[text]
-		if !known {
-			if len(im.result.Notes) == maxErrors {
-				continue
-			}
-			if im.notes == nil {
-				im.notes = map[string]int{}
-			}
-			i = len(im.result.Notes)
-			im.notes[text] = i
-			im.result.Notes = append(im.result.Notes, importNote{Text: text, Line: line})
-		}
-		im.result.Notes[i].Persons++
+		im.progress.line(fmt.Sprintf("line %d: %s%s", line, who, text))
 	}
+	i, known := im.notes[text]
+	if !known {
+		if len(im.result.Notes) == maxErrors {
+			return
+		}
+		if im.notes == nil {
+			im.notes = map[string]int{}
+		}
+		i = len(im.result.Notes)
+		im.notes[text] = i
+		im.result.Notes = append(im.result.Notes, importNote{Text: text, Line: line})
+	}
+	im.result.Notes[i].Persons++
 }
 
 // fails reports a person who was not imported.
@@ -263,6 +275,9 @@ func (im *importer) finish() error {
 	im.progress.end()
 	if im.quiet {
 		return nil
+	}
+	for _, n := range im.result.Notes {
+		say(im.cmd, n.text())
 	}
 	if err := printResult(im.cmd, im.result, im.summary()); err != nil {
 		return err

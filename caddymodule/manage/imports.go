@@ -228,6 +228,7 @@ func (s *Service) checkPart(ctx context.Context, id string, rec *jobRecord, b *b
 	for i, r := range results {
 		row := &b.rows[b.at[i]]
 		row.Status, row.Problem, row.ID = r.Status, r.Error, r.ID
+		row.Notes = append(row.Notes, r.Notes[:min(len(r.Notes), max(0, importRows-len(row.Notes)))]...)
 	}
 	for i := range b.rows {
 		im.Checked.add(b.rows[i].Status)

@@ -354,12 +354,17 @@ func claim(who *token.Introspection, name string, now time.Time) (value string, 
 	return strings.Join(many, ","), len(many) > 0
 }
 
-// groupList joins groups with commas. A group whose name holds a comma would read as two, so it is left out.
+// groupList joins groups with commas. A group is left out if its name would read as other groups: with a comma as two,
+// with a space at an edge as that of the name without it. (docs/decisions/gateway.md#identity-headers)
 func groupList(groups []string) string {
-	if slices.ContainsFunc(groups, func(g string) bool { return strings.Contains(g, ",") }) {
-		groups = slices.DeleteFunc(slices.Clone(groups), func(g string) bool { return strings.Contains(g, ",") })
+	if slices.ContainsFunc(groups, misread) {
+		groups = slices.DeleteFunc(slices.Clone(groups), misread)
 	}
 	return strings.Join(groups, ",")
+}
+
+func misread(group string) bool {
+	return strings.Contains(group, ",") || strings.TrimSpace(group) != group
 }
 
 const maxFieldValue = 8 << 10 // bytes of an identity header

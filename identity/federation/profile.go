@@ -6,9 +6,9 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
-	"golang.org/x/text/language"
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/idp"
@@ -74,14 +74,14 @@ func (a *Answer) Says() person.NewPerson {
 }
 
 // customOf returns the custom attributes that the provider gives a person. One that cannot be stored is left out.
-func (p *Provider) customOf(id *idp.Identity) (out []person.CustomAttribute) {
+func (p *Provider) customOf(id *idp.Identity) []person.CustomAttribute {
+	var said person.Profile
 	for _, name := range p.Custom {
-		c := person.CustomAttribute{Name: name, Value: person.FirstValue(id.Details, name)}
-		if c.Value != "" && (&person.Profile{CustomAttributes: []person.CustomAttribute{c}}).CheckCustom() == nil {
-			out = append(out, c)
+		if v := person.FirstValue(id.Details, name); v != "" {
+			said.CustomAttributes = append(said.CustomAttributes, person.CustomAttribute{Name: name, Value: v})
 		}
 	}
-	return out
+	return person.NewPerson{Profile: &said}.Usable(nil, time.Time{}).Profile.CustomAttributes
 }
 
 // madeUpName is a username that says nothing but where the person comes from.
@@ -118,14 +118,8 @@ func PersonFrom(id *idp.Identity) person.NewPerson {
 		Email: email, EmailVerified: &verified,
 		Name: first("name"), GivenName: first("given_name"), FamilyName: first("family_name"), Locale: first("locale"),
 	}
-	if _, err := language.Parse(n.Locale); err != nil {
-		n.Locale = ""
-	}
-	for _, name := range []*string{&n.Name, &n.GivenName, &n.FamilyName} {
-		if !person.IsText(*name, person.MaxName) {
-			*name = ""
-		}
-	}
+	n = n.Usable(nil, time.Time{})
+	n.Profile = nil // the members above are all of it
 	return n
 }
 
@@ -148,6 +142,7 @@ func (s *Service) synchronise(tx storage.Tx, m *Match, p *Member, id *idp.Identi
 		})
 		return err
 	}
+	up.Foreign, up.LeftOut = true, n.LeftOut
 	err, invalid := apply(), new(person.ValidationError)
 	if errors.As(err, &invalid) && invalid.Field == "email" && n.Email != "" {
 		n.Email, n.EmailVerified = "", nil

@@ -121,7 +121,8 @@ func (s *Service) Bind(tx storage.Tx, a *Answer, o *Opening, m *Match) error {
 		happened = append(happened, si.OwnEvent(o.Ev[evAssured], front.SignedInBy+a.Provider.Name))
 	}
 	if m.Created {
-		happened = append(happened, si.OwnEvent(o.Ev[evCreated], front.SignedInBy+a.Provider.Name))
+		reason := person.ReasonWith(front.SignedInBy+a.Provider.Name, PersonFrom(a.Identity).LeftOut)
+		happened = append(happened, si.OwnEvent(o.Ev[evCreated], reason))
 	}
 	if m.Created || m.NewlyOne {
 		reason := "by " + a.Provider.Name

@@ -255,7 +255,7 @@ func (s *Service) take(ctx context.Context, n *newcomer, m *federation.Member, i
 			return a, nil
 		}
 	}
-	p.Partition, p.Groups = n.partition, m.OwnGroups(id)
+	p.Partition, p.Groups, p.Foreign = n.partition, m.OwnGroups(id), true
 	// The policy is for new passwords: this one is the person's already.
 	if p.PasswordHash, err = s.Person.HashKnown(ctx, n.Password); err != nil {
 		return a, err
@@ -306,12 +306,12 @@ func (s *Service) take(ctx context.Context, n *newcomer, m *federation.Member, i
 // errName says that the operator has to say what the person is called here.
 var errName = errors.New("the name that was typed can be no username here: map one, or say that the addresses of the directory are verified")
 
-// create creates the person. Details that do not fit into a profile are left out.
+// create creates the person, without an address that is not taken here.
 func (s *Service) create(ctx context.Context, p person.NewPerson, by event.Actor) (person.Details, error) {
 	d, err := s.Person.CreateAs(ctx, p, by, person.ReasonMigration)
-	if invalid := new(person.ValidationError); errors.As(err, &invalid) && invalid.Field != "username" {
-		bare := person.NewPerson{Username: p.Username, PasswordHash: p.PasswordHash, Partition: p.Partition, Groups: p.Groups, Beside: p.Beside}
-		d, err = s.Person.CreateAs(ctx, bare, by, person.ReasonMigration)
+	if invalid := new(person.ValidationError); errors.As(err, &invalid) && invalid.Field == "email" {
+		p.Email, p.EmailVerified, p.LeftOut = "", nil, append(p.LeftOut, person.LeftOut(*invalid))
+		d, err = s.Person.CreateAs(ctx, p, by, person.ReasonMigration)
 	}
 	return d, err
 }

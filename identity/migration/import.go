@@ -30,6 +30,8 @@ type Result struct {
 	Status string `json:"status"` // created, updated, exists, failed
 	ID     string `json:"id,omitempty"`
 	Error  string `json:"error,omitempty"` // of a failed one; it repeats no value
+	// Notes say what of the person cannot be kept here. They repeat no value.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // The values of Result.Status.
@@ -108,14 +110,36 @@ func (s *Service) one(ctx context.Context, p *Person, how How, by event.Actor, h
 	if err != nil {
 		return verdict(err)
 	}
+	n.Foreign = true
 	if n.ID = p.ID; p.ExternalID != "" {
 		n.Directory = &person.Directory{ExternalID: p.ExternalID}
 	}
+	if over := secret.TooCostly(n.PasswordHash); over != "" {
+		n.PasswordHash = ""
+		n.LeftOut = append(n.LeftOut, person.LeftOut{Field: "password_hash", Problem: over + ". The person comes without a password and sets one by a reset link"})
+	}
+	given := n
+	if n, err = s.Persons.Usable(ctx, n); err != nil {
+		return Result{}, err
+	}
+	out, err := s.usable(ctx, given, n, how, by, hashing)
+	for _, l := range n.LeftOut {
+		if out.Status != Failed && out.Status != "" {
+			out.Notes = append(out.Notes, l.Field+" "+l.Problem+": left out")
+		}
+	}
+	return out, err
+}
+
+// usable is one for a person without what cannot be kept. given is the person as the other system has them.
+func (s *Service) usable(ctx context.Context, given, n person.NewPerson, how How, by event.Actor, hashing *sync.Mutex) (Result, error) {
 	if _, _, err := n.Record(); err != nil {
 		return verdict(err) // before a hash costs anything
 	}
-	if n.PasswordHash != "" && secret.CheckImported(n.PasswordHash) != nil {
-		return verdict(person.ErrForeignHash)
+	if n.PasswordHash != "" {
+		if err := person.CheckHash(n.PasswordHash); err != nil {
+			return verdict(err)
+		}
 	}
 	id, hasPassword, err := s.present(ctx, n)
 	if err == nil && how.Allow != nil {
@@ -154,7 +178,7 @@ func (s *Service) one(ctx context.Context, p *Person, how How, by event.Actor, h
 	if hasPassword || how.KeepSignIn {
 		n.PasswordHash = ""
 	}
-	return s.again(ctx, id, n, how, by)
+	return s.again(ctx, id, given, n, how, by)
 }
 
 // would is the result that a person has without being written. id is that of the username, or "".
@@ -207,24 +231,24 @@ func (s *Service) hash(ctx context.Context, n *person.NewPerson, hashing *sync.M
 }
 
 // again updates an existing person.
-func (s *Service) again(ctx context.Context, id string, n person.NewPerson, how How, by event.Actor) (Result, error) {
+func (s *Service) again(ctx context.Context, id string, given, n person.NewPerson, how How, by event.Actor) (Result, error) {
 	_, said, _, err := n.Records()
 	if err != nil {
 		return verdict(err)
 	}
 	// Members that were derived from others are not part of the import.
-	given := n.Profile
-	if given == nil {
-		given = new(person.Profile)
+	profile := given.Profile
+	if profile == nil {
+		profile = new(person.Profile)
 	}
-	if n.Name == "" && given.Name.DisplayName == "" {
+	if n.Name == "" && profile.Name.DisplayName == "" {
 		said.Profile.Name.DisplayName = ""
 	}
-	if n.Email == "" && len(given.EmailAddresses) == 0 {
+	if n.Email == "" && len(profile.EmailAddresses) == 0 {
 		said.Profile.EmailAddresses = nil
 	}
 	changed := false
-	e := person.Edit{By: by, Verified: true, PasswordHash: n.PasswordHash}
+	e := person.Edit{By: by, Verified: true, PasswordHash: n.PasswordHash, Foreign: true, LeftOut: n.LeftOut}
 	_, err = s.Persons.UpdatePerson(ctx, id, e, func(tx storage.Tx, d *person.Details) error {
 		if how.Allow != nil {
 			if err := how.Allow(tx, id, n.Groups); err != nil {

@@ -87,7 +87,7 @@ func TestImport(t *testing.T) {
 		imported("ANNA"), // twice in one file
 		imported("off", func(p *migration.Person) { p.Inactive = true }),
 		imported(identitytest.Demo),
-		imported("comma", func(p *migration.Person) { p.Groups = []string{"a,b"} }),
+		imported("two more words", func(p *migration.Person) { p.Groups = []string{"a,b"} }),
 	}
 	got := imports(h, false, list...)
 	var status []string

@@ -20,6 +20,7 @@ type Details struct {
 	HasPassword bool
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
+	LeftOut     []LeftOut // of what another system has told, by the change that returns the Details
 }
 
 func (r *Record) details(id string, p *ProfileRecord) Details {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
 // Errors of persons.
@@ -37,8 +39,16 @@ type ValidationError struct{ Field, Problem string }
 
 func (e *ValidationError) Error() string { return "identity: " + e.Field + " " + e.Problem }
 
-// ErrForeignHash refuses a password hash of another system.
-var ErrForeignHash = &ValidationError{"password_hash", "is not a hash that is understood, or costs too much"}
+// CheckHash returns a *ValidationError for a password hash of another system that cannot be used here.
+func CheckHash(phc string) error {
+	if secret.CheckImported(phc) == nil {
+		return nil
+	}
+	if over := secret.TooCostly(phc); over != "" {
+		return &ValidationError{"password_hash", over}
+	}
+	return &ValidationError{"password_hash", "is not a hash that is understood"}
+}
 
 // TooManyError says that a change concerns more than one change can.
 type TooManyError struct {
@@ -49,6 +59,16 @@ type TooManyError struct {
 func (e *TooManyError) Error() string {
 	return "identity: more than " + strconv.Itoa(e.Most) + " " + e.Field + " in one change"
 }
+
+// UnknownMembersError names ids in a change of a group of people who are not in its partition. It is an ErrNoPerson.
+type UnknownMembersError struct{ IDs []string }
+
+func (e *UnknownMembersError) Error() string {
+	return "identity: no such person: " + strings.Join(e.IDs, ", ")
+}
+
+// Is implements the interface of errors.Is.
+func (e *UnknownMembersError) Is(target error) bool { return target == ErrNoPerson }
 
 // StateError says that the password is right, but the state of the person forbids its use.
 type StateError struct{ State State }

@@ -100,7 +100,7 @@ func createGroup(tx storage.Tx, id string, rec groupRecord) error {
 
 func (c *GroupChange) check() error {
 	if err := checkGroupName(c.Name); err != nil {
-		return &ValidationError{"name", "of a group must have no commas, control characters and spaces around it, and at most 256 characters"}
+		return &ValidationError{"name", "of a group must have 1 to 256 characters, none of them a control character"}
 	}
 	if !IsText(c.ExternalID, MaxLine) {
 		return &ValidationError{"externalId", "is too long or has control characters"}

@@ -15,6 +15,7 @@ import (
 // addMembers adds persons to a group. To a group a person of another partition is an unknown one.
 func (s *Service) addMembers(tx storage.Tx, group string, g *groupRecord, c *GroupChange, ev []event.Event, now time.Time) error {
 	name := g.Name
+	var unknown []string
 	for i, id := range c.Add {
 		err := s.setMember(tx, id, ev[i], now, func(rec *Record) (bool, error) {
 			if rec.Partition != g.Partition {
@@ -29,9 +30,16 @@ func (s *Service) addMembers(tx storage.Tx, group string, g *groupRecord, c *Gro
 			}
 			return true, joinGroup(tx, g.Partition, name, id, now)
 		})
+		if errors.Is(err, ErrNoPerson) {
+			unknown = append(unknown, id)
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("member of group %s: %w", group, err)
 		}
+	}
+	if len(unknown) > 0 {
+		return &UnknownMembersError{unknown}
 	}
 	return nil
 }

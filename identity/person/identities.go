@@ -3,6 +3,7 @@ package person
 import (
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/idp"
@@ -207,7 +208,7 @@ func VerifiedEmail(id *idp.Identity) (email string, verified bool) {
 	} else if !verified && email == FirstValue(id.Details, "email") {
 		verified = hasTrue(id.Details, "email_verified")
 	}
-	if !IsEmail(email) {
+	if email = strings.TrimSpace(email); !IsEmail(email) {
 		return "", false
 	}
 	return email, verified

@@ -88,8 +88,8 @@ func (s *Service) firstPassword(ctx context.Context, n NewPerson, more ...string
 	case n.PasswordHash != "" && !n.Password.IsZero():
 		return "", &ValidationError{"password", "and password_hash cannot both be given"}
 	case n.PasswordHash != "":
-		if secret.CheckImported(n.PasswordHash) != nil {
-			return "", ErrForeignHash
+		if err := CheckHash(n.PasswordHash); err != nil {
+			return "", err
 		}
 		s.decoys.learn(n.PasswordHash)
 		return n.PasswordHash, nil

@@ -69,6 +69,10 @@ type NewPerson struct {
 	Profile *Profile `json:"profile,omitempty"`
 	// Directory is what a directory adds. Default: nothing.
 	Directory *Directory `json:"-"`
+	// Foreign says that another system tells of the person: what cannot be kept is left out. Default: it is refused.
+	Foreign bool `json:"-"`
+	// LeftOut is what the caller has left out already. The event of the new person names it.
+	LeftOut []LeftOut `json:"-"`
 	// ID is the id of the person, a UUID in lower case. Default: a new one.
 	ID string `json:"-"`
 	// Beside writes what comes with the person, in the same transaction and before the person. An error undoes all of it.
@@ -109,6 +113,11 @@ func (s *Service) CreateAs(ctx context.Context, n NewPerson, by event.Actor, how
 	}
 	if err != nil {
 		return Details{}, err
+	}
+	if n.Foreign {
+		if n, err = s.Usable(ctx, n); err != nil {
+			return Details{}, err
+		}
 	}
 	rec, prof, folded, err := n.Records()
 	if err != nil {
@@ -155,7 +164,7 @@ func (s *Service) CreateAs(ctx context.Context, n NewPerson, by event.Actor, how
 		if err := s.welcomeHook(tx, Recipient{ID: id, Record: &rec, Profile: &prof.Profile}, how, now); err != nil {
 			return err
 		}
-		e := by.Fill(ev[0], id, "")
+		e := by.Fill(ev[0], id, ReasonWith("", n.LeftOut))
 		e.Partition = rec.PartitionName()
 		return s.events.Append(tx, e)
 	})
@@ -163,8 +172,22 @@ func (s *Service) CreateAs(ctx context.Context, n NewPerson, by event.Actor, how
 		return Details{}, err
 	}
 	d := rec.details(id, &prof)
-	d.HasPassword = phc != ""
+	d.HasPassword, d.LeftOut = phc != "", n.LeftOut
 	return d, nil
+}
+
+// Usable is NewPerson.Usable with the present settings.
+func (s *Service) Usable(ctx context.Context, n NewPerson) (NewPerson, error) {
+	now := s.now()
+	var out NewPerson
+	err := s.store.View(ctx, func(tx storage.Tx) error {
+		u, err := s.units(tx)
+		if err == nil {
+			out = n.Usable(u, now)
+		}
+		return err
+	})
+	return out, err
 }
 
 // idOf returns the id of a new person.

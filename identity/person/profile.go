@@ -159,8 +159,8 @@ func (p *Profile) setPrimaryEmail(value string, verified bool) {
 	}
 }
 
-// keepVerified marks as verified what was verified before and is the same. A change of a profile verifies nothing else.
-func (p *Profile) keepVerified(before *Profile) {
+// KeepVerified marks as verified what was verified before and is the same. A change of a profile verifies nothing else.
+func (p *Profile) KeepVerified(before *Profile) {
 	for i := range p.EmailAddresses {
 		e := &p.EmailAddresses[i]
 		e.Verified, e.Stated = false, false

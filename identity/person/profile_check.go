@@ -23,6 +23,7 @@ const (
 	maxValue   = 1024 // characters of a custom attribute
 	MaxLine    = 256  // characters of everything else
 	maxPlural  = 8192 // characters: a certificate is a value
+	maxHouse   = 999999
 	maxProfile = 64 << 10
 )
 
@@ -55,10 +56,8 @@ func (p *Profile) check() error {
 			return &ValidationError{"date_of_birth", "is not a date such as 1990-12-31"}
 		}
 	}
-	if p.PreferredLocale != "" {
-		if _, err := xlanguage.Parse(p.PreferredLocale); err != nil || len(p.PreferredLocale) > MaxTag {
-			return &ValidationError{"locale", "is not a language tag"}
-		}
+	if p.PreferredLocale != "" && !isLocale(p.PreferredLocale) {
+		return &ValidationError{"locale", "is not a language tag"}
 	}
 	for _, check := range []func() error{p.checkEmails, p.checkPhones, p.checkAddresses, p.CheckCustom} {
 		if err := check(); err != nil {
@@ -66,6 +65,12 @@ func (p *Profile) check() error {
 		}
 	}
 	return nil
+}
+
+// isLocale reports whether s is a language tag. (BCP 47)
+func isLocale(s string) bool {
+	_, err := xlanguage.Parse(s)
+	return err == nil && len(s) <= MaxTag
 }
 
 func (p *Profile) checkEmails() error {
@@ -129,7 +134,7 @@ func (p *Profile) checkAddresses() error {
 	for i := range p.Addresses {
 		a := &p.Addresses[i]
 		a.CountryCode = strings.ToUpper(a.CountryCode)
-		if a.HouseNumber < 0 || a.HouseNumber > 999999 {
+		if a.HouseNumber < 0 || a.HouseNumber > maxHouse {
 			return &ValidationError{"addresses", "have a house number that is none"}
 		}
 		for _, v := range []string{a.HouseNumberAddition, a.StreetName, a.City, a.PostalCode, a.Region, a.CompanyName, a.Attention, a.Tag} {
@@ -168,28 +173,39 @@ func (p *Profile) CheckCustom() error {
 	return nil
 }
 
+// line is a text of a directory.
+type line struct {
+	field string
+	v     *string
+}
+
+// lines returns the texts of at most MaxLine characters.
+func (d *Directory) lines() []line {
+	return []line{
+		{"externalId", &d.ExternalID},
+		{"name.formatted", &d.FormattedName},
+		{"name.middleName", &d.MiddleName},
+		{"name.honorificPrefix", &d.HonorificPrefix},
+		{"name.honorificSuffix", &d.HonorificSuffix},
+		{"nickName", &d.NickName},
+		{"profileUrl", &d.ProfileURL},
+		{"title", &d.Title},
+		{"userType", &d.UserType},
+		{"timezone", &d.Timezone},
+		{"preferredLanguage", &d.Language},
+		{"employeeNumber", &d.EmployeeNumber},
+		{"costCenter", &d.CostCenter},
+		{"organization", &d.Organization},
+		{"division", &d.Division},
+		{"department", &d.Department},
+		{"manager", &d.Manager},
+	}
+}
+
 // check returns a *ValidationError if the directory's part cannot be stored.
 func (d *Directory) check() error {
-	for _, f := range []struct{ field, v string }{
-		{"externalId", d.ExternalID},
-		{"name.formatted", d.FormattedName},
-		{"name.middleName", d.MiddleName},
-		{"name.honorificPrefix", d.HonorificPrefix},
-		{"name.honorificSuffix", d.HonorificSuffix},
-		{"nickName", d.NickName},
-		{"profileUrl", d.ProfileURL},
-		{"title", d.Title},
-		{"userType", d.UserType},
-		{"timezone", d.Timezone},
-		{"preferredLanguage", d.Language},
-		{"employeeNumber", d.EmployeeNumber},
-		{"costCenter", d.CostCenter},
-		{"organization", d.Organization},
-		{"division", d.Division},
-		{"department", d.Department},
-		{"manager", d.Manager},
-	} {
-		if !IsText(f.v, MaxLine) {
+	for _, f := range d.lines() {
+		if !IsText(*f.v, MaxLine) {
 			return &ValidationError{f.field, fmt.Sprintf("must have at most %d characters, none of them a control character", MaxLine)}
 		}
 	}
@@ -231,8 +247,26 @@ func (s *Service) CheckConfigured(tx storage.Tx, p, before *ProfileRecord, now t
 		return &ValidationError{"family_name", "is required"}
 	case must.MobileNumberRequired && len(p.Profile.PhoneNumbers) == 0:
 		return &ValidationError{"phone_number", "is required"}
+	default:
+		if unmet := p.Profile.unmet(u); len(unmet) > 0 {
+			return &ValidationError{attributeMembers[unmet[0][0]], "is required" + others(unmet[0][1:])}
+		}
 	}
 	return nil
+}
+
+// attributeMembers are the members of a profile that an attribute of the settings means.
+var attributeMembers = map[string]string{
+	config.AttributeName: "name", config.AttributePhone: "phone_number", config.AttributeBirthDate: "date_of_birth", config.AttributeEmail: "email",
+}
+
+// others names the attributes that could take the place of a required one.
+func others(attributes []string) string {
+	text := ""
+	for _, a := range attributes {
+		text += ", or " + attributeMembers[a]
+	}
+	return text
 }
 
 // checkNew checks what was not there before. What an earlier version has stored must not hinder other changes.
@@ -272,6 +306,11 @@ func (p *Profile) Missing(u *config.Units) (out [][]string) {
 	if u.Attributes.Verification.EmailRequired && !p.HasEmail(true) {
 		out = append(out, []string{config.AttributeEmail})
 	}
+	return append(out, p.unmet(u)...)
+}
+
+// unmet returns the rules of required attributes that a profile does not meet.
+func (p *Profile) unmet(u *config.Units) (out [][]string) {
 	for _, rule := range u.Profile.Rules {
 		met := len(rule.AnyOf) == 0
 		for _, attribute := range rule.AnyOf {

@@ -105,10 +105,11 @@ func checkGroups(groups []string) error {
 	return nil
 }
 
-// checkGroupName checks the name of a group. Headers separate groups by commas, and a name is a storage key.
+// checkGroupName checks the name of a group, which is a storage key. What it means to be "Sales, EMEA" in a header that
+// separates groups by commas is protect's.
 func checkGroupName(g string) error {
-	if g == "" || strings.TrimSpace(g) != g || strings.Contains(g, ",") || !IsText(g, MaxName) || len(g) > maxFolded {
-		return &ValidationError{"groups", "must be names without commas, control characters and spaces around them"}
+	if strings.TrimSpace(g) == "" || !IsText(g, MaxName) || len(g) > maxFolded {
+		return &ValidationError{"groups", "must be names of 1 to 256 characters, none of them a control character"}
 	}
 	return nil
 }

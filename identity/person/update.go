@@ -24,6 +24,10 @@ type Edit struct {
 	Names []string
 	// Verified says that the addresses and numbers that the change marks as verified are. Otherwise it verifies none.
 	Verified bool
+	// Foreign says that another system tells of the person: what cannot be kept is left out, as in a NewPerson. LeftOut
+	// is what the caller has left out already.
+	Foreign bool
+	LeftOut []LeftOut
 }
 
 // UpdatePerson lets fn change the person of an id, in one transaction, and returns the person after the change. An
@@ -84,8 +88,9 @@ func (u *Update) Apply(tx storage.Tx, id string, fn func(tx storage.Tx, d *Detai
 type updateTx struct {
 	*Update
 
-	tx storage.Tx
-	id string
+	tx   storage.Tx
+	id   string
+	left []LeftOut
 }
 
 func (u *updateTx) apply(fn func(storage.Tx, *Details) error) (Details, error) {
@@ -115,6 +120,7 @@ func (u *updateTx) apply(fn func(storage.Tx, *Details) error) (Details, error) {
 		}
 	}
 	d = rec.details(u.id, &prof)
+	d.LeftOut = u.left
 	d.HasPassword, err = Passwords.Has(u.tx, u.id)
 	return d, err
 }
@@ -126,13 +132,24 @@ func (u *updateTx) settle(was *Record, old *ProfileRecord, d *Details) (Record, 
 	if d.State != was.State {
 		rec.moveTo(d.State)
 	}
+	if u.Foreign {
+		units, err := u.s.units(u.tx)
+		if err != nil {
+			return rec, prof, err
+		}
+		clean := sieve{left: slices.Clone(u.LeftOut)}
+		clean.profile(&prof.Profile, units, &old.Profile, u.now)
+		clean.directory(&prof.Directory)
+		clean.groups(&rec.Groups)
+		u.left = clean.left
+	}
 	// A display name that consists of first and last name follows them.
 	name, before := &prof.Profile.Name, old.Profile.Name
 	if name.DisplayName == before.DisplayName && before.DisplayName == strings.TrimSpace(before.FirstName+" "+before.LastName) {
 		name.DisplayName = ""
 	}
 	if !u.Verified {
-		prof.Profile.keepVerified(&old.Profile)
+		prof.Profile.KeepVerified(&old.Profile)
 		if rec.Username != was.Username {
 			prof.Profile.vouch(rec.Partition, rec.Username)
 		}
@@ -221,7 +238,7 @@ func (u *updateTx) write(was, rec *Record, old, prof *ProfileRecord, changes []s
 	// State and password have events of their own. One event lists everything else.
 	changes = slices.DeleteFunc(changes, func(name string) bool { return name == "state" || name == "password" })
 	if len(changes) > 0 {
-		if err := u.record(rec, EventUpdated, strings.Join(changes, ", ")); err != nil {
+		if err := u.record(rec, EventUpdated, ReasonWith(strings.Join(changes, ", "), u.left)); err != nil {
 			return err
 		}
 	}

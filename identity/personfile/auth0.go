@@ -49,6 +49,12 @@ type auth0User struct {
 	} `json:"identities"`
 }
 
+// auth0Members are the members of a user that are read, and those that say when and where they have signed in there.
+var auth0Members = []string{
+	"_id", "user_id", "username", "email", "email_verified", "name", "given_name", "family_name", "phone_number", "blocked", "passwordHash", "user_metadata", "app_metadata",
+	"multifactor", "identities", "tenant", "created_at", "updated_at", "last_login", "last_ip", "logins_count", "last_password_reset",
+}
+
 // readAuth0Hashes reads the hashes that Auth0's support sends, for a reader of the users.
 func readAuth0Hashes(r io.Reader) (map[string]string, error) {
 	hashes, in := map[string]string{}, lines{in: bufio.NewReader(r)}
@@ -95,6 +101,7 @@ func (a *auth0Reader) Next() (p Person, line int, err error) {
 		if p = a.person(&u); p.Username == "" {
 			return p, a.number, &LineError{a.number, "the user has neither username nor email"}
 		}
+		p.noteRest(raw, auth0Members)
 		return p, a.number, nil
 	}
 }

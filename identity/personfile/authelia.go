@@ -60,6 +60,8 @@ type autheliaUser struct {
 		Region     string `yaml:"region"`
 		PostalCode string `yaml:"postal_code"`
 		Country    string `yaml:"country"`
+
+		Rest map[string]any `yaml:",inline"`
 	} `yaml:"address"`
 	Extra map[string]any `yaml:"extra"`
 
@@ -92,18 +94,25 @@ func (a *autheliaReader) Next() (p Person, line int, err error) {
 	}
 	if g := strings.ToUpper(u.Gender); g == "MALE" || g == "FEMALE" {
 		p.profile().Gender = g[:1]
+	} else if g != "" {
+		p.profile().Gender = u.Gender // the import names it if it is another
 	}
 	if u.PhoneNumber != "" {
 		p.profile().PhoneNumbers = []person.PhoneNumber{{Value: u.PhoneNumber, Tag: "mobile"}}
 	}
-	if at := u.Address; at.Street != "" || at.Locality != "" || at.PostalCode != "" {
+	if at := u.Address; at.Street != "" || at.Locality != "" || at.PostalCode != "" || at.Region != "" || at.Country != "" {
 		*p.address() = person.Address{StreetName: at.Street, City: at.Locality, Region: at.Region, PostalCode: at.PostalCode, CountryCode: at.Country}
 	}
 	for _, k := range slices.Sorted(maps.Keys(u.Extra)) {
 		p.custom(k, fmt.Sprint(u.Extra[k]))
 	}
+	for _, k := range slices.Sorted(maps.Keys(u.Address.Rest)) {
+		p.note("address." + k + " does not come")
+	}
 	for _, k := range slices.Sorted(maps.Keys(u.Rest)) {
-		p.note(k + " does not come")
+		if u.Rest[k] != nil && u.Rest[k] != "" {
+			p.note(k + " does not come")
+		}
 	}
 	return p, name.Line, nil
 }

@@ -30,8 +30,12 @@ var columns = map[string]func(p *Person, v string) error{
 	"mail":         func(p *Person, v string) error { p.Email = v; return nil },
 	"emailverified": func(p *Person, v string) error {
 		b, err := yes(v)
+		if err != nil {
+			p.note("email_verified " + err.Error() + ": left out")
+			return nil
+		}
 		p.EmailVerified = &b
-		return err
+		return nil
 	},
 	"groups":     func(p *Person, v string) error { p.Groups = split(v); return nil },
 	"locale":     func(p *Person, v string) error { p.Locale = v; return nil },
@@ -52,11 +56,18 @@ var columns = map[string]func(p *Person, v string) error{
 	"phonenumber": addPhone("work"),
 	"mobile":      addPhone("mobile"),
 	"street":      func(p *Person, v string) error { p.address().StreetName = v; return nil },
-	"housenumber": func(p *Person, v string) (err error) { p.address().HouseNumber, err = number(v); return err },
-	"city":        func(p *Person, v string) error { p.address().City = v; return nil },
-	"postalcode":  func(p *Person, v string) error { p.address().PostalCode = v; return nil },
-	"region":      func(p *Person, v string) error { p.address().Region = v; return nil },
-	"country":     func(p *Person, v string) error { p.address().CountryCode = v; return nil },
+	"housenumber": func(p *Person, v string) error {
+		if n, err := strconv.Atoi(v); err == nil {
+			p.address().HouseNumber = n
+		} else {
+			p.address().HouseNumberAddition = v // such as 12a
+		}
+		return nil
+	},
+	"city":       func(p *Person, v string) error { p.address().City = v; return nil },
+	"postalcode": func(p *Person, v string) error { p.address().PostalCode = v; return nil },
+	"region":     func(p *Person, v string) error { p.address().Region = v; return nil },
+	"country":    func(p *Person, v string) error { p.address().CountryCode = v; return nil },
 }
 
 func addPhone(tag string) func(p *Person, v string) error {
@@ -80,17 +91,13 @@ func yes(v string) (bool, error) {
 	return false, errors.New("wants true or false")
 }
 
-func number(v string) (int, error) {
-	n, err := strconv.Atoi(v)
-	if err != nil {
-		return 0, errors.New("wants a whole number")
-	}
-	return n, nil
-}
-
-// split returns the values of a column that holds several.
+// split returns the values of a column that holds several. Commas separate them where nothing else does.
 func split(v string) (out []string) {
-	for _, one := range strings.FieldsFunc(v, func(r rune) bool { return r == ';' || r == '|' || r == ',' }) {
+	between := ";|"
+	if !strings.ContainsAny(v, between) {
+		between = ","
+	}
+	for _, one := range strings.FieldsFunc(v, func(r rune) bool { return strings.ContainsRune(between, r) }) {
 		if one = strings.TrimSpace(one); one != "" {
 			out = append(out, one)
 		}

@@ -128,7 +128,7 @@ func TestFilesThatAreNoRealm(t *testing.T) {
 	for name, c := range map[string]struct{ file, want string }{
 		"empty":         {"", "is not a realm"},
 		"no JSON":       {"users", "is not JSON"},
-		"no users":      {`{"realm":"demo","clients":[]}`, "is not a realm"},
+		"another file":  {`{"resourceType":"User"}`, "is not a realm"},
 		"several":       {`[{"users":[]}]`, "several realms"},
 		"users by name": {`{"users":{"ada":{}}}`, "is not a realm"},
 	} {

@@ -50,6 +50,14 @@ type keycloakCredential struct {
 	Type   string `json:"type"`
 	Secret string `json:"secretData"`
 	Data   string `json:"credentialData"`
+	// Temporary passwords must be changed at the next sign-in.
+	Temporary bool `json:"temporary"`
+}
+
+// keycloakMembers are the members of a user that are read. The last ones say how Keycloak sees it.
+var keycloakMembers = []string{
+	"id", "username", "firstName", "lastName", "email", "emailVerified", "enabled", "attributes", "groups", "realmRoles", "clientRoles", "requiredActions", "credentials",
+	"federatedIdentities", "serviceAccountClientId", "federationLink", "totp", "disableableCredentialTypes", "access", "self", "userProfileMetadata",
 }
 
 func newKeycloak(r io.Reader) (*keycloakReader, error) {
@@ -58,12 +66,16 @@ func newKeycloak(r io.Reader) (*keycloakReader, error) {
 	return k, k.enter()
 }
 
-var errNoRealm = errors.New("the file is not a realm that Keycloak has exported with its users (kc.sh export)")
+var errNoRealm = errors.New("the file is not a realm that Keycloak has exported (kc.sh export, or the partial export of its admin console)")
 
 // enter goes on to the array of users.
 func (k *keycloakReader) enter() error {
+	realm := false
 	for {
 		t, err := k.in.Token()
+		if errors.Is(err, io.EOF) && realm {
+			return nil // it was exported without users
+		}
 		if errors.Is(err, io.EOF) {
 			return errNoRealm
 		}
@@ -76,10 +88,14 @@ func (k *keycloakReader) enter() error {
 		if t == json.Delim('{') {
 			continue
 		}
+		if t == json.Delim('}') && realm {
+			continue
+		}
 		name, ok := t.(string)
 		if !ok {
 			return errNoRealm
 		}
+		realm = realm || name == "realm" || name == "clients"
 		if name != "users" {
 			var skip json.RawMessage
 			if err := k.in.Decode(&skip); err != nil {
@@ -125,6 +141,7 @@ func (k *keycloakReader) Next() (p Person, line int, err error) {
 		if problem != "" {
 			return p, line, &LineError{line, problem}
 		}
+		p.noteRest(raw, keycloakMembers)
 		return p, line, nil
 	}
 	return p, k.at.line(k.in.InputOffset()), io.EOF
@@ -159,7 +176,9 @@ func (u *keycloakUser) person() (p Person, problem string) {
 			if err != nil {
 				p.note("comes without a password: " + err.Error())
 			}
-			p.PasswordHash = hash
+			if p.PasswordHash = hash; c.Temporary {
+				p.note("the password is temporary there, and stays here until the person changes it")
+			}
 		case "otp":
 			p.note("the authenticator app does not come: the person sets up a new one")
 		case "webauthn", "webauthn-passwordless":
@@ -173,8 +192,11 @@ func (u *keycloakUser) person() (p Person, problem string) {
 	}
 	if roles := slices.DeleteFunc(slices.Clone(u.RealmRoles), func(r string) bool {
 		return strings.HasPrefix(r, "default-roles-") || r == "offline_access" || r == "uma_authorization"
-	}); len(roles) > 0 || len(u.ClientRoles) > 0 {
+	}); len(roles) > 0 {
 		p.note("roles do not come: make groups of those that applications ask for")
+	}
+	if len(u.ClientRoles) > 0 {
+		p.note("roles of clients do not come: make groups of those that applications ask for")
 	}
 	for _, a := range u.RequiredActions {
 		p.note("the required action " + a + " does not come")

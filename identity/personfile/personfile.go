@@ -5,9 +5,11 @@ package personfile
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -145,6 +147,23 @@ func (p *Person) address() *person.Address {
 // custom adds an attribute of the operator's own.
 func (p *Person) custom(name, value string) {
 	p.profile().CustomAttributes = append(p.profile().CustomAttributes, person.CustomAttribute{Name: name, Value: value})
+}
+
+// noteRest notes the members of a JSON object that say something and that are not read.
+func (p *Person) noteRest(raw []byte, read []string) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(raw, &members) != nil {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		switch string(members[name]) {
+		case "null", "false", "0", `""`, "[]", "{}":
+			continue
+		}
+		if !slices.Contains(read, name) && person.IsText(name, 64) {
+			p.note(name + " does not come")
+		}
+	}
 }
 
 func (p *Person) note(text string) { p.Notes = append(p.Notes, text) }

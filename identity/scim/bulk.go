@@ -29,6 +29,8 @@ type bulkAnswer struct {
 	Version  string          `json:"version,omitempty"`
 	Status   string          `json:"status"`
 	Response json.RawMessage `json:"response,omitempty"`
+
+	left []string // what was left out
 }
 
 var (
@@ -72,6 +74,9 @@ func (s *Server) bulk(w http.ResponseWriter, r *http.Request, c *call) error {
 			a = s.run(r, c, op, made)
 		}
 		delete(bulks, op.bulkID)
+		for _, left := range a.left {
+			w.Header().Add(leftHeader, left)
+		}
 		if a.Status >= "400" {
 			errorsSeen++
 		}
@@ -228,7 +233,7 @@ func (s *Server) run(r *http.Request, c *call, op bulkOperation, made map[string
 	if rec.status/100 == 3 { // the path has another form, such as one with dots: it names no resource
 		return op.refuse(bad(invalidPath, "path names no resource"))
 	}
-	a := bulkAnswer{Method: op.method, BulkID: op.bulkID, Status: strconv.Itoa(rec.status), Version: rec.header.Get("ETag")}
+	a := bulkAnswer{Method: op.method, BulkID: op.bulkID, Status: strconv.Itoa(rec.status), Version: rec.header.Get("ETag"), left: rec.header.Values(leftHeader)}
 	if op.method != http.MethodPost {
 		a.Location = s.deps.Issuer + prefix + path
 	}

@@ -22,12 +22,12 @@ const (
 )
 
 // readResource returns the resource in a request.
-func readResource(w http.ResponseWriter, r *http.Request, t *resourceType) (object, error) {
+func (d *reader) readResource(w http.ResponseWriter, r *http.Request, t *resourceType) (object, error) {
 	v, err := readBody(w, r)
 	if err != nil {
 		return nil, err
 	}
-	return t.conform(v)
+	return d.resource(t, v)
 }
 
 // readBody returns the JSON value of a request. Its Content-Type must be that of JSON, which a page of
@@ -144,20 +144,74 @@ func message(v any, urn string, names ...string) (object, error) {
 		return nil, err
 	}
 	list, _ := o["schemas"].([]any)
-	if !slices.ContainsFunc(list, func(v any) bool { s, ok := v.(string); return ok && equalFold(s, urn) }) {
+	named := func(v any) bool {
+		s, _ := v.(string)
+		return equalFold(s, urn) || equalFold(s, strings.Replace(urn, ":ietf:params", "", 1)) // as drafts spelled it
+	}
+	if !slices.ContainsFunc(list, named) {
 		return nil, bad(invalidSyntax, "schemas does not say "+urn)
 	}
 	return o, nil
 }
 
-// conform returns a resource of a request with the names and types of its schema. Read-only attributes are left out
-// (RFC 7644 3.3, 3.5.1). An unknown attribute is refused by its name.
-func (t *resourceType) conform(v any) (object, error) {
+// reader reads resources and values of requests, and keeps the names of what it leaves out: attributes that are not
+// known, and values of another type than their attribute's. (docs/decisions/scim.md#values-of-other-systems)
+type reader struct{ left []string }
+
+// omit leaves out what a path names.
+func (d *reader) omit(path string) {
+	if len(path) > maxName || strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' || r > '~' || r == ',' }) {
+		path = "(a name that cannot be repeated)"
+	}
+	if !slices.Contains(d.left, path) && len(d.left) < maxLeft {
+		d.left = append(d.left, path)
+	}
+}
+
+const (
+	maxName = 128 // bytes of a name that is repeated
+	maxLeft = 50  // names in an answer
+)
+
+// vital reports whether a resource is no use without the attribute of a path.
+func vital(path string) bool {
+	return slices.ContainsFunc([]string{"schemas", "userName", "active", "password", "members", ourGroup}, func(name string) bool {
+		rest, ok := strings.CutPrefix(path, name)
+		return ok && (rest == "" || rest[0] == '.' || rest[0] == ':')
+	})
+}
+
+// unfit is the refusal of a value that can be left out unless it is vital.
+func unfit(detail string) *Error {
+	e := bad(invalidValue, detail)
+	e.unfit = true
+	return e
+}
+
+// excuse leaves out what a path names, or returns the error if it is another one or the path is vital.
+func (d *reader) excuse(err error, path string) error {
+	if e := new(Error); !errors.As(err, &e) || !e.unfit || vital(path) {
+		return err
+	}
+	d.omit(path)
+	return nil
+}
+
+// resource returns a resource of a request with the names and types of its schema. Read-only attributes are left out
+// silently (RFC 7644 3.3, 3.5.1).
+func (d *reader) resource(t *resourceType, v any) (object, error) {
 	o, ok := v.(object)
 	if !ok {
 		return nil, bad(invalidSyntax, "want a JSON object")
 	}
-	out, err := conformObject(t.root, o, "")
+	named := make(object, len(o))
+	for name, v := range o {
+		if name = t.canonical(name); named[name] != nil {
+			return nil, bad(invalidSyntax, "an object has a member twice")
+		}
+		named[name] = v
+	}
+	out, err := d.object(t.root, named, "")
 	if err != nil {
 		return nil, err
 	}
@@ -172,20 +226,46 @@ func (t *resourceType) conform(v any) (object, error) {
 	return out, nil
 }
 
-// checkSchemas: a resource names its core schema, and no schema of another kind of resource. Extensions of others are
-// ignored: Microsoft Entra names one of its own at each group. (RFC 7643 3)
+// checkSchemas: a resource names its core schema, and no core schema of another kind of resource. Extensions of others
+// are ignored: Microsoft Entra names one of its own at each group. (RFC 7643 3)
 func (t *resourceType) checkSchemas(o object) error {
 	list, _ := o["schemas"].([]any)
-	if !slices.Contains(list, any(t.core.id)) {
-		return bad(invalidSyntax, "schemas does not say "+t.core.id)
-	}
+	core := false
 	for _, v := range list {
-		known := v == t.core.id || slices.ContainsFunc(t.extensions, func(s *schema) bool { return v == s.id })
-		if name, _ := v.(string); !known && !foreign(name) {
+		name, _ := v.(string)
+		name = t.canonical(name)
+		isCore := equalFold(name, t.core.id)
+		core = core || isCore
+		known := isCore || equalFold(name, enterprise) || slices.ContainsFunc(t.extensions, func(s *schema) bool { return equalFold(name, s.id) })
+		if !known && !foreign(name) {
 			return bad(invalidValue, "schemas names one that is not of this resource")
 		}
 	}
+	if !core {
+		return bad(invalidSyntax, "schemas does not say "+t.core.id)
+	}
 	return nil
+}
+
+// oldNames are the schemas as SCIM 1.1 and drafts of SCIM 2.0 named them, of which OneLogin sends some.
+var oldNames = regexp.MustCompile(`(?i)^urn:(?:ietf:params:)?scim:schemas:(core|extension:enterprise):[12]\.0(?::(user|group))?(:|$)`)
+
+// canonical returns the name of a schema, or the path of an attribute, with the present name of its schema.
+func (t *resourceType) canonical(path string) string {
+	m := oldNames.FindStringSubmatch(path)
+	if m == nil {
+		return path
+	}
+	id := t.core.id
+	switch {
+	case !strings.EqualFold(m[1], "core"):
+		id = enterprise
+	case strings.EqualFold(m[2], "user"):
+		id = coreUser
+	case strings.EqualFold(m[2], "group"):
+		id = coreGroup
+	}
+	return id + m[3] + path[len(m[0]):]
 }
 
 var uri = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:[!-~]+$`)
@@ -201,22 +281,28 @@ func foreign(name string) bool {
 	})
 }
 
-func conformObject(in []*attribute, o object, path string) (object, error) {
+func (d *reader) object(in []*attribute, o object, path string) (object, error) {
 	out := object{}
 	for name, v := range o {
 		a := find(in, name)
-		if a == nil && path == "" && foreign(name) {
-			continue
-		}
 		if a == nil {
-			return nil, bad(invalidSyntax, unknown(path, name))
+			if path != "" || !foreign(name) {
+				d.omit(path + name)
+			}
+			continue
 		}
 		if a.mutability == readOnly || v == nil {
 			continue // null is no value (RFC 7643 2.5)
 		}
-		v, err := conform(a, v, path+a.name)
+		v, err := d.value(a, v, path+a.name)
 		if err != nil {
-			return nil, err
+			if a.required && path == "" {
+				return nil, err
+			}
+			if err := d.excuse(err, path+a.name); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		if v != nil {
 			out[a.name] = v
@@ -224,7 +310,7 @@ func conformObject(in []*attribute, o object, path string) (object, error) {
 	}
 	for _, a := range in {
 		if a.required && path != "" && out[a.name] == nil {
-			return nil, bad(invalidValue, path+a.name+" is required")
+			return nil, unfit(path + a.name + " is required")
 		}
 	}
 	return out, nil
@@ -232,14 +318,14 @@ func conformObject(in []*attribute, o object, path string) (object, error) {
 
 // unknown refuses an unknown member, and repeats its name if that is a possible name.
 func unknown(path, name string) string {
-	if len(name) > 128 || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	if len(name) > maxName || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return "a member is not known"
 	}
 	return path + name + " is not an attribute of this resource"
 }
 
-// conform returns a value with the names and types of its attribute. nil: no value.
-func conform(a *attribute, v any, path string) (any, error) {
+// value returns a value with the names and types of its attribute. nil: no value.
+func (d *reader) value(a *attribute, v any, path string) (any, error) {
 	list, isList := v.([]any)
 	switch {
 	case v == nil:
@@ -247,20 +333,23 @@ func conform(a *attribute, v any, path string) (any, error) {
 	case a.multi && !isList:
 		list = []any{v}
 	case !a.multi && isList && a.typ() == typeComplex && len(list) == 1:
-		return conform(a, list[0], path) // as Microsoft Entra sends a manager
+		return d.value(a, list[0], path) // as Microsoft Entra sends a manager
 	case !a.multi && isList:
-		return nil, bad(invalidValue, path+" has one value, not several")
+		return nil, unfit(path + " has one value, not several")
 	case !a.multi:
-		return conformOne(a, v, path)
+		return d.one(a, v, path)
 	}
 	out := make([]any, 0, len(list))
 	for _, v := range list {
 		if v == nil {
 			continue
 		}
-		one, err := conformOne(a, v, path)
+		one, err := d.one(a, v, path)
 		if err != nil {
-			return nil, err
+			if err := d.excuse(err, path); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		if one != nil {
 			out = append(out, one)
@@ -272,7 +361,7 @@ func conform(a *attribute, v any, path string) (any, error) {
 	return out, nil
 }
 
-func conformOne(a *attribute, v any, path string) (any, error) {
+func (d *reader) one(a *attribute, v any, path string) (any, error) {
 	switch a.typ() {
 	case typeComplex:
 		o, ok := v.(object)
@@ -280,9 +369,9 @@ func conformOne(a *attribute, v any, path string) (any, error) {
 			o, ok = object{"value": s}, true // a plain value stands for the object, as a large directory sends a manager
 		}
 		if !ok {
-			return nil, bad(invalidValue, path+" wants an object")
+			return nil, unfit(path + " wants an object")
 		}
-		out, err := conformObject(a.sub, o, path+".")
+		out, err := d.object(a.sub, o, path+".")
 		if err != nil || len(out) == 0 {
 			return nil, err
 		}
@@ -296,15 +385,18 @@ func conformOne(a *attribute, v any, path string) (any, error) {
 				return strings.EqualFold(b, "true"), nil
 			}
 		}
-		return nil, bad(invalidValue, path+" wants true or false")
+		return nil, unfit(path + " wants true or false")
 	}
 	s, ok := v.(string)
+	if n, isNumber := v.(json.Number); isNumber && !vital(path) {
+		s, ok = n.String(), true // such as an employee number
+	}
 	if !ok {
-		return nil, bad(invalidValue, path+" wants a text")
+		return nil, unfit(path + " wants a text")
 	}
 	if a.typ() == typeBinary {
 		if _, err := base64.StdEncoding.DecodeString(s); err != nil {
-			return nil, bad(invalidValue, path+" wants Base64")
+			return nil, unfit(path + " wants Base64")
 		}
 	}
 	if s == "" {

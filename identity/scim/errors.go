@@ -24,6 +24,7 @@ type Error struct {
 	Type   string // scimType; may be empty
 	Detail string // for the client: nothing secret, and of its input nothing but names of attributes
 	cause  error
+	unfit  bool // a value of the request, which can be left out unless it is vital
 }
 
 func (e *Error) Error() string {
@@ -124,6 +125,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	body := e.body()
 	body.Ref = s.record(r, e)
+	refusal.Tell(w.Header(), body.Ref)
 	write(w, e.Status, body)
 }
 

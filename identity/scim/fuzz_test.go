@@ -51,7 +51,7 @@ func FuzzPatch(f *testing.F) {
 		if err != nil {
 			return
 		}
-		ops, err := parsePatch(userType, v)
+		ops, err := new(reader).parsePatch(userType, v)
 		if err != nil {
 			return
 		}
@@ -70,7 +70,7 @@ func FuzzPatch(f *testing.F) {
 		if err != nil {
 			t.Fatalf("patched user %s: %v", raw, err)
 		}
-		if _, err := userType.conform(again); err != nil {
+		if _, err := new(reader).resource(userType, again); err != nil {
 			t.Errorf("patched user %s does not conform: %v", raw, err)
 		}
 	})
@@ -90,7 +90,7 @@ func FuzzBody(f *testing.F) {
 			return
 		}
 		for _, rt := range resourceTypes {
-			if _, err := rt.conform(v); err != nil && asError(err).Status != 400 {
+			if _, err := new(reader).resource(rt, v); err != nil && asError(err).Status != 400 {
 				t.Errorf("conform(%q) = %v, want 400", raw, err)
 			}
 		}

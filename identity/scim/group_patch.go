@@ -15,14 +15,15 @@ func (s *Server) patchGroup(w http.ResponseWriter, r *http.Request, c *call) err
 	if err != nil {
 		return err
 	}
-	ops, err := parsePatch(groupType, v)
+	read := new(reader)
+	ops, err := read.parsePatch(groupType, v)
 	if err != nil {
 		return err
 	}
 	if ops, err = splitMembers(ops); err != nil {
 		return err
 	}
-	return s.updateGroup(w, r, c, func(tx storage.Tx, now object, change *person.GroupChange) error {
+	return s.updateGroup(w, r, c, read, func(tx storage.Tx, now object, change *person.GroupChange) error {
 		p := memberPatch{Server: s, tx: tx, group: text(now, "id"), change: change}
 		for _, op := range ops {
 			about := op.path != nil && op.path.attr.name == "members"
@@ -59,10 +60,10 @@ func splitMembers(ops []operation) (out []operation, err error) {
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, operation{op.op, p, v})
+			out = append(out, operation{op.op, p, v, op.read})
 		}
 		if len(rest) > 0 {
-			out = append(out, operation{op.op, nil, rest})
+			out = append(out, operation{op.op, nil, rest, op.read})
 		}
 	}
 	return out, nil
@@ -87,7 +88,7 @@ func (p *memberPatch) apply(op operation) error {
 	}
 	var ids []string
 	if op.value != nil {
-		v, err := conform(op.path.attr, op.value, "members")
+		v, err := op.read.value(op.path.attr, op.value, "members")
 		if err != nil {
 			return err
 		}

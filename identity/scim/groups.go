@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -131,7 +133,8 @@ func (s *Server) createGroup(w http.ResponseWriter, r *http.Request, c *call) er
 	if err != nil {
 		return err
 	}
-	o, err := readResource(w, r, groupType)
+	read := new(reader)
+	o, err := read.readResource(w, r, groupType)
 	if err != nil {
 		return err
 	}
@@ -149,21 +152,37 @@ func (s *Server) createGroup(w http.ResponseWriter, r *http.Request, c *call) er
 	if err != nil {
 		return err
 	}
+	s.tellLeft(w, r, c, read.left)
 	answer(w, http.StatusCreated, made, sel)
 	return nil
 }
 
-// memberError: an unknown member is a wrong value in the request, and not a missing resource.
+// memberError: an unknown member is a wrong value in the request, and not a missing resource. The answer names those
+// that look like ids, since nothing else of a request is repeated.
 func memberError(err error) error {
-	if errors.Is(err, person.ErrNoPerson) {
-		return bad(invalidValue, "members names somebody who is no person of this service")
+	unknown := new(person.UnknownMembersError)
+	if !errors.As(err, &unknown) {
+		return err
 	}
-	return err
+	ids := slices.DeleteFunc(slices.Clone(unknown.IDs), func(id string) bool { return !person.IsID(id) })
+	text := "members names someone who is not a person of this service"
+	switch named, all := min(len(ids), maxUnknown), len(unknown.IDs); {
+	case named == 0:
+	case named < all:
+		text += fmt.Sprintf(": %s and %d more", strings.Join(ids[:named], ", "), all-named)
+	default:
+		text += ": " + strings.Join(ids, ", ")
+	}
+	return bad(invalidValue, text)
 }
+
+// maxUnknown is how many unknown members an answer names.
+const maxUnknown = 20
 
 // replaceGroup serves PUT /scim/v2/Groups/{id}. (RFC 7644 3.5.1)
 func (s *Server) replaceGroup(w http.ResponseWriter, r *http.Request, c *call) error {
-	o, err := readResource(w, r, groupType)
+	read := new(reader)
+	o, err := read.readResource(w, r, groupType)
 	if err != nil {
 		return err
 	}
@@ -172,7 +191,7 @@ func (s *Server) replaceGroup(w http.ResponseWriter, r *http.Request, c *call) e
 	if err != nil {
 		return err
 	}
-	return s.updateGroup(w, r, c, func(_ storage.Tx, _ object, change *person.GroupChange) error {
+	return s.updateGroup(w, r, c, read, func(_ storage.Tx, _ object, change *person.GroupChange) error {
 		applyGroup(change, o)
 		change.Add, change.Clear = ids, true
 		return nil
@@ -180,7 +199,7 @@ func (s *Server) replaceGroup(w http.ResponseWriter, r *http.Request, c *call) e
 }
 
 // updateGroup changes a group as change says.
-func (s *Server) updateGroup(w http.ResponseWriter, r *http.Request, c *call, change func(tx storage.Tx, now object, to *person.GroupChange) error) error {
+func (s *Server) updateGroup(w http.ResponseWriter, r *http.Request, c *call, read *reader, change func(tx storage.Tx, now object, to *person.GroupChange) error) error {
 	sel, err := selectionOfQuery(groupType, r.URL.Query())
 	if err != nil {
 		return err
@@ -205,6 +224,7 @@ func (s *Server) updateGroup(w http.ResponseWriter, r *http.Request, c *call, ch
 	if err != nil {
 		return memberError(err)
 	}
+	s.tellLeft(w, r, c, read.left)
 	quiet := r.Method == http.MethodPatch && sel.isAll()
 	o, err := s.groupOf(r.Context(), c, id, !quiet && sel.wants("members"))
 	if err != nil {

@@ -101,6 +101,8 @@ func newHarness(t testing.TB, change ...func(*identity.Config)) *harness {
 			switch r.Header.Get("Authorization") {
 			case "Bearer good":
 				return scim.Caller{Actor: event.Actor{ID: "hr", Name: "hr"}, Partitions: h.only}, nil
+			case "Bearer vouching":
+				return scim.Caller{Actor: event.Actor{ID: "directory", Name: "directory"}, Vouches: true}, nil
 			case "Bearer weak":
 				return scim.Caller{}, login.ErrNotAllowed
 			case "Bearer down":

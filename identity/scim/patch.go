@@ -2,6 +2,7 @@ package scim
 
 import (
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -13,6 +14,7 @@ type operation struct {
 	op    string // add, replace, remove
 	path  *path  // nil: the resource
 	value any
+	read  *reader
 }
 
 // path names the target of an operation. (RFC 7644 figure 7)
@@ -23,8 +25,8 @@ type path struct {
 	sub    *attribute // nil: the whole
 }
 
-// parsePatch reads a PATCH message.
-func parsePatch(t *resourceType, v any) ([]operation, error) {
+// parsePatch reads a PATCH message, without operations on what is not known.
+func (d *reader) parsePatch(t *resourceType, v any) ([]operation, error) {
 	m, err := message(v, patchMessage, "Operations")
 	if err != nil {
 		return nil, err
@@ -39,11 +41,15 @@ func parsePatch(t *resourceType, v any) ([]operation, error) {
 		if err != nil {
 			return nil, err
 		}
-		op, err := t.operation(o)
+		op, err := d.operation(t, o)
+		name, _ := o["path"].(string)
 		if err != nil {
-			return nil, err
+			if err := d.excuse(err, conditions.ReplaceAllString(name, "")); err != nil {
+				return nil, err
+			}
+			continue
 		}
-		if name, _ := o["path"].(string); foreignPath(name) {
+		if t.foreignPath(name) {
 			continue // as in a resource that is sent whole
 		}
 		out = append(out, op)
@@ -51,9 +57,9 @@ func parsePatch(t *resourceType, v any) ([]operation, error) {
 	return out, nil
 }
 
-func (t *resourceType) operation(o object) (op operation, err error) {
+func (d *reader) operation(t *resourceType, o object) (op operation, err error) {
 	name, _ := o["op"].(string)
-	op.op, op.value = lower(name), o["value"]
+	op.op, op.value, op.read = lower(name), o["value"], d
 	if !slices.Contains([]string{"add", "replace", "remove"}, op.op) {
 		return op, bad(invalidSyntax, "op wants add, replace or remove")
 	}
@@ -68,7 +74,7 @@ func (t *resourceType) operation(o object) (op operation, err error) {
 		}
 		return op, nil
 	case string:
-		if !foreignPath(p) {
+		if !t.foreignPath(p) {
 			op.path, err = t.path(p)
 		}
 		return op, err
@@ -76,10 +82,12 @@ func (t *resourceType) operation(o object) (op operation, err error) {
 	return op, bad(invalidPath, "path wants a text")
 }
 
+var conditions = regexp.MustCompile(`\[[^\]]*\]`)
+
 // foreignPath tells whether a path leads into an extension of somebody else.
-func foreignPath(s string) bool {
+func (t *resourceType) foreignPath(s string) bool {
 	name, _, _ := strings.Cut(s, "[")
-	return foreign(name)
+	return foreign(t.canonical(name))
 }
 
 // path reads attribute, attribute.sub, attribute[filter] or attribute[filter].sub.
@@ -91,7 +99,9 @@ func (t *resourceType) path(s string) (*path, error) {
 	name := p.path()
 	a, sub, ok := t.resolve(name)
 	if !ok {
-		return nil, bad(invalidPath, unknown("", name))
+		e := unfit(unknown("", name))
+		e.Type = invalidPath
+		return nil, e
 	}
 	out := &path{attr: a, sub: sub}
 	if strings.HasPrefix(a.name, "urn:") {
@@ -118,7 +128,9 @@ func (t *resourceType) path(s string) (*path, error) {
 		}
 		if p.char('.') {
 			if out.sub = out.attr.find(p.path()); out.sub == nil {
-				return nil, bad(invalidPath, "path names no sub-attribute that is known")
+				e := unfit("path names no sub-attribute that is known")
+				e.Type = invalidPath
+				return nil, e
 			}
 		}
 	}
@@ -158,6 +170,13 @@ func (t *resourceType) applyOne(o object, op operation) error {
 			o[op.path.ext.name] = in
 		}
 		err := op.path.apply(in, op)
+		name := op.path.attr.name
+		if op.path.ext != nil {
+			name = op.path.ext.name + ":" + name
+		}
+		if op.path.ext != nil || !op.path.attr.required {
+			err = op.read.excuse(err, name)
+		}
 		if op.path.ext != nil && len(in) == 0 {
 			delete(o, op.path.ext.name)
 		}
@@ -168,7 +187,7 @@ func (t *resourceType) applyOne(o object, op operation) error {
 		return bad(invalidValue, "value wants an object where there is no path")
 	}
 	for name, v := range value { // in any order: no two of them are about the same attribute
-		if equalFold(name, "schemas") || foreignPath(name) {
+		if equalFold(name, "schemas") || t.foreignPath(name) {
 			continue
 		}
 		p, err := t.path(name)
@@ -176,9 +195,12 @@ func (t *resourceType) applyOne(o object, op operation) error {
 			if e := asError(err); e.Type == mutability {
 				continue // as in a resource that is sent whole
 			}
-			return err
+			if err := op.read.excuse(err, name); err != nil {
+				return err
+			}
+			continue
 		}
-		if err := t.applyOne(o, operation{op.op, p, v}); err != nil {
+		if err := t.applyOne(o, operation{op.op, p, v, op.read}); err != nil {
 			return err
 		}
 	}
@@ -188,7 +210,7 @@ func (t *resourceType) applyOne(o object, op operation) error {
 func (p *path) apply(in object, op operation) error {
 	switch {
 	case op.op == "remove":
-		return p.remove(in, op.value)
+		return p.remove(in, op)
 	case p.filter != nil:
 		return p.setMatching(in, op)
 	case p.sub != nil:
@@ -196,7 +218,7 @@ func (p *path) apply(in object, op operation) error {
 	case p.attr.multi:
 		return p.setMulti(in, op)
 	}
-	v, err := conform(p.attr, op.value, p.attr.name)
+	v, err := op.read.value(p.attr, op.value, p.attr.name)
 	if err != nil {
 		return err
 	}
@@ -225,7 +247,7 @@ func set(in object, name string, v any) {
 
 // setMulti adds to, or replaces, all values.
 func (p *path) setMulti(in object, op operation) error {
-	v, err := conform(p.attr, op.value, p.attr.name)
+	v, err := op.read.value(p.attr, op.value, p.attr.name)
 	if err != nil {
 		return err
 	}
@@ -275,7 +297,7 @@ func cloneObject(o object) object {
 
 // setSub changes one sub-attribute of every value.
 func (p *path) setSub(in object, op operation) error {
-	v, err := conform(p.sub, op.value, p.attr.name+"."+p.sub.name)
+	v, err := op.read.value(p.sub, op.value, p.attr.name+"."+p.sub.name)
 	if err != nil {
 		return err
 	}
@@ -328,13 +350,13 @@ func (p *path) setIn(in object, list []any, chosen func(object) bool, to object)
 func (p *path) setMatching(in object, op operation) error {
 	to := object{}
 	if p.sub != nil {
-		v, err := conform(p.sub, op.value, p.attr.name+"."+p.sub.name)
+		v, err := op.read.value(p.sub, op.value, p.attr.name+"."+p.sub.name)
 		if err != nil {
 			return err
 		}
 		to[p.sub.name] = v
 	} else {
-		v, err := conformOne(p.attr, op.value, p.attr.name)
+		v, err := op.read.one(p.attr, op.value, p.attr.name)
 		if err != nil {
 			return err
 		}

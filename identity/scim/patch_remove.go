@@ -20,7 +20,8 @@ func implied(f filter, o object) bool {
 }
 
 // remove removes values: those that meet the filter, those that value lists (as a large directory sends it), or all.
-func (p *path) remove(in object, value any) error {
+func (p *path) remove(in object, op operation) error {
+	value := op.value
 	if p.attr.required && p.sub == nil {
 		return bad(mutability, p.attr.name+" cannot be removed") // RFC 7644 3.5.2.2
 	}
@@ -39,7 +40,7 @@ func (p *path) remove(in object, value any) error {
 		delete(in, p.attr.name)
 		return nil
 	}
-	gone, err := p.listed(value)
+	gone, err := p.listed(op)
 	if err != nil {
 		return err
 	}
@@ -61,12 +62,12 @@ func (p *path) remove(in object, value any) error {
 }
 
 // listed returns the values that a remove names by its value.
-func (p *path) listed(value any) (map[any]bool, error) {
+func (p *path) listed(op operation) (map[any]bool, error) {
 	out := map[any]bool{}
-	if value == nil {
+	if op.value == nil {
 		return out, nil
 	}
-	v, err := conform(&attribute{name: p.attr.name, kind: p.attr.kind, multi: true, sub: p.attr.sub}, value, p.attr.name)
+	v, err := op.read.value(&attribute{name: p.attr.name, kind: p.attr.kind, multi: true, sub: p.attr.sub}, op.value, p.attr.name)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package scim
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -125,6 +126,7 @@ func newResourceType(name, endpoint, description string, core *schema, extension
 // may begin with the URN of the schema. (RFC 7644 3.10)
 func (t *resourceType) resolve(path string) (a, sub *attribute, ok bool) {
 	in := t.root
+	path = t.canonical(path)
 	for _, s := range append([]*schema{t.core}, t.extensions...) {
 		if len(path) >= len(s.id) && equalFold(path[:len(s.id)], s.id) {
 			if len(path) == len(s.id) {
@@ -275,6 +277,20 @@ var ourUserSchema = &schema{ourUser, "GatehouseUser", "What Gatehouse knows of a
 	}},
 }}
 
+// writable returns a schema with an attribute that can be written, too.
+func writable(s *schema, name string) *schema {
+	out := *s
+	out.attributes = slices.Clone(s.attributes)
+	for i, a := range out.attributes {
+		if a.name == name {
+			can := *a
+			can.mutability = readWrite
+			out.attributes[i] = &can
+		}
+	}
+	return &out
+}
+
 // groupSchema is RFC 7643 4.2.
 var groupSchema = &schema{coreGroup, "Group", "A set of persons", []*attribute{
 	{name: "displayName", description: "The name, which is unique: protect, claims and headers name the group by it", required: true, unique: "server", exact: true},
@@ -295,4 +311,7 @@ var (
 	groupType = newResourceType("Group", "/Groups", "Groups of persons", groupSchema, ourGroupSchema)
 
 	resourceTypes = []*resourceType{userType, groupType}
+
+	// vouchedType is userType for a client that can say whether an address is the person's.
+	vouchedType = newResourceType("User", "/Users", "Persons", userSchema, enterpriseSchema, writable(ourUserSchema, "emailVerified"))
 )

@@ -43,6 +43,8 @@ type Caller struct {
 
 	// Partitions are those that the client is limited to. None: all.
 	Partitions []string
+	// Vouches says that an address is the person's if the client says so.
+	Vouches bool
 }
 
 // Server answers the paths of routes.go. It is safe for concurrent use.
@@ -88,6 +90,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type call struct {
 	by        event.Actor
 	partition string
+	vouches   bool
+}
+
+// users is the type of resources that the caller sends for persons.
+func (c *call) users() *resourceType {
+	if c.vouches {
+		return vouchedType
+	}
+	return userType
 }
 
 type callKey struct{}
@@ -111,7 +122,7 @@ func (s *Server) enter(r *http.Request) (*call, error) {
 			return nil, &Error{Status: http.StatusServiceUnavailable, Detail: "the person API is switched off"}
 		}
 	}
-	c := &call{by: by.Actor, partition: event.DefaultPartition}
+	c := &call{by: by.Actor, partition: event.DefaultPartition, vouches: by.Vouches}
 	if persons := s.deps.Identity.Person; persons.Partitioned() && !isDiscovery(r.URL.Path) {
 		c.partition, err = partitionOf(persons, r, by.Partitions)
 	}

@@ -255,6 +255,28 @@ func applyUser(d *person.Details, o object) {
 	}
 }
 
+const emailVerified = "emailVerified"
+
+// saysVerified returns what a resource says about the primary address. ok is false if it says nothing.
+func saysVerified(o object) (said, ok bool) {
+	ours, _ := o[ourUser].(object)
+	said, ok = ours[emailVerified].(bool)
+	return said, ok
+}
+
+// vouch marks what was verified before and is the same, and the primary address as the client says.
+func vouch(p, before *person.Profile, o object) {
+	p.KeepVerified(before)
+	said, ok := saysVerified(o)
+	if !ok {
+		return
+	}
+	at := max(0, slices.IndexFunc(p.EmailAddresses, func(e person.EmailAddress) bool { return e.Primary }))
+	if at < len(p.EmailAddresses) {
+		p.EmailAddresses[at].Verified = said
+	}
+}
+
 // each returns the complex values of an attribute.
 func each(o object, name string) (out []object) {
 	list, _ := o[name].([]any)

@@ -61,7 +61,8 @@ func (s *Server) createUser(w http.ResponseWriter, r *http.Request, c *call) err
 	if err != nil {
 		return err
 	}
-	o, err := readResource(w, r, userType)
+	read := new(reader)
+	o, err := read.readResource(w, r, c.users())
 	if err != nil {
 		return err
 	}
@@ -69,7 +70,10 @@ func (s *Server) createUser(w http.ResponseWriter, r *http.Request, c *call) err
 	applyUser(&d, o)
 	n := person.NewPerson{
 		Username: d.Username, Password: secret.New(text(o, "password")), Partition: c.partition, Inactive: d.State != person.Active,
-		Profile: &d.Profile, Directory: &d.Directory,
+		Profile: &d.Profile, Directory: &d.Directory, Foreign: true, LeftOut: read.leftOut(),
+	}
+	if said, ok := saysVerified(o); ok && c.vouches {
+		n.EmailVerified = &said
 	}
 	if d, err = s.deps.Identity.Person.CreatePerson(r.Context(), n, c.by); err != nil {
 		return err
@@ -78,17 +82,19 @@ func (s *Server) createUser(w http.ResponseWriter, r *http.Request, c *call) err
 	if err != nil {
 		return err
 	}
+	s.tellLeft(w, r, c, scimNames(d.LeftOut))
 	answer(w, http.StatusCreated, made, sel)
 	return nil
 }
 
 // replaceUser serves PUT /scim/v2/Users/{id}. (RFC 7644 3.5.1)
 func (s *Server) replaceUser(w http.ResponseWriter, r *http.Request, c *call) error {
-	o, err := readResource(w, r, userType)
+	read := new(reader)
+	o, err := read.readResource(w, r, c.users())
 	if err != nil {
 		return err
 	}
-	return s.updateUser(w, r, c, secret.New(text(o, "password")), func(object) (object, error) { return o, nil })
+	return s.updateUser(w, r, c, read, secret.New(text(o, "password")), func(object) (object, error) { return o, nil })
 }
 
 // patchUser serves PATCH /scim/v2/Users/{id}. (RFC 7644 3.5.2) All operations take effect, or none.
@@ -97,7 +103,8 @@ func (s *Server) patchUser(w http.ResponseWriter, r *http.Request, c *call) erro
 	if err != nil {
 		return err
 	}
-	ops, err := parsePatch(userType, v)
+	read := new(reader)
+	ops, err := read.parsePatch(c.users(), v)
 	if err != nil {
 		return err
 	}
@@ -109,7 +116,12 @@ func (s *Server) patchUser(w http.ResponseWriter, r *http.Request, c *call) erro
 				o[name] = v
 			}
 		}
-		return o, userType.apply(o, ops)
+		if ours, ok := o[ourUser].(object); ok { // it is about the address that was there
+			ours = cloneObject(ours)
+			delete(ours, emailVerified)
+			o[ourUser] = ours
+		}
+		return o, c.users().apply(o, ops)
 	}
 	id, err := resourceID(r)
 	if err != nil {
@@ -124,11 +136,11 @@ func (s *Server) patchUser(w http.ResponseWriter, r *http.Request, c *call) erro
 	if err != nil {
 		return err
 	}
-	return s.updateUser(w, r, c, secret.New(text(after, "password")), change)
+	return s.updateUser(w, r, c, read, secret.New(text(after, "password")), change)
 }
 
 // updateUser changes a person by change, which returns the new resource for the present one.
-func (s *Server) updateUser(w http.ResponseWriter, r *http.Request, c *call, password secret.String, change func(object) (object, error)) error {
+func (s *Server) updateUser(w http.ResponseWriter, r *http.Request, c *call, read *reader, password secret.String, change func(object) (object, error)) error {
 	sel, err := selectionOfQuery(userType, r.URL.Query())
 	if err != nil {
 		return err
@@ -148,7 +160,8 @@ func (s *Server) updateUser(w http.ResponseWriter, r *http.Request, c *call, pas
 		return err
 	}
 	var groups map[string]string
-	after, err := s.deps.Identity.Person.UpdatePerson(r.Context(), id, person.Edit{By: c.by, Password: password}, func(tx storage.Tx, d *person.Details) error {
+	edit := person.Edit{By: c.by, Password: password, Foreign: true, LeftOut: read.leftOut(), Verified: c.vouches}
+	after, err := s.deps.Identity.Person.UpdatePerson(r.Context(), id, edit, func(tx storage.Tx, d *person.Details) error {
 		if d.Partition != c.partition {
 			return notFound()
 		}
@@ -162,7 +175,11 @@ func (s *Server) updateUser(w http.ResponseWriter, r *http.Request, c *call, pas
 		}
 		o, err := change(now)
 		if err == nil {
+			before := d.Profile
 			applyUser(d, o)
+			if c.vouches {
+				vouch(&d.Profile, &before, o)
+			}
 		}
 		return err
 	})
@@ -174,6 +191,7 @@ func (s *Server) updateUser(w http.ResponseWriter, r *http.Request, c *call, pas
 	if err != nil {
 		return err
 	}
+	s.tellLeft(w, r, c, scimNames(after.LeftOut))
 	answer(w, http.StatusOK, made, sel)
 	return nil
 }

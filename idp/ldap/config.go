@@ -187,8 +187,8 @@ func (c Config) checkGroups() error {
 		switch {
 		case strings.TrimSpace(m.From) == "" || !idp.IsText(m.From, 1024):
 			return errors.New("group: want a group of the directory and one of ours")
-		case m.To == "" || strings.TrimSpace(m.To) != m.To || strings.Contains(m.To, ",") || !idp.IsText(m.To, 128):
-			return fmt.Errorf("group: %q is not a name of 1 to 128 characters without commas", m.To)
+		case m.To == "" || strings.TrimSpace(m.To) != m.To || !idp.IsText(m.To, 128):
+			return fmt.Errorf("group: %q is not a name of 1 to 128 characters without spaces around it", m.To)
 		case seen[m]:
 			return fmt.Errorf("group: %s %s is there twice", m.From, m.To)
 		case strings.Contains(m.From, "="):

@@ -369,7 +369,6 @@ func TestValidate(t *testing.T) {
 		"neither a DN":       func(c *ldap.Config) { c.BindDN, c.Template = "", "%s" },
 		"must begin with":    func(c *ldap.Config) { c.BindDN, c.Template = "", "ou=x,uid=%s,dc=x" },
 		"both base and":      func(c *ldap.Config) { c.Groups.Match = "(member=%d)" },
-		"without commas":     func(c *ldap.Config) { c.Groups.Map = []ldap.GroupMap{{From: "x", To: "a,b"}} },
 		"name of an attr":    func(c *ldap.Config) { c.Attributes = []string{"*"} },
 		"number of conn":     func(c *ldap.Config) { c.Pool = 201 },
 		"is longer than":     func(c *ldap.Config) { c.Timeout = time.Minute },
