@@ -39,6 +39,12 @@ func (a *App) newUnits(inst *instance, events *event.Recorder) (*config.Service,
 			cfg.Clients[c.ID] = c.Organisation
 		}
 	}
+	cfg.APIClients = func() (ids []string) {
+		for _, c := range a.authz.APIClients {
+			ids = append(ids, c.ID)
+		}
+		return ids
+	}
 	return config.New(a.ctx, cfg, config.Deps{
 		Store: inst.core.Store, Keyring: inst.core.Keyring, Events: events, Origin: a.Origin, Log: a.log.Named("config"),
 	})

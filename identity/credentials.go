@@ -2,8 +2,10 @@ package identity
 
 import (
 	"context"
+	"slices"
 	"strings"
 
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -104,7 +106,11 @@ func (s *Service) usable(tx storage.Tx, id string, p person.Record) (out person.
 	if err != nil {
 		return out, nil, err
 	}
-	if missing := out.Missing(u); len(missing) > 0 {
+	missing := out.Missing(u)
+	if !out.HasEmail(false) && !slices.ContainsFunc(missing, func(rule []string) bool { return slices.Contains(rule, config.AttributeEmail) }) {
+		missing = append(missing, []string{config.AttributeEmail}) // a Profile has at least one address
+	}
+	if len(missing) > 0 {
 		return person.Profile{}, &MissingError{missing}, nil
 	}
 	return out, nil, nil

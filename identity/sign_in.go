@@ -168,6 +168,7 @@ func (s *Service) signInPage(x *signIn, status int, in page.SignIn) (err error) 
 	in.Cancel = page.LocalPath(x.flow.Demand.Cancel)
 	in.NoForm = !x.ways.Password && !x.ways.HasDomains()
 	in.NoPassword = !x.ways.Password || (x.ways.HasDomains() && (in.Username == "" || in.Problem == "problem.username"))
+	in.Method = x.Settings.OwnName()
 	last := s.Federation.LastUsed(x.Request.Request)
 	for _, p := range x.ways.Providers {
 		b := page.Provider{Name: p.Name, URL: federation.ProviderURL(x.id, p.ID), Icon: s.pages.Icon(p.ID), Last: p.ID == last}
@@ -221,6 +222,8 @@ func (s *Service) handleSignIn(q *front.Request) error {
 	}
 	inactive := new(person.InactiveError)
 	switch {
+	case errors.As(err, &inactive) && x.Settings.ActivatesByPassword() && inactive.Account.Person.AwaitsNow():
+		return s.Enrol.ActivateByPassword(q, x.id, x.flow, inactive)
 	case errors.As(err, &inactive):
 		return s.Enrol.LeadToActivation(q, x.id, inactive)
 	case err == nil && wait > 0:

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 )
 
@@ -13,12 +14,6 @@ type missingFields struct {
 	required []string   // names of fields
 	oneOf    [][]string // one field of each group is enough
 	custom   person.CustomFields
-}
-
-// fieldsOfAttribute are the fields that provide an attribute which the settings demand.
-var fieldsOfAttribute = map[string][]string{
-	config.AttributeName: {"given_name", "family_name"}, config.AttributePhone: {"phone"},
-	config.AttributeBirthDate: {"date_of_birth"}, config.AttributeEmail: {"email"},
 }
 
 // completeFields are the fields of the page, in their order.
@@ -68,7 +63,7 @@ func (s *Service) findMissing(u *config.Units, p *person.Profile, fields person.
 	for _, rule := range p.Missing(u) {
 		var names []string
 		for _, attribute := range rule {
-			names = append(names, fieldsOfAttribute[attribute]...)
+			names = append(names, front.AttributeFields[attribute]...)
 		}
 		if !slices.ContainsFunc(names, func(n string) bool { return slices.Contains(m.required, n) }) {
 			m.add(can, names...)

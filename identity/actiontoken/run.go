@@ -29,8 +29,9 @@ type ActionResult struct {
 
 // ActionsDone is the result of an action token.
 type ActionsDone struct {
-	Profile person.Profile `json:"profile"`
-	Results []ActionResult `json:"results"`
+	// Profile is absent for a person without an address: a Profile has at least one.
+	Profile *person.Profile `json:"profile,omitempty"`
+	Results []ActionResult  `json:"results"`
 	// RedirectURI is where the person goes now. After a LOGIN it is our page that signs them in.
 	RedirectURI string `json:"redirect_uri,omitempty"`
 }
@@ -192,7 +193,10 @@ func (r *actionRun) all() (out ActionsDone, err error) {
 		}
 		out.RedirectURI = r.issuer + ticketURL(r.ticket)
 	}
-	out.Profile, err = r.person.Profile(r.tx, r.rec.PersonID)
+	profile, err := r.person.Profile(r.tx, r.rec.PersonID)
+	if err == nil && profile.HasEmail(false) {
+		out.Profile = &profile
+	}
 	return out, err
 }
 

@@ -125,8 +125,8 @@ func TestValidateProfile(t *testing.T) {
 		t.Errorf("validate = %d\n%s, want\n%s", a.status(), got, want)
 	}
 	h.add(person.NewPerson{Username: "bare", Password: secret.New(demoPassword)})
-	if a := h.validate("bare", demoPassword); a.status() != 200 || !strings.HasPrefix(a.Body.String(), `{"email_addresses":[]`) {
-		t.Errorf("without anything = %d %s, want the required member", a.status(), a.Body)
+	if a := h.validate("bare", demoPassword); a.status() != 403 || a.Code != 3003 || string(a.Details) != `[{"any_of":["EMAIL"]}]` {
+		t.Errorf("without an address = %d %s, want 403 with 3003: a Profile has one", a.status(), a.Body)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestCredentialsRequiredAttributes(t *testing.T) {
 	h := newPeople(t)
 	no := false
 	h.add(person.NewPerson{Username: "ann", Password: secret.New(demoPassword), Email: "ann@example.com", EmailVerified: &no})
-	h.add(person.NewPerson{Username: "bob", Password: secret.New(demoPassword), Profile: &person.Profile{
+	h.add(person.NewPerson{Username: "bob", Email: "bob@example.com", Password: secret.New(demoPassword), Profile: &person.Profile{
 		PhoneNumbers: []person.PhoneNumber{{Value: "+31 20 123 4567"}}, DateOfBirth: "1990-12-31",
 	}})
 	rule := func(names ...string) func(*config.Units) {

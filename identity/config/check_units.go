@@ -122,10 +122,19 @@ func checkOrganisations(u *Units, c *checker) {
 			if _, problem := sp.protocol(); problem != "" {
 				c.addEarlier(at+".service_providers."+shown(key)+".type", sp.Type, problem)
 			}
-			if text := sp.UseTrustedDevice; text != "" && !strings.EqualFold(text, "true") && !strings.EqualFold(text, "false") {
-				c.addEarlier(at+".service_providers."+shown(key)+".use_trusted_device", text, "must be true, false or empty")
+			own := at + ".service_providers." + shown(key)
+			for member, text := range map[string]string{
+				"use_trusted_device": sp.UseTrustedDevice, "include_unmapped_custom_attributes_within_saml_response": sp.IncludeUnmappedCustomAttributes,
+			} {
+				if text != "" && !strings.EqualFold(text, "true") && !strings.EqualFold(text, "false") {
+					c.addEarlier(own+"."+member, text, "must be true, false or empty")
+				}
 			}
+			checkAttributes(u, own, sp.CustomAttributeMappings, sp.IdentityAttributes, c)
 		}
+		learns := &o.UserProfileAttributes
+		learns.SAMLSubjectName.check(u, at+".user_profile_attributes.saml_subject_name_attributes", c)
+		checkAttributes(u, at+".user_profile_attributes", learns.CustomAttributeMappings, learns.IdentityAttributes, c)
 	}
 }
 

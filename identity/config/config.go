@@ -39,6 +39,8 @@ type Config struct {
 	// Reserved tells whether an application is there that need not be one of an organisation. The API client of an
 	// organisation cannot make it its own. It may be nil.
 	Reserved func(ctx context.Context, application string) (bool, error)
+	// APIClients returns the ids of the API clients. nil: they are not known, and any name is taken for one.
+	APIClients func() []string
 	// Bootstrap is the JSON of units that is applied when storage holds no unit. It may be empty.
 	Bootstrap []byte
 	// Mail tells whether e-mails can be sent: some switches are then on unless somebody switches them off.

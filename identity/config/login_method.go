@@ -60,6 +60,9 @@ func checkLoginMethods(u *Units, c *checker) {
 		if m.ID == OwnMethod && m.AuthenticationLevel != 1 {
 			c.add(at+".authentication_level", "must be 1: that is what a password is worth")
 		}
+		if m.ID == OwnMethod {
+			m.checkOwn(at, c)
+		}
 		if (m.Type == TypePassword || m.Type == TypeQRCode) && m.IdentityAssuranceLevel != 0 {
 			c.add(at+".identity_assurance_level", "must be 0: such a method says nothing about who somebody is")
 		}
@@ -83,6 +86,41 @@ func checkLoginMethods(u *Units, c *checker) {
 			m.checkEnabled(at, c)
 		}
 	}
+}
+
+// checkOwn refuses what means nothing where no provider vouches for people.
+func (m *LoginMethod) checkOwn(at string, c *checker) {
+	for _, member := range []struct {
+		name    string
+		given   bool
+		problem string
+	}{
+		{"auto_email_verification", m.AutoEmailVerification, "must be false: with this method no provider vouches for addresses"},
+		{"synchronise_attributes", m.SynchroniseAttributes, "must be false: this method has no provider to synchronise with"},
+		{"migration_during_sign_up", m.MigrationDuringSignUp, "must be false: the login method of the old system brings people here"},
+		{"force_creating_username_and_password_during_sign_up", m.ForceCreatingUsernameAndPasswordDuringSignUp, "must be false: a sign-up by this method always asks for both"},
+		{"attribute_mappings", len(m.AttributeMappings) > 0, "must be empty: this method has no attributes of a provider"},
+		{"custom_attribute_mappings", len(m.CustomAttributeMappings) > 0, "must be empty: this method has no attributes of a provider"},
+		{"excluded_unmapped_attributes", len(m.ExcludedUnmappedAttributes) > 0, "must be empty: this method has no attributes of a provider"},
+	} {
+		if member.given {
+			c.add(at+"."+member.name, "%s", member.problem)
+		}
+	}
+}
+
+// OwnName returns the name that the operator has given to the method of usernames and passwords, or "".
+func (u *Units) OwnName() string {
+	if m := u.method(OwnMethod); m != nil && m.Name != own().Name {
+		return m.Name
+	}
+	return ""
+}
+
+// ActivatesByPassword tells whether the first right password activates a person who has to be activated.
+func (u *Units) ActivatesByPassword() bool {
+	m := u.method(OwnMethod)
+	return m != nil && m.AutoActivationEnabled
 }
 
 // checkFields demands a unique id and a name of each field: it is stored by the one and shown by the other.

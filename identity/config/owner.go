@@ -156,6 +156,22 @@ func (u *Units) confine(ctx context.Context, from *Units, own *Organisation, e e
 	return nil
 }
 
+// refuseNoClient refuses the name of an API client that does not exist, unless it was there before.
+func (s *Service) refuseNoClient(from, to *Units) error {
+	if s.cfg.APIClients == nil {
+		return nil
+	}
+	known := s.cfg.APIClients()
+	for i := range to.Organisations {
+		name := to.Organisations[i].UsernameForBasicAuth
+		before := slices.ContainsFunc(from.Organisations, func(o Organisation) bool { return o.UsernameForBasicAuth == name })
+		if name != "" && !before && !slices.Contains(known, name) {
+			return rest.Invalid(rest.Problem{Path: "organisations[" + strconv.Itoa(i) + "].username_for_basic_auth", Problem: "is not the id of an API client"})
+		}
+	}
+	return nil
+}
+
 // notOwn refuses what is not of the organisation of an API client.
 func notOwn(what string) error {
 	return &rest.Error{Status: http.StatusForbidden, Message: what + " cannot be changed by the API client of an organisation"}

@@ -114,6 +114,7 @@ func (s *Service) settle(from, to *Units, keepIDs, earlier bool) (sentMethods, e
 		func() error { return s.checkPolicies(from, to) },
 		func() error { return refuseIneffective(from, to) },
 		func() error { return refuseShared(from, to) },
+		func() error { return s.refuseNoClient(from, to) },
 	} {
 		if err := check(); err != nil {
 			return sent, sent.of(err)

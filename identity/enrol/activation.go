@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -50,6 +51,35 @@ func (s *Service) LeadToActivation(q *front.Request, flow string, who *person.In
 		return err
 	}
 	return q.Redirect(activateURL(flow))
+}
+
+// ActivateByPassword activates a person whose password was right, and signs them in: the method of usernames and
+// passwords has auto_activation_enabled.
+func (s *Service) ActivateByPassword(q *front.Request, id string, flow front.FlowRecord, who *person.InactiveError) error {
+	from := s.origin(q.Request)
+	ev, err := s.person.NewEvents(from, person.EventActivated)
+	if err != nil {
+		return err
+	}
+	personID := who.Account.ID
+	done := event.Actor{ID: personID, Name: who.Account.Person.Username, Origin: from}.Fill(ev[0], personID, "by the password")
+	err = s.front.AdmitNew(q.W, q.Request, flow, personID, "", func(tx storage.Tx, now time.Time) (person.Record, error) {
+		rec, err := person.Records.Get(tx, personID)
+		if err == nil && (rec.Epoch != who.Account.Person.Epoch || !rec.AwaitsNow()) { // another password, or a block
+			err = person.ErrMismatch
+		}
+		if err != nil {
+			return rec, err
+		}
+		return s.person.Activate(tx, personID, rec, done, now)
+	})
+	switch {
+	case errors.Is(err, person.ErrMismatch), errors.Is(err, storage.ErrNotFound):
+		return q.Redirect(front.FlowURL(id))
+	case err != nil:
+		return err
+	}
+	return s.front.Finish(q, id, flow)
 }
 
 // activation is a sign-in that waits until the person is activated.

@@ -51,12 +51,11 @@ func (x *registration) readForm(q *front.Request) {
 		t.accept("email_again")
 	}
 	t.checkPerson(x.u)
-	must := x.u.Attributes.PersonCreationMandatoryFields
-	if x.isFixed("given_name", x.says.GivenName) || !must.FirstNameRequired {
+	if there, _ := asks(x.u, "given_name"); !there || x.isFixed("given_name", x.says.GivenName) {
 		t.GivenName = x.says.GivenName
 		t.accept("given_name")
 	}
-	if x.isFixed("family_name", x.says.FamilyName) || !must.LastNameRequired {
+	if there, _ := asks(x.u, "family_name"); !there || x.isFixed("family_name", x.says.FamilyName) {
 		t.FamilyName = x.says.FamilyName
 		t.accept("family_name")
 	}

@@ -1,7 +1,9 @@
 package enrol
 
 import (
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/front"
@@ -24,6 +26,7 @@ type signUpInput struct {
 	// Username is chosen in a registration after a provider. Empty: the address is the username.
 	Username string                   `cbor:"9,keyasint,omitempty"`
 	Custom   []person.CustomAttribute `cbor:"10,keyasint,omitempty"`
+	Birth    string                   `cbor:"11,keyasint,omitempty"`
 
 	emailAgain, phoneAgain string
 	problems               map[string]string // by field
@@ -46,7 +49,7 @@ func (t *signUpInput) accept(field string) { delete(t.problems, field) }
 func readSignUp(q *front.Request) *signUpInput {
 	t := &signUpInput{problems: map[string]string{}}
 	for field, v := range map[string]*string{
-		"email": &t.Email, "given_name": &t.GivenName, "family_name": &t.FamilyName, "phone": &t.Phone,
+		"email": &t.Email, "given_name": &t.GivenName, "family_name": &t.FamilyName, "phone": &t.Phone, "date_of_birth": &t.Birth,
 		"email_again": &t.emailAgain, "phone_again": &t.phoneAgain,
 	} {
 		if *v = strings.TrimSpace(q.PostForm.Get(field)); !person.IsText(*v, person.MaxLine) {
@@ -84,26 +87,67 @@ func (t *signUpInput) checkPassword(q *front.Request) {
 	}
 }
 
-// checkPerson notes what is wrong with the names and the number.
-func (t *signUpInput) checkPerson(u *config.Units) {
-	must := u.Attributes.PersonCreationMandatoryFields
-	if must.FirstNameRequired && t.GivenName == "" {
-		t.problem("given_name", "problem.required")
+// demanded are the rules of the settings that the form must meet: of each one field is enough. Rules with the address
+// are met, since the form has one.
+func demanded(u *config.Units) (groups [][]string) {
+	for _, rule := range u.Profile.Rules {
+		var fields []string
+		for _, attribute := range rule.AnyOf {
+			fields = append(fields, front.AttributeFields[attribute]...)
+		}
+		if len(fields) > 0 && !slices.Contains(fields, "email") {
+			groups = append(groups, fields)
+		}
 	}
-	if must.LastNameRequired && t.FamilyName == "" {
-		t.problem("family_name", "problem.required")
+	return groups
+}
+
+// asks tells whether the form has a field, and whether it is required.
+func asks(u *config.Units, field string) (there, required bool) {
+	must := u.Attributes.PersonCreationMandatoryFields
+	switch field {
+	case "given_name":
+		required = must.FirstNameRequired
+	case "family_name":
+		required = must.LastNameRequired
+	case "phone":
+		required = must.MobileNumberRequired
+		there = u.Attributes.SignUpFormFields.MobileNumberEnabled
+	}
+	for _, group := range demanded(u) {
+		if slices.Contains(group, field) {
+			there, required = true, required || len(group) == 1
+		}
+	}
+	return there || required, required
+}
+
+// checkPerson notes what is wrong with the names, the date and the number.
+func (t *signUpInput) checkPerson(u *config.Units) {
+	typed := map[string]string{"given_name": t.GivenName, "family_name": t.FamilyName, "date_of_birth": t.Birth, "phone": t.Phone}
+	for _, field := range []string{"given_name", "family_name", "date_of_birth"} {
+		if _, required := asks(u, field); required && typed[field] == "" {
+			t.problem(field, "problem.required")
+		}
+	}
+	if there, _ := asks(u, "date_of_birth"); !there {
+		t.Birth = ""
+	}
+	if born, err := time.Parse(time.DateOnly, t.Birth); t.Birth != "" && (err != nil || born.Year() < firstYear) {
+		t.problem("date_of_birth", "problem.date")
 	}
 	t.checkPhone(u)
+	for _, group := range demanded(u) {
+		if len(group) > 1 && !slices.ContainsFunc(group, func(field string) bool { return typed[field] != "" }) {
+			t.problem(group[0], "problem.one_of")
+		}
+	}
 }
 
-// phoneField tells whether the form has a field for a phone number, and whether it is required.
-func phoneField(u *config.Units) (there, required bool) {
-	required = u.Attributes.PersonCreationMandatoryFields.MobileNumberRequired
-	return required || u.Attributes.SignUpFormFields.MobileNumberEnabled, required
-}
+const firstYear = 1880 // of a date of birth
 
 func (t *signUpInput) checkPhone(u *config.Units) {
-	there, required := phoneField(u)
+	there, required := asks(u, "phone")
 	if !there {
 		t.Phone = ""
 		return
@@ -157,13 +201,23 @@ func (t *signUpInput) emailFields(u *config.Units) []page.Field {
 
 // personFields returns the fields for the names and the number.
 func (t *signUpInput) personFields(u *config.Units) (list []page.Field) {
-	if u.Attributes.PersonCreationMandatoryFields.FirstNameRequired {
-		list = append(list, t.field("given_name", "text", t.GivenName, "given-name"))
+	for _, f := range []page.Field{
+		t.field("given_name", "text", t.GivenName, "given-name"), t.field("family_name", "text", t.FamilyName, "family-name"),
+		t.field("date_of_birth", "date", t.Birth, "bday"),
+	} {
+		there, required := asks(u, f.Name)
+		if !there {
+			continue
+		}
+		if f.Required = required; !required && f.Problem == "" { // a problem says the same
+			f.Hint = "complete.one_of"
+		}
+		if f.Name == "date_of_birth" {
+			f.Label, f.MaxLength = "profile.date_of_birth", 0
+		}
+		list = append(list, f)
 	}
-	if u.Attributes.PersonCreationMandatoryFields.LastNameRequired {
-		list = append(list, t.field("family_name", "text", t.FamilyName, "family-name"))
-	}
-	there, required := phoneField(u)
+	there, required := asks(u, "phone")
 	if !there {
 		return list
 	}
@@ -194,7 +248,7 @@ func (t *signUpInput) newPerson() person.NewPerson {
 
 // profile returns the custom attributes and the phone number of the form.
 func (t *signUpInput) profile() *person.Profile {
-	p := &person.Profile{CustomAttributes: t.Custom}
+	p := &person.Profile{CustomAttributes: t.Custom, DateOfBirth: t.Birth}
 	if t.Phone != "" {
 		p.PhoneNumbers = []person.PhoneNumber{{Value: t.Phone, Primary: true, Verified: t.PhoneProven}}
 	}

@@ -3,8 +3,8 @@ package serviceprovider
 import (
 	"maps"
 	"slices"
-	"strings"
 
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samlidp"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -14,30 +14,15 @@ import (
 // verifiable are the attributes that can be known to be the person's.
 var verifiable = map[string]bool{"email": true, "phone_number": true}
 
-// aliases are other words for the claims of a person.
-var aliases = map[string]string{
-	"mail": "email", "email_address": "email", "emailaddress": "email", "first_name": "given_name", "firstname": "given_name", "givenname": "given_name",
-	"last_name": "family_name", "lastname": "family_name", "surname": "family_name", "sn": "family_name", "display_name": "name", "displayname": "name",
-	"mobile": "phone_number", "mobile_number": "phone_number", "phone": "phone_number", "date_of_birth": "birthdate", "preferred_locale": "locale",
-	"user_name": "username", "preferred_username": "username", "uid": "username", "group": "groups", "person_id": "id",
-}
-
 // canonical is the name of a claim, or the given name of another attribute.
 func canonical(source string) string {
-	folded := strings.ReplaceAll(strings.ToLower(source), "-", "_")
-	if name, ok := aliases[folded]; ok {
-		return name
-	}
-	if known[folded] {
-		return folded
-	}
-	return source
+	name, _ := config.Claim(source)
+	return name
 }
 
-// known are the claims of a person that can be told.
-var known = map[string]bool{
-	"id": true, "username": true, "groups": true, "partition": true, "name": true, "given_name": true, "family_name": true, "middle_name": true, "nickname": true,
-	"email": true, "phone_number": true, "locale": true, "birthdate": true, "gender": true, "zoneinfo": true, "profile": true, "picture": true, "address": true,
+func isClaim(name string) bool {
+	is, ok := config.Claim(name)
+	return ok && is == name
 }
 
 // subject is a person who signs in at a service provider.
@@ -84,7 +69,7 @@ func (p *subject) values(source string) (values []string, verified bool) {
 	case "groups":
 		return p.Groups, true
 	}
-	if known[name] {
+	if isClaim(name) {
 		if v := p.Profile[name]; v != "" {
 			return []string{v}, !verifiable[name] || p.Profile[name+"_verified"] == "true"
 		}
@@ -121,7 +106,7 @@ func (m *member) release(p *subject) (out []told, missing []string) {
 		return out, missing
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.custom)) {
-		if !rows[name] && len(p.custom[name]) > 0 && canonical(name) == name && !known[name] {
+		if !rows[name] && len(p.custom[name]) > 0 && canonical(name) == name && !isClaim(name) {
 			out = append(out, told{Attribute{Source: name}, p.custom[name]})
 		}
 	}

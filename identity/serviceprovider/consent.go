@@ -50,7 +50,7 @@ func (s *Service) ask(q *front.Request, x *entry) error {
 	data := page.Release{Action: continueURL(x.o.name), CSRF: csrf, Account: x.who.Username, Another: page.AnotherAccount(continueURL(x.o.name))}
 	for _, t := range x.told {
 		row := page.ReleaseRow{Name: t.Source, Label: t.Label, Optional: t.Optional}
-		if name := canonical(t.Source); row.Label == "" && known[name] {
+		if name := canonical(t.Source); row.Label == "" && isClaim(name) {
 			row.Key = "attribute." + name
 		}
 		if t.Show {

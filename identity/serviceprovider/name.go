@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/idp/saml"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samlidp"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -11,9 +12,7 @@ import (
 )
 
 // formats are the formats of names by their short names.
-var formats = map[string]string{
-	"persistent": saml.FormatPersistent, "transient": saml.FormatTransient, "email": saml.FormatEmail, "unspecified": saml.FormatUnspecified,
-}
+var formats = config.SubjectFormats
 
 var (
 	errPolicy = errors.New("the request asks for a name that the service provider does not get")

@@ -50,6 +50,8 @@ type SignIn struct {
 	Providers []Provider
 	// NoForm leaves out the form, NoPassword its password: the username alone then decides how to continue.
 	NoForm, NoPassword bool
+	// Method is what the operator calls the way to sign in by the form. Empty: it has no name
+	Method string
 	// ForgotURL is for people without a password or with a wrong one, RemindURL for people without a username,
 	// SignUpURL for people without an account. Empty: not shown
 	ForgotURL, RemindURL, SignUpURL string

@@ -81,7 +81,7 @@ var All = []Effect{
 	does("login_methods.login_methods[].type", "Which kind of provider. All work but IDIN and INSTAGRAM, which can be stored while they are not enabled.", "LoginMethodWorks"),
 	does("login_methods.login_methods[].enabled", "Off: this way to sign in is closed. Off for the method identity: passwords are refused.", "LoginMethodWorks"),
 	does("login_methods.login_methods[].removable", "Is read only. False: the method is declared in the Caddyfile, or is Gatehouse's own.", "FixedLoginMethods"),
-	does("login_methods.login_methods[].auto_activation_enabled", "A sign-in by this method activates an inactive person.", "AutoActivation"),
+	does("login_methods.login_methods[].auto_activation_enabled", "A sign-in by this method activates an inactive person. For usernames and passwords: the first right password does, on the sign-in page, with the features of person_activation on.", "AutoActivation"),
 	does("login_methods.login_methods[].administrators_enabled", "People with a role in the admin console can sign in by this method. Without it they are refused, and a session that it has opened does not open the console. Owners, the command line and API clients with `administrators` set it.", "ProviderOfTheSettingsAndRoles"),
 	does("login_methods.login_methods[].auto_email_verification", "The e-mail addresses of this provider count as verified, also for coupling, whatever it says itself. People with a role in the admin console are never coupled by address.", "AutoEmailVerification"),
 	does("login_methods.login_methods[].synchronise_attributes", "What the provider says of the person is stored with the person at each sign-in.", "Synchronise"),
@@ -278,5 +278,5 @@ var All = []Effect{
 	does("password_policy.special_char_required", "A new password has a character that is neither letter nor digit.", "PasswordPolicyOnEveryWay"),
 	does("password_policy.breached_password_blocked", "A new password that is known from a breach is refused. Who is asked stands in the Caddyfile: `identity { breach }`.", "BreachedPasswordBlocked"),
 
-	does("profile.required_attributes_validation_rules[].any_of", "The credentials API answers 403 with code 3003 for a person without any of these.", "CredentialsRequiredAttributes"),
+	does("profile.required_attributes_validation_rules[].any_of", "A person without any of these is not created, whether by sign-up, whose form asks for one, by an invitation, SCIM, import or command. The credentials API answers 403 with code 3003 for a person who exists without.", "CredentialsRequiredAttributes"),
 }
