@@ -100,7 +100,7 @@ func TestImportFromOtherSystems(t *testing.T) {
 			t.Errorf("adapted: %s", adapted)
 		}
 	})
-	p.refused("is not a kind of export: want one of auth0, authelia, dex, htpasswd, hydra, keycloak, ldif", "", "import", "okta", "x")
+	p.refused("is not a kind of export: want one of auth0, authelia, caddy-security, dex, htpasswd, hydra, keycloak, ldif, oauth2-proxy", "", "import", "okta", "x")
 	p.refused("no such file", "", "import", "keycloak", export("nowhere.json"))
 	p.refused("htpasswd: the file is not JSON", "", "import", "keycloak", export("htpasswd"))
 	p.refused("is a second file of the same kind", "", "import", "authelia", export("configuration.yml"), export("configuration.yml"))

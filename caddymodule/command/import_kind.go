@@ -34,6 +34,9 @@ var movings = map[string]moving{
 	"dex":      {persons: true, clients: movein.Dex, files: 1},
 	"hydra":    {clients: movein.Hydra, files: 1},
 	"ldif":     {persons: true, files: 1},
+
+	"oauth2-proxy":   {clients: movein.OAuth2Proxy, files: 1},
+	"caddy-security": {clients: movein.CaddySecurity, files: 1},
 }
 
 func importKindCommand() *cobra.Command {
@@ -53,6 +56,9 @@ What does not come is told: a dry run says so of each person, with the line.
   ldif       the entries of a directory, with groups that name their members
   dex        its configuration, with staticPasswords, staticClients and connectors
   hydra      what hydra list oauth2-clients --format json prints
+
+  oauth2-proxy    oauth2-proxy.cfg: its provider as an idp, its upstreams as a site
+  caddy-security  the Caddyfile of that plugin: providers as idps, sites and their policies
 
 Persons who exist are left alone, so the command can be repeated; with --update they are
 given what the file says, but for a password that they have.`,
@@ -91,8 +97,9 @@ type kindImport struct {
 // kindResult is what --report writes and --json prints.
 type kindResult struct {
 	Persons   *importCount  `json:"persons,omitempty"`
-	Notes     []movein.Note `json:"notes,omitempty"` // of clients
-	Caddyfile string        `json:"caddyfile,omitempty"`
+	Notes     []movein.Note `json:"notes,omitempty"`     // of clients
+	Caddyfile string        `json:"caddyfile,omitempty"` // for the block gatehouse
+	Sites     string        `json:"sites,omitempty"`     // outside of the global options
 }
 
 func (k *kindImport) run(cmd *cobra.Command, kind string, m moving, files []string) error {
@@ -117,9 +124,11 @@ func (k *kindImport) run(cmd *cobra.Command, kind string, m moving, files []stri
 			return err
 		}
 		result.Persons = &im.result
-		say(cmd, im.summary())
+		if say(cmd, im.summary()); im.total() == 0 && im.result.Skipped == 0 {
+			say(cmd, "the file has no persons: "+kind+" has exported it without them")
+		}
 		for _, n := range im.result.Notes {
-			say(cmd, fmt.Sprintf("%s, the first on line %d: %s", count(n.Persons, "person"), n.Line, n.Text))
+			say(cmd, n.text())
 		}
 		if n := im.result.Failed; n > 0 {
 			failed = fmt.Errorf("%s not imported", count(n, "person"))
@@ -136,7 +145,7 @@ func (k *kindImport) run(cmd *cobra.Command, kind string, m moving, files []stri
 		for _, n := range clients.Notes {
 			say(cmd, fmt.Sprintf("client %q: %s", n.Client, n.Text))
 		}
-		result.Notes, result.Caddyfile = clients.Notes, clients.Caddyfile()
+		result.Notes, result.Caddyfile, result.Sites = clients.Notes, clients.Caddyfile(), clients.Sites
 	}
 	if err := k.write(&result); err != nil {
 		return err
@@ -144,7 +153,11 @@ func (k *kindImport) run(cmd *cobra.Command, kind string, m moving, files []stri
 	if asJSON, err := cmd.Flags().GetBool("json"); err != nil || asJSON {
 		return errors.Join(printResult(cmd, result), failed)
 	}
-	if _, err := io.WriteString(cmd.OutOrStdout(), result.Caddyfile); err != nil {
+	text := result.Caddyfile
+	if result.Sites != "" {
+		text += "\n# Sites, outside of the global options:\n\n" + result.Sites
+	}
+	if _, err := io.WriteString(cmd.OutOrStdout(), text); err != nil {
 		return err
 	}
 	return failed

@@ -22,6 +22,10 @@ type dexFile struct {
 		RedirectURIs []string `yaml:"redirectURIs"`
 		Public       bool     `yaml:"public"`
 		Peers        []string `yaml:"trustedPeers"`
+		Secret       string   `yaml:"secret"`
+		SecretEnv    string   `yaml:"secretEnv"`
+
+		Rest map[string]any `yaml:",inline"`
 	} `yaml:"staticClients"`
 	Connectors []struct {
 		Type   string `yaml:"type"`
@@ -32,12 +36,23 @@ type dexFile struct {
 			ClientID string   `yaml:"clientID"`
 			Scopes   []string `yaml:"scopes"`
 			Host     string   `yaml:"host"`
+			Secret   string   `yaml:"clientSecret"`
+			Redirect string   `yaml:"redirectURI"`
+
+			Rest map[string]any `yaml:",inline"`
 		} `yaml:"config"`
+
+		Rest map[string]any `yaml:",inline"`
 	} `yaml:"connectors"`
 	OAuth2 struct {
 		Grants       []string `yaml:"grantTypes"`
 		SkipApproval bool     `yaml:"skipApprovalScreen"`
+
+		Rest map[string]any `yaml:",inline"`
 	} `yaml:"oauth2"`
+	Passwords []any `yaml:"staticPasswords"` // are read with the persons
+
+	Rest map[string]any `yaml:",inline"`
 }
 
 // Dex reads the static clients and the connectors of its configuration.
@@ -71,6 +86,7 @@ func Dex(r io.Reader) (*Clients, error) {
 		if len(c.Peers) > 0 {
 			out.note(c.ID, "its trustedPeers do not come: a token is for one client; another one exchanges it (token exchange)")
 		}
+		out.lacks(c.ID, unread(c.Rest))
 		out.add(&one)
 	}
 	for _, g := range file.OAuth2.Grants {
@@ -80,7 +96,12 @@ func Dex(r io.Reader) (*Clients, error) {
 	}
 	for _, c := range file.Connectors {
 		out.dexConnector(c.Type, c.ID, c.Name, c.Config.Issuer, c.Config.ClientID, c.Config.Scopes)
+		if c.Type == "oidc" {
+			out.lacks("connector "+c.ID, append(unread(c.Config.Rest), unread(c.Rest)...))
+		}
 	}
+	out.lacks("oauth2", unread(file.OAuth2.Rest))
+	out.lacks("configuration", unread(file.Rest, "enablePasswordDB"))
 	return out, nil
 }
 

@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 )
 
 // hydraClient is a client as Hydra lists it. (Hydra 2.3, OAuth2Client)
@@ -29,6 +31,20 @@ type hydraClient struct {
 	SubjectType  string          `json:"subject_type"`
 	Backchannel  string          `json:"backchannel_logout_uri"`
 	SkipConsent  bool            `json:"skip_consent"`
+	Frontchannel string          `json:"frontchannel_logout_uri"`
+	UserinfoAlg  string          `json:"userinfo_signed_response_alg"`
+	TokenForm    string          `json:"access_token_strategy"`
+	CodeLife     string          `json:"authorization_code_grant_access_token_lifespan"`
+	RefreshLife  string          `json:"refresh_token_grant_refresh_token_lifespan"`
+}
+
+// hydraMembers are those that have an option or a line of their own. The last ones say when and by whom the client was
+// made there.
+var hydraMembers = []string{
+	"client_id", "client_name", "redirect_uris", "post_logout_redirect_uris", "grant_types", "response_types", "scope", "audience", "token_endpoint_auth_method", "jwks_uri", "jwks",
+	"allowed_cors_origins", "subject_type", "backchannel_logout_uri", "skip_consent", "frontchannel_logout_uri", "userinfo_signed_response_alg", "access_token_strategy",
+	"authorization_code_grant_access_token_lifespan", "refresh_token_grant_refresh_token_lifespan", "client_secret", "backchannel_logout_session_required",
+	"frontchannel_logout_session_required", "created_at", "updated_at", "registration_access_token", "registration_client_uri", "client_secret_expires_at",
 }
 
 // Hydra reads what `hydra list oauth2-clients --format json` prints, or a list of clients alone.
@@ -55,7 +71,7 @@ func Hydra(r io.Reader) (*Clients, error) {
 		if err := json.Unmarshal(raw, &h); err != nil || h.ID == "" {
 			return nil, errors.New("client " + strconv.Itoa(i+1) + " of the file is not one of Hydra's")
 		}
-		out.hydra(&h)
+		out.hydra(&h, objectOf(raw))
 	}
 	if page.NextPage != "" {
 		out.note("the list", "is not the last page: list the next ones with --page-token, too")
@@ -63,7 +79,18 @@ func Hydra(r io.Reader) (*Clients, error) {
 	return out, nil
 }
 
-func (c *Clients) hydra(h *hydraClient) {
+// lifetime takes a duration over.
+func (c *Clients) lifetime(id, name, v string, to *options.Duration) {
+	switch d, err := time.ParseDuration(v); {
+	case v == "":
+	case err != nil || d <= 0 || d > 24*time.Hour && strings.Contains(name, "access"):
+		c.note(id, name+" "+strconv.Quote(v)+" does not come: it is not a duration of at most a day")
+	default:
+		*to = options.Duration(d.String())
+	}
+}
+
+func (c *Clients) hydra(h *hydraClient, members map[string]any) {
 	one := client.Client{
 		ID: h.ID, Name: h.Name, Public: h.Auth == "none", Consent: "on", RedirectURIs: c.redirects(h.ID, "", h.RedirectURIs),
 		PostLogoutRedirectURIs: c.redirects(h.ID, "", h.PostLogout), BackchannelLogoutURI: noBraces(h.Backchannel),
@@ -116,6 +143,24 @@ func (c *Clients) hydra(h *hydraClient) {
 	case h.Auth == "client_secret_post":
 		one.AuthMethod = "post"
 	}
+	one.FrontchannelLogoutURI = noBraces(h.Frontchannel)
+	if h.UserinfoAlg != "none" {
+		c.oneOf(h.ID, "userinfo_signed_response_alg", h.UserinfoAlg, &one.UserinfoAlg, "RS256", "ES256", "EdDSA")
+	}
+	if h.TokenForm == "jwt" {
+		one.TokenFormat = "jwt"
+	}
+	c.lifetime(h.ID, "authorization_code_grant_access_token_lifespan", h.CodeLife, &one.Lifetimes.AccessToken)
+	c.lifetime(h.ID, "refresh_token_grant_refresh_token_lifespan", h.RefreshLife, &one.Lifetimes.RefreshToken)
+	for _, r := range h.Responses {
+		if r != "code" {
+			c.note(h.ID, "the response type "+strconv.Quote(r)+" does not come: code takes its place")
+		}
+	}
+	if len(h.JWKS) > 2 && h.Auth != "private_key_jwt" {
+		c.note(h.ID, "its key set jwks does not come: it signs in by a secret")
+	}
+	c.lacks(h.ID, unread(members, hydraMembers...))
 	if h.SubjectType == "pairwise" {
 		c.note(h.ID, "its pairwise subjects do not come: the application sees new users")
 	}

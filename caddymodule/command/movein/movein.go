@@ -4,6 +4,7 @@ package movein
 
 import (
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,6 +22,7 @@ type Note struct {
 type Clients struct {
 	List   []client.Client
 	Blocks []Block // other than clients
+	Sites  string  // blocks outside of the global options
 	Notes  []Note
 }
 
@@ -69,6 +71,7 @@ func (c *Clients) Caddyfile() string {
 // add keeps a client, if it is one that can be.
 func (c *Clients) add(one *client.Client) {
 	one.ID, one.Name = noBraces(one.ID), noBraces(one.Name)
+	one.RedirectURIs, one.PostLogoutRedirectURIs = c.taken(one, one.RedirectURIs), c.taken(one, one.PostLogoutRedirectURIs)
 	if len(one.RedirectURIs) == 0 && needsRedirect(one.Grants) {
 		c.note(one.ID, "does not come: none of its redirect URIs can be used")
 		return
@@ -77,7 +80,34 @@ func (c *Clients) add(one *client.Client) {
 		one.Secrets = []options.Sensitive{options.Sensitive("{env." + client.SecretName(one.ID) + "}")}
 		c.note(one.ID, "its secret is read from the environment variable "+client.SecretName(one.ID)+": put the old one there, or a new one of `caddy gatehouse secret`")
 	}
+	if err := problem(*one); err != nil {
+		c.note(one.ID, "does not come, since a Caddyfile could not have it: "+strings.ReplaceAll(err.Error(), "\n", "; "))
+		return
+	}
 	c.List = append(c.List, *one)
+}
+
+// problem says why a Caddyfile could not have a client, whatever its secret is.
+func problem(one client.Client) error {
+	if len(one.Secrets) > 0 {
+		one.Secrets = []options.Sensitive{options.Sensitive(strings.Repeat("x", 32))}
+	}
+	r := options.NewVerbatimResolver()
+	one.Build(r)
+	return r.Err()
+}
+
+// taken returns the URIs that a Caddyfile takes, and says which not.
+func (c *Clients) taken(of *client.Client, list []string) (out []string) {
+	for _, uri := range list {
+		one := client.Client{ID: "x", Public: true, Native: of.Native, Grants: []string{"authorization_code"}, RedirectURIs: []string{uri}}
+		if err := problem(one); err != nil {
+			c.note(of.ID, "the URI "+strconv.Quote(uri)+" does not come: "+strings.ReplaceAll(err.Error(), "\n", "; "))
+		} else if !slices.Contains(out, uri) {
+			out = append(out, uri)
+		}
+	}
+	return out
 }
 
 func needsRedirect(grants []string) bool {

@@ -114,10 +114,10 @@ identity_providers:
 		strings.Join(g.Scopes, " ") != "openid groups" || string(g.Secrets[0]) != "{env.GRAFANA_SECRET}" {
 		t.Errorf("grafana is %+v", g)
 	}
-	if cli := got["cli"]; !cli.Public || strings.Join(cli.Scopes, " ") != "openid groups profile email" {
+	if cli := got["cli"]; !cli.Public || strings.Join(cli.Grants, " ") != "authorization_code device_code" || strings.Join(cli.Scopes, " ") != "openid groups profile email" {
 		t.Errorf("cli is %+v", cli)
 	}
-	for id, want := range map[string]string{"grafana": "two_factor", "cli": "device_code", "access_control": "protect"} {
+	for id, want := range map[string]string{"grafana": "two_factor", "access_control": "protect"} {
 		if !strings.Contains(c.said(id), want) {
 			t.Errorf("the notes of %s do not mention %s:\n%s", id, want, c.said(id))
 		}

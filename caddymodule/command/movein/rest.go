@@ -1,0 +1,58 @@
+package movein
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// isNothing tells whether a value of JSON says no more than its absence.
+func isNothing(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case bool:
+		return !v
+	case string:
+		return v == ""
+	case json.Number:
+		return v == "0"
+	case float64:
+		return v == 0
+	case int:
+		return v == 0
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		return len(v) == 0
+	}
+	return false
+}
+
+// unread returns the members of an object that say something and that are not read, sorted.
+func unread(object map[string]any, read ...string) (out []string) {
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		if !slices.Contains(read, name) && !isNothing(object[name]) {
+			out = append(out, noBraces(name))
+		}
+	}
+	return out
+}
+
+// lacks notes what of an object does not come, in one line.
+func (c *Clients) lacks(id string, names []string) {
+	if len(names) > 0 {
+		c.note(id, "does not come: "+strings.Join(names, ", "))
+	}
+}
+
+// objectOf returns the members of a JSON object.
+func objectOf(raw json.RawMessage) map[string]any {
+	out := map[string]any{}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	_ = d.Decode(&out) //nolint:errcheck // the caller has read it already
+	return out
+}
