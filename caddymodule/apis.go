@@ -42,7 +42,7 @@ func (i *instance) openAPIs(a *App) error {
 	}
 	i.apis = append(i.apis, served, access.NewAPI(i.access, access.APIDeps{Gate: i.gate, PartitionOf: person.PartitionOfID, Origin: a.Origin}))
 	persons, err := scim.New(scim.Deps{
-		Identity: i.identity, Issuer: i.issuer.String(), Authorize: i.provisioner(a.Origin), Enabled: i.personAPI, Refusals: i.core.Refused, Log: a.log.Named("scim"),
+		Identity: i.identity, Issuer: i.issuer.String(), Authorize: i.provisioner(a.Origin, a.vouching), Enabled: i.personAPI, Refusals: i.core.Refused, Log: a.log.Named("scim"),
 	})
 	if err != nil {
 		return err

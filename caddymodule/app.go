@@ -139,6 +139,7 @@ type App struct {
 	mailer    delivery.Mailer // nil: none
 
 	accessMail notice.Config
+	vouching   []string        // clients that say by SCIM whose an address is
 	texter     delivery.Texter // nil: none
 	pusher     delivery.Pusher // nil: none
 	breach     breach.Config

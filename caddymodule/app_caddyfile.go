@@ -268,6 +268,8 @@ func (i *Identity) readBlock(d *caddyfile.Dispenser, places options.Places) erro
 		"second_factor":    options.Value(&i.SecondFactor, options.CheckSecondFactor),
 		"usernames":        options.Value(&i.Usernames, checkUsernames),
 
+		"scim_verifies_emails": options.Values(&i.SCIMVerifiesEmails, nil),
+
 		"admin":              func(d *caddyfile.Dispenser) (err error) { i.Admin, err = admins.Read(d); return err },
 		"access_mail":        options.Values(&i.AccessMail, checkEmail),
 		"access_mail_groups": options.Values(&i.AccessMailGroups, nil),

@@ -130,6 +130,7 @@ func (a *App) buildIdentity(r *options.Resolver) identity.Config {
 		cfg.Partitions = person.PartitionConfig{On: true, Names: r.List("identity: partitions", p.Names, checkPartition)}
 	}
 	cfg.EmailUsernames = r.Plain("identity: usernames", i.Usernames, checkUsernames) == "email"
+	a.vouching = r.List("identity: scim_verifies_emails", i.SCIMVerifiesEmails, nil)
 	a.accessMail = notice.Config{Addresses: r.List("identity: access_mail", i.AccessMail, checkEmail), Groups: r.List("identity: access_mail_groups", i.AccessMailGroups, nil)}
 	if a.MailRaw == nil && len(i.AccessMail)+len(i.AccessMailGroups) > 0 {
 		r.Fail("identity: access_mail: nothing delivers e-mails: add mail, or remove access_mail and access_mail_groups")

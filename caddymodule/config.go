@@ -64,6 +64,8 @@ type Identity struct {
 	// What usernames are: email. New ones are then e-mail addresses, and the pages ask for them as such. Default: any
 	// names.
 	Usernames string `json:"usernames,omitempty"`
+	// The clients and API clients whose word counts, in SCIM, that the primary address is the person's. Default: none.
+	SCIMVerifiesEmails []string `json:"scim_verifies_emails,omitempty"`
 	// Who is told by e-mail that somebody asks for access to a site with request_access. It needs mail. Default: nobody.
 	AccessMail []string `json:"access_mail,omitempty"`
 	// The groups whose members are told so too, at verified addresses. It needs mail. Default: none.

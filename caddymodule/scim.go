@@ -17,7 +17,8 @@ const scimScope = "scim"
 
 // provisioner identifies the sender of a request to SCIM: an API client with persons, or a client whose own token has
 // the scope scim. A person's token is refused: the consent of one person gives no authority over all.
-func (i *instance) provisioner(origin func(*http.Request) event.Origin) func(*http.Request) (scim.Caller, error) {
+// Those that vouch say of addresses that they are the person's.
+func (i *instance) provisioner(origin func(*http.Request) event.Origin, vouching []string) func(*http.Request) (scim.Caller, error) {
 	return func(r *http.Request) (out scim.Caller, err error) {
 		credentials := r.Header.Values("Authorization")
 		if len(credentials) != 1 {
@@ -35,6 +36,7 @@ func (i *instance) provisioner(origin func(*http.Request) event.Origin) func(*ht
 		if err != nil {
 			return scim.Caller{}, err
 		}
+		out.Vouches = slices.Contains(vouching, client)
 		out.Actor = event.Actor{ID: client, Name: client, Origin: origin(r)}
 		return out, nil
 	}

@@ -60,6 +60,11 @@ session {
 				"People who have another username keep it and sign in with it. See [usernames that are addresses](decisions/persons.md#usernames-that-are-addresses).",
 		},
 		{
+			Word: "scim_verifies_emails", Arguments: "<client>…", Default: "none", Example: "scim_verifies_emails directory",
+			Text: "The clients and API clients whose word counts that the primary address is the person's: they can write `emailVerified` of SCIM. " +
+				"For directories that give out the addresses themselves: anyone who writes it can sign in as the owner of an address wherever accounts are coupled by verified addresses.",
+		},
+		{
 			Word: "access_mail", Arguments: "<address>…", Default: "nobody", Example: "access_mail ops@example.com", Beside: "mail smtp smtp.example.com:587 {\n\tfrom no-reply@example.com\n}",
 			Text: "Who is told by e-mail that somebody asks for access to a site with `request_access on`: once a day for each person and site, and of 20 requests an hour. It needs `mail`.",
 		},
