@@ -228,7 +228,7 @@ func TestInvitationRefuses(t *testing.T) {
 		"a header in the address": {Email: "a@example.com\r\nBcc: x@example.com"},
 		"a bad date":              {Email: identitytest.Guest, DateOfBirth: "31.12.1990"},
 		"a bad number":            {Email: identitytest.Guest, PhoneNumbers: []string{"call me"}},
-		"a bad group":             {Email: identitytest.Guest, Groups: []string{"a,b"}},
+		"a bad group":             {Email: identitytest.Guest, Groups: []string{"a\nb"}},
 		"a bad language":          {Email: identitytest.Guest, Locale: "no language"},
 		"a partition":             {Email: identitytest.Guest, Partition: "acme"},
 	} {
