@@ -38,7 +38,7 @@ test: install $(TOOLS) ## Everything that a change can break: check, races in wh
 	@go run ./internal/testrun build,format unit,lint,race e2e,faults,bench
 
 nightly: install $(TOOLS) .bin/golangci-lint ## What takes long: races everywhere, every interop suite, dependencies, all linters, the guided build, faults in full
-	@go run ./internal/testrun build race-all e2e-all supply golangci
+	@GATEHOUSE_MODELS=100 go run ./internal/testrun build race-all e2e-all supply golangci
 	$(MAKE) build faults conformance
 
 supply: ## Looks at the dependencies: their sums, known weaknesses, the bill of materials; once after each change of go.mod

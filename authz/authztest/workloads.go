@@ -31,7 +31,8 @@ const StockAPI = "https://stock.example.com"
 // LedgerAPI is another audience of exchanged tokens.
 const LedgerAPI = "https://ledger.example.com"
 
-// WithExchangers are an API that exchanges the tokens of a shop, one that exchanges those of the API, and one that may not.
+// WithExchangers are an API that exchanges the tokens of a shop, one that exchanges those of the API, and one that must
+// not.
 func WithExchangers() Option {
 	of := func(id string, from []string, to ...string) *client.Client {
 		return &client.Client{

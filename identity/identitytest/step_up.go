@@ -83,8 +83,8 @@ func (b *Browser) SetPIN(pin string) {
 	}
 }
 
-// NewStepping returns a harness where every demand asks for a level, unless its URL has plain=, and authenticator apps are
-// on.
+// NewStepping returns a harness where every demand asks for a level, unless its URL has plain=, and authenticator apps
+// are on.
 func NewStepping(t *testing.T, level int, change ...func(*identity.Config)) (*Harness, *config.Units) {
 	t.Helper()
 	h, u := NewConfigured(t, change...)

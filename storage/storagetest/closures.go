@@ -19,10 +19,10 @@ func Closures(t testing.TB, s storage.Store) storage.Store {
 }
 
 // Twice returns an engine that makes full use of one sentence of the contract: "fn may run several times, so it touches
-// only tx." It runs each closure of Update, View and Track twice. What the first run has written is rolled back, and what it
-// has returned is dropped; the second run counts. So a closure that changes a variable outside itself, and relies on
-// its old value when it starts, fails its tests on this engine. An engine that retries after a conflict does the same,
-// but only now and then.
+// only tx." It runs each closure of Update, View and Track twice. What the first run has written is rolled back, and
+// what it has returned is dropped; the second run counts. So a closure that changes a variable outside itself, and
+// relies on its old value when it starts, fails its tests on this engine. An engine that retries after a conflict does
+// the same, but only now and then.
 func Twice(s storage.Store) storage.Store {
 	if t, ok := s.(storage.Tracker); ok {
 		return trackingTwice{twice{s}, t}
