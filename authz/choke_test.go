@@ -55,7 +55,7 @@ func chokeHarness(t *testing.T) (*authztest.Harness, *authztest.BuildServer) {
 			Grants: []string{"authorization_code"}, Scopes: append([]string{"openid"}, chokeScopes...), IDPs: []string{"identity", "partner"},
 		})
 	}))
-	h.People.Link("identity", issuer.Url, "u1", authztest.Demo)
+	h.People.Link("identity", issuer.URL, "u1", authztest.Demo)
 	return h, issuer
 }
 
@@ -99,7 +99,7 @@ func (c *choke) configure(changed client.Client) {
 	c.h.Restart(func(cfg *authz.Config) {
 		cfg.Trusted = nil
 		if slices.Contains(changed.Grants, "jwt_bearer") {
-			cfg.Trusted = []trust.Rule{{Issuer: c.issuer.Url, Client: changed.ID, Provider: "identity"}}
+			cfg.Trusted = []trust.Rule{{Issuer: c.issuer.URL, Client: changed.ID, Provider: "identity"}}
 		}
 		cfg.Clients = slices.DeleteFunc(slices.Clone(cfg.Clients), func(o *client.Client) bool { return o.ID == changed.ID })
 		cfg.Clients = append(cfg.Clients, &changed)

@@ -339,7 +339,7 @@ var parameterPlan = map[string]func(*suite){
 		s.id("shop", s.exchange("shop", answer.Get("code")))
 	},
 	"oidcc-request-uri-unsigned-supported-correctly-or-rejected-as-unsupported": func(s *suite) {
-		s.refused([]string{"request_uri", s.party.Url + "/logout"}, "request_uri_not_supported")
+		s.refused([]string{"request_uri", s.party.URL + "/logout"}, "request_uri_not_supported")
 		if n := len(s.party.Taken()); n != 0 {
 			s.t.Errorf("request_uri was fetched %d times", n)
 		}

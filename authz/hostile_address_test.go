@@ -34,7 +34,7 @@ var outgoing = map[string]func(r *authztest.Receiver, addresses []string) (calle
 
 func newCaller(t *testing.T, more ...authztest.Option) *authztest.Receiver {
 	t.Helper()
-	r := &authztest.Receiver{Id: "siem"}
+	r := &authztest.Receiver{ID: "siem"}
 	r.Harness = authztest.New(t, append([]authztest.Option{
 		authztest.WithClients(authztest.ReceiverClient("siem", signal.ScopeManage)), authztest.WithConfig(func(c *authz.Config) {
 			c.Signals = signal.Config{On: true, All: true}

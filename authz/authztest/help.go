@@ -68,7 +68,7 @@ func AskedForConsent(b *Browser) bool {
 }
 
 // ValidateBearer is the grant type that validates an access token.
-const ValidateBearer = "urn:service:oauth2:grant_type:validate_bearer"
+const ValidateBearer = "urn:service:oauth2:grant_type:validate_bearer" //nolint:gosec // a name, no credentials
 
 // ErrFull is the failure of a store on a full disk.
 var ErrFull = storage.ErrFull

@@ -15,7 +15,7 @@ import (
 
 // Party is a relying party that takes logout tokens.
 type Party struct {
-	Url string
+	URL string
 
 	Mu     sync.Mutex // guards all below
 	forms  []url.Values
@@ -29,7 +29,7 @@ func NewParty(t *testing.T) *Party {
 	p := &Party{Status: http.StatusOK}
 	web := httptest.NewServer(p)
 	t.Cleanup(web.Close)
-	p.Url = web.URL
+	p.URL = web.URL
 	return p
 }
 
@@ -63,7 +63,7 @@ func (p *Party) Taken() (tokens []string) {
 // Hears returns a client that is notified of logouts at the party.
 func (p *Party) Hears(id string) *client.Client {
 	c := PairwiseClient(id, id+".example.com")
-	c.SubjectType, c.BackchannelLogoutURI = "", p.Url+"/logout"
+	c.SubjectType, c.BackchannelLogoutURI = "", p.URL+"/logout"
 	return c
 }
 

@@ -16,13 +16,16 @@ import (
 )
 
 // PushMethod and PollMethod are how events are delivered (RFC 8935, RFC 8936).
-const PushMethod, PollMethod = "urn:ietf:rfc:8935", "urn:ietf:rfc:8936"
+const (
+	PushMethod = "urn:ietf:rfc:8935"
+	PollMethod = "urn:ietf:rfc:8936"
+)
 
 // Receiver is a client that is told of shared signals.
 type Receiver struct {
 	*Harness
 
-	Id, Bearer string
+	ID, Bearer string
 
 	Mu     sync.Mutex // guards all below
 	Got    []*http.Request

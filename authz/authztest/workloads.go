@@ -23,7 +23,7 @@ import (
 const ExchangeGrant = "urn:ietf:params:oauth:grant-type:token-exchange"
 
 // TokenType begins the names of token types (RFC 8693 3).
-const TokenType = "urn:ietf:params:oauth:token-type:"
+const TokenType = "urn:ietf:params:oauth:token-type:" //nolint:gosec // a name, no credentials
 
 // StockAPI is an audience of exchanged tokens.
 const StockAPI = "https://stock.example.com"
@@ -76,13 +76,13 @@ func (b *BuildServer) About(h *Harness, changes ...any) map[string]any {
 }
 
 // JWTBearer is the grant type of assertions (RFC 7523).
-const JWTBearer = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+const JWTBearer = "urn:ietf:params:oauth:grant-type:jwt-bearer" //nolint:gosec // a name, no credentials
 
 // BuildServer is an issuer elsewhere that gives its jobs tokens, as GitHub Actions do.
 type BuildServer struct {
 	*Signer
 
-	Url     string
+	URL     string
 	Fetches atomic.Int64
 	JwksURI atomic.Pointer[string] // in place of its own
 }
@@ -99,11 +99,11 @@ func NewBuildServer(t testing.TB, alg jose.SignatureAlgorithm) *BuildServer {
 		b.Fetches.Add(1)
 		switch r.URL.Path {
 		case "/.well-known/openid-configuration":
-			uri := b.Url + "/keys"
+			uri := b.URL + "/keys"
 			if other := b.JwksURI.Load(); other != nil {
 				uri = *other
 			}
-			json.NewEncoder(w).Encode(map[string]string{"issuer": b.Url, "jwks_uri": uri}) //nolint:errcheck,errchkjson // the test sees it
+			json.NewEncoder(w).Encode(map[string]string{"issuer": b.URL, "jwks_uri": uri}) //nolint:errcheck,errchkjson // the test sees it
 		case "/keys":
 			w.Write(set)
 		default:
@@ -111,7 +111,7 @@ func NewBuildServer(t testing.TB, alg jose.SignatureAlgorithm) *BuildServer {
 		}
 	}))
 	t.Cleanup(web.Close)
-	b.Url = web.URL
+	b.URL = web.URL
 	return b
 }
 
@@ -119,7 +119,7 @@ func NewBuildServer(t testing.TB, alg jose.SignatureAlgorithm) *BuildServer {
 func (b *BuildServer) Job(h *Harness, changes ...any) map[string]any {
 	now := h.Clock.Now().Unix()
 	c := b.Claims(h)
-	c["iss"], c["sub"], c["exp"], c["repository"] = b.Url, "repo:example/app:ref:refs/heads/main", now+300, "example/app"
+	c["iss"], c["sub"], c["exp"], c["repository"] = b.URL, "repo:example/app:ref:refs/heads/main", now+300, "example/app"
 	for i := 0; i+1 < len(changes); i += 2 {
 		name, _ := changes[i].(string)
 		if c[name] = changes[i+1]; changes[i+1] == nil {
@@ -137,7 +137,7 @@ func WithDeployment(b *BuildServer) Option {
 			Audiences: []string{"https://deploy.example.com"},
 		})
 		c.Trusted = []trust.Rule{{
-			Issuer: b.Url, Client: "deploy", Scopes: []string{"deploy.read", "deploy.write", "secure.read"},
+			Issuer: b.URL, Client: "deploy", Scopes: []string{"deploy.read", "deploy.write", "secure.read"},
 			Match: []trust.Match{{Claim: "sub", Patterns: []string{"repo:example/app:ref:refs/heads/main", "repo:example/app:environment:*"}}, {Claim: "repository", Patterns: []string{"example/app"}}},
 		}}
 	})

@@ -30,7 +30,7 @@ const (
 // withIdentities trusts the issuer for the client wiki, and links the subject u1 there to Demo.
 func withIdentities(b *authztest.BuildServer) authztest.Option {
 	return func(h *authztest.Harness) {
-		h.People.Link("corp", b.Url, "u1", authztest.Demo)
+		h.People.Link("corp", b.URL, "u1", authztest.Demo)
 		h.Config.Providers = append(h.Config.Providers, registry.Provider{ID: "corp"})
 		h.Config.Clients = append(h.Config.Clients,
 			&client.Client{
@@ -40,7 +40,7 @@ func withIdentities(b *authztest.BuildServer) authztest.Option {
 			},
 			&client.Client{ID: "stranger", Secrets: []secret.String{secret.New(authztest.Secret("stranger"))}, Grants: []string{"client_credentials"}, Scopes: []string{"chat.read"}, IDPs: []string{"corp"}},
 		)
-		h.Config.Trusted = append(h.Config.Trusted, trust.Rule{Issuer: b.Url, Client: "wiki", Provider: "corp", Scopes: []string{"chat.read", "chat.write", "secure.read"}})
+		h.Config.Trusted = append(h.Config.Trusted, trust.Rule{Issuer: b.URL, Client: "wiki", Provider: "corp", Scopes: []string{"chat.read", "chat.write", "secure.read"}})
 	}
 }
 
@@ -65,7 +65,7 @@ func TestIdentityAssertion(t *testing.T) {
 	if in["sub"] != authztest.Demo || in["client_id"] != "wiki" || in["username"] == nil || !slices.Equal(authztest.Texts(aud), []string{"https://tools.example.com"}) || in["auth_time"] != float64(h.Clock.Now().Unix()-60) {
 		t.Errorf("introspection = %v", in)
 	}
-	authztest.WantReason(t, h, "token.AccessTokenIssuedEvent", "identity assertion of "+b.Url)
+	authztest.WantReason(t, h, "token.AccessTokenIssuedEvent", "identity assertion of "+b.URL)
 	for name, said := range map[string]float64{"a sign-in that is still to come": float64(h.Clock.Now().Unix() + 86400), "a time without end": 1e300} {
 		raw := b.Sign(t, b.About(h, "auth_time", said, "jti", name), authztest.IDJAGType)
 		later := h.Introspect(h.Token("wiki", assertionFor(raw)).Text("access_token")).JSON()["auth_time"]
@@ -177,7 +177,7 @@ func TestIdentityAssertionAttacks(t *testing.T) {
 	}, withIdentities(b))
 	authztest.Attack(t, "attack 523: an assertion about somebody else", func(t *testing.T, h *authztest.Harness) {
 		h.People.Link("corp", "https://another.example", "u2", authztest.Guest)
-		h.People.Link("partner", b.Url, "u3", authztest.Guest)
+		h.People.Link("partner", b.URL, "u3", authztest.Guest)
 		for name, claims := range map[string]map[string]any{
 			"unknown": b.About(h, "sub", "u9"), "the subject in other letters": b.About(h, "sub", "U1"), "by an address": b.About(h, "sub", "demo@example.com", "email", "demo@example.com", "email_verified", true),
 			"of another issuer": b.About(h, "sub", "u2"), "of another provider": b.About(h, "sub", "u3"), "by our own id": b.About(h, "sub", authztest.Demo),
@@ -187,7 +187,7 @@ func TestIdentityAssertionAttacks(t *testing.T) {
 		h.People.Change(authztest.Demo, func(s *login.Subject) { s.Active = false })
 		authztest.WantError(t, "of a blocked person", h.Token("wiki", assertionFor(b.Sign(t, b.About(h), authztest.IDJAGType))), 400, "invalid_grant")
 		h.People.Change(authztest.Demo, func(s *login.Subject) { s.Active = true })
-		h.People.Link("corp", b.Url, "u1", "")
+		h.People.Link("corp", b.URL, "u1", "")
 		authztest.WantError(t, "after the identity was unlinked", h.Token("wiki", assertionFor(b.Sign(t, b.About(h), authztest.IDJAGType))), 400, "invalid_grant")
 	}, withIdentities(b))
 	authztest.Attack(t, "attack 524: more than the assertion says", func(t *testing.T, h *authztest.Harness) {
@@ -316,7 +316,7 @@ func TestWrongIdentityAssertionRules(t *testing.T) {
 	h := authztest.New(t, withIdentities(b))
 	rule := func(change func(*trust.Rule)) func(*authz.Config) {
 		return func(c *authz.Config) {
-			r := trust.Rule{Issuer: b.Url, Client: "wiki", Provider: "corp"}
+			r := trust.Rule{Issuer: b.URL, Client: "wiki", Provider: "corp"}
 			change(&r)
 			c.Trusted = []trust.Rule{r}
 		}

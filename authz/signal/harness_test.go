@@ -26,7 +26,7 @@ const (
 // newReceiver starts a server with the receivers siem and soc. siem asks.
 func newReceiver(t *testing.T, all bool) *authztest.Receiver {
 	t.Helper()
-	r := &authztest.Receiver{Id: "siem", Status: http.StatusAccepted}
+	r := &authztest.Receiver{ID: "siem", Status: http.StatusAccepted}
 	r.Harness = authztest.New(t, authztest.WithClients(authztest.ReceiverClient("siem", signal.ScopeManage), authztest.ReceiverClient("soc", signal.ScopeManage), authztest.ReceiverClient("reader", signal.ScopeRead)),
 		authztest.WithHTTP(&http.Client{Transport: r}), authztest.WithConfig(func(c *authz.Config) { c.Signals = signal.Config{On: true, All: all} }))
 	r.Bearer = r.As("siem", signal.ScopeManage)
@@ -94,7 +94,7 @@ func read(r *authztest.Receiver, text string) authztest.Object {
 	if err := json.Unmarshal(payload, &claims); err != nil {
 		r.T.Fatal(err)
 	}
-	if claims["iss"] != r.Issuer || claims["aud"] != r.Id || claims["sub"] != nil || claims["exp"] != nil || claims["iat"] == nil {
+	if claims["iss"] != r.Issuer || claims["aud"] != r.ID || claims["sub"] != nil || claims["exp"] != nil || claims["iat"] == nil {
 		r.T.Errorf("claims %v", claims)
 	}
 	return claims

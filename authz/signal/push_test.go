@@ -270,7 +270,7 @@ func TestSharedSignalsAttacks(t *testing.T) {
 		var asked atomic.Int64
 		inside := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
 		t.Cleanup(inside.Close)
-		r := &authztest.Receiver{Id: "siem"}
+		r := &authztest.Receiver{ID: "siem"}
 		r.Harness = authztest.New(t, authztest.WithClients(authztest.ReceiverClient("siem", signal.ScopeManage)), authztest.WithConfig(func(c *authz.Config) { c.Signals = signal.Config{On: true, All: true} }))
 		r.Bearer = r.As("siem", signal.ScopeManage)
 		r.Want(http.StatusCreated, "POST", "/ssf/stream", authztest.Object{"delivery": authztest.Object{"method": authztest.PushMethod, "endpoint_url": inside.URL}})

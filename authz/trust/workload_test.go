@@ -33,7 +33,7 @@ func TestJobGetsTokenWithoutSecret(t *testing.T) {
 	if about["active"] != true || about["client_id"] != "deploy" || about["sub"] != "deploy" || about["scope"] != "deploy.write" {
 		t.Errorf("introspection = %v", about)
 	}
-	authztest.WantReason(t, h, "token.AccessTokenIssuedEvent", "workload repo:example/app:ref:refs/heads/main of "+b.Url)
+	authztest.WantReason(t, h, "token.AccessTokenIssuedEvent", "workload repo:example/app:ref:refs/heads/main of "+b.URL)
 	authztest.WantStatus(t, "the environment staging", h.Post("/oauth/token", authztest.JobForm(b.Sign(t, b.Job(h, "sub", "repo:example/app:environment:staging"), ""))), http.StatusOK)
 	res = h.Post("/oauth/token", authztest.JobForm(b.Sign(t, b.Job(h), ""), "scope", "deploy.read", "client_id", "deploy"))
 	authztest.WantStatus(t, "the client named, another scope", res, http.StatusOK)

@@ -12,7 +12,7 @@ import (
 )
 
 // AppWelcome is the address to which action tokens lead.
-const AppWelcome = "https://app.example.com/welcome?from=token"
+const AppWelcome = "https://app.example.com/welcome?from=token" //nolint:gosec // an address, no credentials
 
 // ActionTokens is a harness with every feature of action tokens switched on.
 type ActionTokens struct {

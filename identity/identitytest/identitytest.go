@@ -41,6 +41,7 @@ import (
 // Issuer is the origin of the service.
 const Issuer = "https://auth.example.com"
 
+// Demo is the username of the demo person, who is in every store.
 const (
 	Demo         = "demo@example.com"
 	DemoPassword = "correct horse 1"

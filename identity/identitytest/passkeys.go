@@ -24,14 +24,19 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 )
 
-const (
-	AddPasskeyPage = "/account/security/passkeys/add"
-	RPID           = "auth.example.com"
-)
+// AddPasskeyPage is the path of the page that adds a passkey.
+const AddPasskeyPage = "/account/security/passkeys/add" //nolint:gosec // a path, no credentials
+
+// RPID is the relying party of passkeys.
+const RPID = "auth.example.com"
 
 // The flags of authenticator data (Web Authentication Level 3 6.1).
 const (
-	UserPresent, UserVerified, BackupEligible, BackedUp, attested = 1, 4, 8, 16, 64
+	UserPresent    = 1
+	UserVerified   = 4
+	BackupEligible = 8
+	BackedUp       = 16
+	attested       = 64
 )
 
 // Authenticator is an authenticator with one passkey. Tests can tamper with its answers before they are sent.
@@ -149,7 +154,7 @@ type Options struct {
 // PasskeyForm is the form in a page that is answered with a passkey.
 type PasskeyForm struct {
 	Options
-	Action, Csrf string
+	Action, CSRF string
 }
 
 var passkeyFields = regexp.MustCompile(`<form method="post" action="([^"]*)" data-passkey="[a-z]+" data-options="([^"]*)"[^>]* hidden>`)
@@ -166,13 +171,13 @@ func (b *Browser) ReadPasskeyForm(page *Answer) PasskeyForm {
 	if err := json.Unmarshal([]byte(html.UnescapeString(body[at[4]:at[5]])), &f.Options); err != nil {
 		b.H.T.Fatal(err)
 	}
-	f.Csrf = CSRFField.FindStringSubmatch(body[at[1]:])[1]
+	f.CSRF = CSRFField.FindStringSubmatch(body[at[1]:])[1]
 	return f
 }
 
 // AnswerPasskey sends the form with the answer of an authenticator.
 func (b *Browser) AnswerPasskey(f PasskeyForm, credential string, more ...string) *Answer {
-	v := url.Values{"csrf": {f.Csrf}, "credential": {credential}}
+	v := url.Values{"csrf": {f.CSRF}, "credential": {credential}}
 	for i := 0; i+1 < len(more); i += 2 {
 		v.Set(more[i], more[i+1])
 	}

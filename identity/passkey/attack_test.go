@@ -422,7 +422,7 @@ func TestPasskeyAttacks(t *testing.T) {
 		h, k := identitytest.WithPasskey(t)
 		b := h.Browser()
 		f := b.ReadPasskeyForm(b.Get("/next"))
-		for name, csrf := range map[string]string{"none": "", "of the password form": b.Get("/next").CSRF(), "of another flow": b.ReadPasskeyForm(b.Get("/next?other")).Csrf} {
+		for name, csrf := range map[string]string{"none": "", "of the password form": b.Get("/next").CSRF(), "of another flow": b.ReadPasskeyForm(b.Get("/next?other")).CSRF} {
 			if a := b.Do(http.MethodPost, f.Action, url.Values{"csrf": {csrf}, "credential": {k.Use(f.Options)}}.Encode()); a.Code != http.StatusForbidden || b.Session() != "" {
 				t.Errorf("sign-in with the token %s: status %d, want 403", name, a.Code)
 			}

@@ -369,7 +369,7 @@ func TestStepUpFormOfAnotherPage(t *testing.T) {
 	f := b.ReadPasskeyForm(page)
 	_, flow, _ := strings.Cut(page.URL, "?")
 	before := h.Events()["login.StepUpFailedEvent"]
-	a := b.Do(http.MethodPost, "/step-up?"+flow+"&method=passkey", "csrf="+f.Csrf+"&code={}")
+	a := b.Do(http.MethodPost, "/step-up?"+flow+"&method=passkey", "csrf="+f.CSRF+"&code={}")
 	if a.Code != http.StatusSeeOther || h.Events()["login.StepUpFailedEvent"] != before || b.Level() != 1 {
 		t.Errorf("a passkey at the page for codes = %d:\n%s", a.Code, a.Body)
 	}
