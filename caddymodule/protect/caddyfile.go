@@ -36,9 +36,6 @@ func parseProtect(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	}
 	p := new(Protect)
 	if len(matcher) > 0 {
-		if err := policy.CheckMatch(matcher); err != nil {
-			return nil, h.Errf("protect: matcher: %v: nothing would be guarded", err)
-		}
 		p.Match = caddyhttp.RawMatcherSets{matcher}
 		if policy.AsksForPath(matcher) && h.Next() {
 			options.Warn(h, "protect", "the matcher leaves all other paths of the site open to everybody: "+
@@ -48,6 +45,9 @@ func parseProtect(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	}
 	if err := p.UnmarshalCaddyfile(h.Dispenser); err != nil {
 		return nil, err
+	}
+	if err := policy.CheckMatch(matcher); err != nil {
+		return nil, options.AtPlace(p.Place(), fmt.Errorf("protect: matcher: %w: nothing would be guarded", err))
 	}
 	if h.Option(options.AppName) == nil {
 		return nil, options.AtPlace(p.Place(), options.ErrNoApp("protect"))

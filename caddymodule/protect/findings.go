@@ -48,7 +48,7 @@ func (p *Protect) findings(scopes, groups []string) (out []finding.Finding) {
 			"name the `audience`, `scopes` or `clients` of the tokens in place of it")
 	case p.Login && !slices.ContainsFunc(p.Scopes, isOwnScope) && len(p.Scopes)+len(p.Need.Scopes) > 0 && len(p.Audience)+len(p.Clients) == 0:
 		warn("scopes", "each client of a sign-in has tokens with these scopes, and all of them open the site", "name a scope of the site's own, its `audience`, or the `clients`")
-	case !p.Login && !p.accepts && len(p.Scopes)+len(p.Audience)+len(p.Clients)+len(p.Need.Scopes)+len(p.Need.Clients)+len(p.fixed.rules.Allow) == 0 && p.binder == nil:
+	case !p.Login && !p.accepts && p.isWritten() && len(p.Groups)+len(p.Scopes)+len(p.Audience)+len(p.Clients)+len(p.Need.Scopes)+len(p.Need.Clients)+len(p.fixed.rules.Allow) == 0 && p.binder == nil:
 		warn("", "the site asks for no scope and no audience, so that every access token of this issuer opens it whose person fits",
 			"name the `scopes` or the `audience` that a token must have, or the `clients`")
 	}
@@ -68,6 +68,9 @@ func (p *Protect) findings(scopes, groups []string) (out []finding.Finding) {
 	}
 	return out
 }
+
+// isWritten reports whether an operator has written the site. A gate that stands for a policy has no place of its own.
+func (p *Protect) isWritten() bool { return p.Place() != "" || len(p.takes.Origins) > 0 }
 
 // isOwnScope reports whether a scope is not one of those that every client of a sign-in can ask for.
 func isOwnScope(scope string) bool { return !slices.Contains(client.StandardScopes, scope) }

@@ -26,12 +26,16 @@ func (w *walk) early(protect *step, before []*step) {
 		}
 	}
 	for _, s := range before {
-		order := "write `order " + s.kind + " after protect` into the global options, or put both into a `route`, protect first"
+		directive := s.kind
+		if directive == "headers" {
+			directive = "header"
+		}
+		order := "write `order " + directive + " after protect` into the global options, or put both into a `route`, protect first"
 		switch {
 		case slices.Contains(stores, s.kind):
-			warn("protect: "+s.kind+" stands before it, and answers from its store without asking: what one person was shown, others are shown too", order)
+			warn("protect: "+directive+" stands before it, and answers from its store without asking: what one person was shown, others are shown too", order)
 		case !slices.Contains(late, s.kind) && bytes.Contains(s.text(), ourPlaceholders):
-			warn("protect: "+s.kind+" stands before it, where the placeholders {http.auth.user.*} are still empty", order)
+			warn("protect: "+directive+" stands before it, where the placeholders {http.auth.user.*} are still empty", order)
 		}
 	}
 }
