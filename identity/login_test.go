@@ -203,7 +203,7 @@ func TestStrictDemandsEnd(t *testing.T) {
 func TestChooseAccount(t *testing.T) {
 	t.Parallel()
 	h := identitytest.New(t)
-	if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "anna", Password: secret.New("12345678")}, identitytest.Admin); err != nil {
+	if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "anna", Password: secret.New("sailing tall 1")}, identitytest.Admin); err != nil {
 		t.Fatal(err)
 	}
 	before := h.Demand
@@ -230,7 +230,7 @@ func TestChooseAccount(t *testing.T) {
 	if strings.Contains(form.Body.String(), identitytest.Demo) {
 		t.Errorf("the page for another account names the first one:\n%s", form.Body)
 	}
-	a = b.Post(form, "username", "anna", "password", "12345678")
+	a = b.Post(form, "username", "anna", "password", "sailing tall 1")
 	if got := b.Get(a.Header().Get("Location")).Body.String(); !strings.HasPrefix(got, "signed in as ") {
 		t.Errorf("after the sign-in of another: %s", got)
 	}

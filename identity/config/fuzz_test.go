@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 	"github.com/gatehouse-id/gatehouse/storage"

@@ -21,7 +21,7 @@ func withApp(t *testing.T, asked string) (*identitytest.Harness, *config.Units, 
 	return h, u, key
 }
 
-// password signs the person in with the password alone, and returns what comes of it.
+// byPassword signs the person in with the password alone, and returns what comes of it.
 func byPassword(h *identitytest.Harness, target string) (*identitytest.Browser, *identitytest.Answer) {
 	h.T.Helper()
 	b := h.Browser()
