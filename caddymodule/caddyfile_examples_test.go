@@ -20,56 +20,18 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference/referencetest"
 	"github.com/gatehouse-id/gatehouse/idp/kerberos/kerberostest"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
-const caddyfileDocument = "../docs/caddyfile.md"
-
-// place is a block with those around it, the outermost first.
-type place []*reference.Block
-
-// places are all blocks, in the order of the document.
-func places() []place {
-	var out []place
-	var walk func(at place)
-	walk = func(at place) {
-		out = append(out, at)
-		for _, o := range at.block().Options {
-			for _, b := range o.Blocks {
-				walk(append(slices.Clone(at), b))
-			}
-		}
-	}
-	walk(place{&reference.Gatehouse})
-	walk(place{&reference.Protect})
-	return out
-}
-
-func (p place) block() *reference.Block { return p[len(p)-1] }
-
-var arguments = regexp.MustCompile(` *(\[?<[^>]*>…?\]?|…)`)
-
-// name is the heading of the block: its words without arguments, and those of the blocks around it.
-func (p place) name() string {
-	var words []string
-	for _, b := range p {
-		if b != &reference.Gatehouse || len(p) == 1 {
-			words = append(words, arguments.ReplaceAllString(b.Head, ""))
-		}
-	}
-	return strings.Join(words, " ")
-}
-
-func (p place) anchor() string { return strings.ReplaceAll(p.name(), " ", "-") }
-
 // whole is a Caddyfile with lines in the block.
-func (p place) whole(lines, needs, beside string) string {
+func whole(p referencetest.Place, lines, needs, beside string) string {
 	for i, b := range slices.Backward(p) {
-		lines = wrap(b, lines, needs)
+		lines = referencetest.Wrap(b, lines, needs)
 		if i > 0 {
 			needs = p[i-1].Needs
-			lines, beside = join(beside, lines), ""
+			lines, beside = referencetest.Join(beside, lines), ""
 		}
 	}
 	const serve = "auth.example.com {\n\tgatehouse\n}\n"
@@ -85,50 +47,9 @@ func (p place) whole(lines, needs, beside string) string {
 			const deploy = "client deploy {\n\t\t\tauth_method workload\n\t\t\tgrants jwt_bearer\n\t\t\tscopes deploy.write\n\t\t}"
 			lines = strings.Replace(lines, "\tissuer https://auth.example.com\n", "\tissuer https://auth.example.com\n\t"+deploy+"\n", 1)
 		}
-		return "{\n" + indent(lines) + "\n}\n\n" + serve
+		return "{\n" + referencetest.Indent(lines) + "\n}\n\n" + serve
 	}
-	return "{\n\tgatehouse {\n\t\tissuer https://auth.example.com\n\t\t" + office + "\n\t}\n}\n\n" + serve + "\nwiki.example.com {\n" + indent(lines) + "\n\treverse_proxy localhost:9001\n}\n"
-}
-
-// wrap puts lines into a block, after those that it needs and that they do not replace.
-func wrap(b *reference.Block, lines, needs string) string {
-	has := map[string]bool{}
-	for l := range strings.Lines(lines) {
-		if word, _, _ := strings.Cut(strings.TrimSuffix(l, "\n"), " "); !strings.HasPrefix(l, "\t") {
-			has[word] = true
-		}
-	}
-	var kept []string
-	for l := range strings.Lines(needs) {
-		if word, _, _ := strings.Cut(l, " "); !has[word] && word != "-" {
-			kept = append(kept, strings.TrimSpace(l))
-		}
-	}
-	open := b.Open
-	if open == "" {
-		open = b.Head
-	}
-	if lines = join(strings.Join(kept, "\n"), lines); lines == "" {
-		return open
-	}
-	return open + " {\n" + indent(lines) + "\n}"
-}
-
-func join(a, b string) string { return strings.Trim(a+"\n"+b, "\n") }
-
-func indent(lines string) string {
-	return "\t" + strings.ReplaceAll(lines, "\n", "\n\t")
-}
-
-// sample is the example of the block itself.
-func sample(b *reference.Block) string {
-	lines := b.Sample
-	if lines == "" && b.Needs == "" {
-		for _, o := range b.Options {
-			lines = join(lines, o.Example)
-		}
-	}
-	return wrap(b, lines, b.Needs)
+	return "{\n\tgatehouse {\n\t\tissuer https://auth.example.com\n\t\t" + office + "\n\t}\n}\n\n" + serve + "\nwiki.example.com {\n" + referencetest.Indent(lines) + "\n\treverse_proxy localhost:9001\n}\n"
 }
 
 // needs are the lines that the example of an option needs in its block.
@@ -137,45 +58,6 @@ func needs(b *reference.Block, o *reference.Option) string {
 		return o.Instead
 	}
 	return b.Needs
-}
-
-// TestCaddyfileOptionsAreExplained: each option says what it does, since when, and how it is written.
-func TestCaddyfileOptionsAreExplained(t *testing.T) {
-	t.Parallel()
-	names, version := map[string]bool{}, regexp.MustCompile(`^(0|[1-9][0-9]*)\.[0-9]+$`)
-	for _, p := range places() {
-		b := p.block()
-		if names[p.name()] {
-			t.Errorf("two blocks are named %q: a link leads to the first only", p.name())
-		}
-		names[p.name()] = true
-		if !strings.HasSuffix(b.Text, ".") {
-			t.Errorf("%s: the text is missing, or no sentence", p.name())
-		}
-		seen := map[string]bool{}
-		for _, o := range b.Options {
-			at := p.name() + ": " + o.Word
-			if seen[o.Word] {
-				t.Errorf("%s stands there twice", at)
-			}
-			seen[o.Word] = true
-			if !strings.HasSuffix(o.Text, ".") {
-				t.Errorf("%s: the text is missing, or no sentence", at)
-			}
-			if o.Since != "" && !version.MatchString(o.Since) {
-				t.Errorf("%s: since %q is no version", at, o.Since)
-			}
-			if !o.Later && o.Example == "" && len(o.Blocks) == 0 {
-				t.Errorf("%s: the example is missing", at)
-			}
-			if o.Example != "" && !regexp.MustCompile(`(?m)^`+o.Word+`( |$)`).MatchString(o.Example) {
-				t.Errorf("%s: the example does not show it: %s", at, o.Example)
-			}
-			if !o.Later && o.Arguments == "" && o.Example != "" && !regexp.MustCompile(`(?m)^`+o.Word+`$`).MatchString(o.Example) {
-				t.Errorf("%s: the example has arguments, the table has none: %s", at, o.Example)
-			}
-		}
-	}
 }
 
 // values are what the placeholders of the examples stand for.
@@ -244,24 +126,33 @@ func TestCaddyfileExamples(t *testing.T) {
 		}
 	}
 	n := 0
-	for _, p := range places() {
-		b, around := p.block(), p[:len(p)-1]
+	for _, p := range referencetest.Places() {
+		b, around := p.Block(), p[:len(p)-1]
 		if len(around) == 0 {
-			load(p.name(), p.whole(b.Sample, b.Needs, ""))
+			load(p.Name(), whole(p, b.Sample, b.Needs, ""))
 		} else {
-			load(p.name(), around.whole(sample(b), around.block().Needs, ""))
+			load(p.Name(), whole(around, referencetest.Sample(b), around.Block().Needs, ""))
 		}
 		for _, o := range b.Options {
 			if o.Example != "" && !o.Later {
 				n++
-				load(p.name()+": "+o.Word, p.whole(o.Example, needs(b, &o), o.Beside))
+				load(p.Name()+": "+o.Word, whole(p, o.Example, needs(b, &o), o.Beside))
 			}
 		}
 	}
 	if n < 100 {
 		t.Errorf("%d examples, want more than 100", n)
 	}
-	load("the first example", example)
+	raw, err := os.ReadFile("../docs/caddyfile.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, first, _ := strings.Cut(string(raw), "```caddyfile\n")
+	first, _, there := strings.Cut(first, "```\n")
+	if !there {
+		t.Fatal("docs/caddyfile.md has no example")
+	}
+	load("the first example", first)
 }
 
 // TestCaddyfileDefaults: what the tables call a default is one.
@@ -299,3 +190,6 @@ func span(d time.Duration) string {
 	}
 	return regexp.MustCompile(`([hm])0[ms](0s)?$`).ReplaceAllString(d.String(), "$1")
 }
+
+// picture is a PNG of one pixel.
+const picture = "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00\x1f\x15\xc4\x89\x00\x00\x00\rIDATx\x9cc\xf8\xcf\xc0\xf0\x1f\x00\x05\x00\x01\xff\x89\x99=\x1d\x00\x00\x00\x00IEND\xaeB`\x82"

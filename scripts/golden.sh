@@ -1,7 +1,18 @@
 #!/usr/bin/env bash
-# Rewrites the golden files and the generated documents: runs every test package that has an -update flag.
+# Rewrites what is made from the code, and says which files have changed: the documents below docs and the order of the
+# messages, and without the argument "documents" also the expected output of tests, which takes minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-grep -rlE 'flag\.Bool\("update"' --include='*_test.go' . | xargs -r -n1 dirname | sort -u | while read -r dir; do
-	(cd "$dir" && go test -count=1 . -update)
-done
+what=${1-all}
+
+made() { find docs internal/page/messages -type f -exec sha256sum {} + | sort -k 2; }
+before=$(made)
+mapfile -t packages < <(grep -rlE 'GATEHOUSE_GOLDEN|goldentest\.Documents' --include='*_test.go' . | xargs -n1 dirname | grep -v goldentest | sort -u)
+GATEHOUSE_GOLDEN=write go test -run='Documents$|AreSorted$' "${packages[@]}" >/dev/null || GATEHOUSE_GOLDEN=write go test -run='Documents$|AreSorted$' "${packages[@]}"
+diff <(echo "$before") <(made) | sed -nE 's/^[<>] [0-9a-f]+  (.*)/rewritten: \1/p' | sort -u || true
+
+if [ "$what" = all ]; then
+	grep -rlE 'flag\.Bool\("update"' --include='*_test.go' . | xargs -r -n1 dirname | sort -u | while read -r dir; do
+		(cd "$dir" && go test -count=1 . -update)
+	done
+fi

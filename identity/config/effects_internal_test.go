@@ -1,7 +1,6 @@
 package config
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,9 +14,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/config/kind"
 	"github.com/gatehouse-id/gatehouse/identity/config/wire"
 	"github.com/gatehouse-id/gatehouse/internal/alias"
+	"github.com/gatehouse-id/gatehouse/internal/goldentest"
 )
-
-const document = "../../docs/configuration.md"
 
 // TestEveryMemberHasAnEffect: each member of each unit is in the table, in one row, and each row is about something
 // that there is.
@@ -123,22 +121,10 @@ func TestLimits(t *testing.T) {
 	lists(reflect.TypeFor[Units](), "")
 }
 
-// TestConfigurationDocument holds docs/configuration.md against the table.
-func TestConfigurationDocument(t *testing.T) {
+// TestConfigurationDocuments writes docs/configuration, a document for each unit and one for the words of the Caddyfile.
+func TestConfigurationDocuments(t *testing.T) {
 	t.Parallel()
-	want := configurationDocument()
-	if f := flag.Lookup("update"); f != nil && f.Value.String() == "true" {
-		if err := os.WriteFile(document, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(got) != want {
-		t.Error("docs/configuration.md is not as the table says: run make golden")
-	}
+	goldentest.Documents(t, "../../docs/configuration", configurationDocuments())
 }
 
 // about says what each unit is.
@@ -158,20 +144,8 @@ var about = map[string]string{
 	"messages":            "Texts of the pages, by locale. `GET /api/config`, changed by `POST /api/v2/config`.",
 }
 
-func configurationDocument() string {
-	var b strings.Builder
-	b.WriteString(`# Configuration units
-
-Made from the table in ` + "`identity/config/effect/table.go`" + ` by ` + "`make golden`" + `; do not edit it.
-
-The members that the configuration API can set, with their defaults and effects. A change takes effect at once, on every
-node. A member whose function does not exist yet can be set only to its default: any other value is answered 409 with the
-reason in this table. Members of arrays have no default of their own; when left out they are false, 0, "" or [].
-
-The names are those on the wire, misspellings included. [] stands for the entries of an array, {} for those of an object
-with free names.
-
-## In the Caddyfile
+// wordsHead begins the document about the words of the Caddyfile.
+const wordsHead = `# Settings in the Caddyfile
 
 Some switches have a word in the block ` + "`identity`" + ` of the Caddyfile, with on or off: ` + "`identity { sign_up on }`" + `. That is their
 value until the configuration API, ` + "`caddy gatehouse config import`" + ` or the bootstrap file sets the same switch, which then
@@ -179,10 +153,15 @@ keeps what was set. ` + "`caddy gatehouse check`" + ` names the words that are o
 
 | word | switches |
 |---|---|
-`)
+`
+
+func configurationDocuments() map[string]string {
+	documents := map[string]string{}
+	words := wordsHead
 	for _, a := range alias.Words {
-		fmt.Fprintf(&b, "| `%s` | `%s` |\n", a.Name, strings.Join(a.Paths, "`, `"))
+		words += fmt.Sprintf("| `%s` | `%s` |\n", a.Name, strings.Join(a.Paths, "`, `"))
 	}
+	documents["in-the-caddyfile.md"] = words
 	d := Defaults()
 	standard := map[string]string{}
 	for _, un := range table {
@@ -192,15 +171,14 @@ keeps what was set. ` + "`caddy gatehouse check`" + ` names the words that are o
 			}
 		})
 	}
-	last := ""
 	for _, m := range members() {
 		name, path, _ := strings.Cut(m.path, ".")
 		if bare, list, ok := strings.Cut(name, "["); ok {
 			name, path = bare, "["+list+"."+path
 		}
-		if name != last {
-			fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| member | type | default | effect |\n|---|---|---|---|\n", name, about[name])
-			last = name
+		file := strings.TrimSuffix(name, "{}") + ".md"
+		if documents[file] == "" {
+			documents[file] = fmt.Sprintf("# %s\n\n%s\n\n| member | type | default | effect |\n|---|---|---|---|\n", name, goldentest.Relative(about[strings.TrimSuffix(name, "{}")]))
 		}
 		e, _ := effect.Of(m.path)
 		does := e.Does
@@ -217,9 +195,9 @@ keeps what was set. ` + "`caddy gatehouse check`" + ` names the words that are o
 		if slices.Contains(withMail, m.path) {
 			shownDefault += ", with `mail` in the Caddyfile `true`"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", path, typeName(m), shownDefault, does)
+		documents[file] += fmt.Sprintf("| `%s` | %s | %s | %s |\n", path, typeName(m), shownDefault, goldentest.Relative(does))
 	}
-	return b.String()
+	return documents
 }
 
 func typeName(m member) string {

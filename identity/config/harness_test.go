@@ -28,7 +28,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage/storagetest"
 )
 
-var update = flag.Bool("update", false, "write the golden files and docs/configuration.md anew")
+var update = flag.Bool("update", false, "write the golden files anew")
 
 // world is the configuration API over a store of its own.
 type world struct {

@@ -1,10 +1,8 @@
 package rules
 
 import (
-	"flag"
 	"fmt"
 	"go/ast"
-	"os"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -12,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "rewrite the documents that are generated from the tree")
+	"github.com/gatehouse-id/gatehouse/internal/goldentest"
+)
 
 const eventPackage = module + "/internal/event"
 
@@ -94,35 +92,30 @@ func literals(f source, typ string) (out []*ast.CompositeLit) {
 	return out
 }
 
-// TestEventTypesAreListed holds docs/events.md against every kind of event in the tree.
-func TestEventTypesAreListed(t *testing.T) {
+// TestEventDocuments writes docs/events, a document for each family of events.
+func TestEventDocuments(t *testing.T) {
 	t.Parallel()
 	kinds := eventKinds(t)
 	if len(kinds) < 20 {
 		t.Fatalf("found %d kinds of events: they are not where this test looks for them", len(kinds))
 	}
-	var b strings.Builder
-	b.WriteString("# Events\n\nWritten by `make golden` from the code. These are the events of `GET /api/events`, the webhooks and Caddy's events app.\n" +
-		"An event marked brief that concerns no person is kept for `token_retention` only, not sent, and not searchable.\n\n| Type | Name | Written by | |\n|---|---|---|---|\n")
+	documents := map[string]string{}
 	for i, k := range kinds {
 		if i > 0 && kinds[i-1].typ == k.typ {
 			t.Errorf("%s and %s both declare %s", kinds[i-1].dir, k.dir, k.typ)
+		}
+		family, _, _ := strings.Cut(k.typ, ".")
+		file := family + ".md"
+		if documents[file] == "" {
+			documents[file] = fmt.Sprintf("# Events: %s\n\n| Type | Name | Written by | |\n|---|---|---|---|\n", family)
 		}
 		note := ""
 		if k.brief {
 			note = "brief"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.typ, k.name, k.dir, note)
+		documents[file] += fmt.Sprintf("| `%s` | %s | %s | %s |\n", k.typ, k.name, k.dir, note)
 	}
-	if *update {
-		if err := os.WriteFile(filepath.Join(root, "docs/events.md"), []byte(b.String()), 0o644); err != nil { //nolint:gosec // a document
-			t.Fatal(err)
-		}
-		return
-	}
-	if text(t, "docs/events.md") != b.String() {
-		t.Error("docs/events.md does not list the events of the tree: run `make golden`")
-	}
+	goldentest.Documents(t, filepath.Join(root, "docs/events"), documents)
 }
 
 // TestEventsHaveAnOrigin finds events that are made without saying from where the request came.

@@ -11,9 +11,11 @@ person ada@example.com {
 	password {env.ADA_PASSWORD}
 	groups staff admins
 }
+
 session {
 	idle 30m
 }`,
+
 	Options: []Option{
 		{Word: "person", Arguments: "<username>", Repeats: true, Text: "An account that is created when it does not exist.", Blocks: []*Block{&Person}},
 		{
@@ -76,94 +78,5 @@ session {
 			Word: "breach", Text: "Where passwords are looked up that are known from breaches, while `breach_check` is on.",
 			Blocks: []*Block{&Breach},
 		},
-	},
-}
-
-// Person is an account.
-var Person = Block{
-	Head: "person <username>", Open: "person ada@example.com",
-	Text: "An account that is created when it does not exist. From then on its groups follow the Caddyfile, and everything else stays as it is stored, such as a password that the person has changed. " +
-		"A start, a reload and `caddy gatehouse check` report each difference. A username that is an e-mail address is the verified address of the person.",
-	Sample: "password {env.ADA_PASSWORD}\nname Ada Lovelace\ngroups staff admins",
-	Options: []Option{
-		{Word: "password", Arguments: "<password>", Default: "none: no sign-in by password", Text: "The password, 8 to 256 characters.", Example: "password {env.ADA_PASSWORD}"},
-		{
-			Word: "password_hash", Arguments: "<PHC string>", Text: "The password as an Argon2id or bcrypt hash, in place of `password`.",
-			Example: "password_hash $argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$wYxzbMNMhf9rHdLOaa6kjRS2Nw/9EXmeQwhgYoYD2gU",
-		},
-		{Word: "name", Arguments: "<text>", Text: "The full name.", Example: "name Ada Lovelace"},
-		{Word: "given_name", Arguments: "<text>", Text: "The given name.", Example: "given_name Ada"},
-		{Word: "family_name", Arguments: "<text>", Text: "The family name.", Example: "family_name Lovelace"},
-		{Word: "email", Arguments: "<address>", Default: "the username, if it is an address", Text: "The e-mail address.", Example: "email ada.lovelace@example.com"},
-		{Word: "email_verified", Default: "only where the username is that address", Text: "The address is known to be the person's.", Example: "email ada.lovelace@example.com\nemail_verified"},
-		{Word: "groups", Arguments: "<group>…", Text: "The groups that the person is in.", Example: "groups staff admins"},
-		{Word: "locale", Arguments: "<tag>", Default: "what the browser asks for", Text: "The language of the person's pages and e-mails.", Example: "locale nl"},
-		{Word: "partition", Arguments: "<name>", Default: "`default`", Text: "The partition of the person. It needs `partitions` in `identity`.", Example: "partition north", Beside: "partitions north south"},
-	},
-}
-
-// Session says how long sign-ins last.
-var Session = Block{
-	Head: "session",
-	Text: "How long a sign-in lasts in one browser. Sites and clients can ask for a more recent one.",
-	Options: []Option{
-		{Word: "idle", Arguments: "<duration>", Default: "`1h`", Text: "Without any use; at least a minute.", Example: "idle 30m"},
-		{Word: "absolute", Arguments: "<duration>", Default: "`12h`", Text: "At most; at least a minute.", Example: "absolute 10h"},
-		{Word: "remember", Arguments: "<duration>", Default: "`30d`", Text: "At most, for people who choose to stay signed in.", Example: "remember 14d"},
-		{
-			Word: "per_person", Arguments: "<number>", Default: "`50`", Example: "per_person 10",
-			Text: "How many sessions a person has at once, and how many browsers of theirs are recognised: 1 to 1000. The one unused for longest gives way.",
-		},
-	},
-}
-
-// Lockout says when failed sign-ins are slowed down.
-var Lockout = Block{
-	Head: "lockout",
-	Text: "After some failed sign-ins of one person from one address, each further attempt has to wait longer.",
-	Options: []Option{
-		{Word: "failures", Arguments: "<number>", Default: "`5`", Text: "How many failures cause no wait: 1 to 1000.", Example: "failures 3"},
-		{Word: "window", Arguments: "<duration>", Default: "`15m`", Text: "The time in which they are counted.", Example: "window 1h"},
-	},
-}
-
-// PasswordHash is the cost of a password hash.
-var PasswordHash = Block{
-	Head: "password_hash",
-	Text: "The cost of Argon2id. Hashes of another cost are replaced when their owners sign in.",
-	Options: []Option{
-		{Word: "memory", Arguments: "<size>", Default: "`19MiB`", Text: "The memory of one hash: 8MiB to 256MiB.", Example: "memory 64MiB"},
-		{Word: "iterations", Arguments: "<number>", Default: "`2`", Text: "Passes over the memory: 1 to 20.", Example: "iterations 3"},
-		{Word: "concurrency", Arguments: "<number>", Default: "one less than the processors, at least 1", Text: "How many hashes are computed at once: 1 to 1024.", Example: "concurrency 4"},
-	},
-}
-
-// Brand is how the pages look.
-var Brand = Block{
-	Head: "brand",
-	Text: "Name, logo and colour of the pages and e-mails.",
-	Options: []Option{
-		{Word: "name", Arguments: "<text>", Default: "Gatehouse", Text: "The name above each page.", Example: "name Albers"},
-		{Word: "logo", Arguments: "<file>", Default: "the name as text", Text: "A PNG, JPEG or GIF picture of at most 64 KiB.", Example: "logo /etc/gatehouse/logo.png"},
-		{Word: "color", Arguments: "<rrggbb>", Default: "`3b5bdb`", Text: "The colour of links and buttons. It is darkened or lightened until it is legible. Without quotes a `#` would begin a comment.", Example: "color 2457d6"},
-		{Word: "help", Arguments: "<url>", Default: "no link", Text: "Where the help link at the foot of the pages leads: http, https or mailto.", Example: "help https://help.example.com/"},
-	},
-}
-
-// Breach says where known passwords are looked up.
-var Breach = Block{
-	Head: "breach",
-	Text: "A new password that is known from a breach is refused.",
-	Options: []Option{
-		{
-			Word: "url", Arguments: "<url>", Default: "`https://api.pwnedpasswords.com/range/`, unless there is a `file`", Example: "url https://pwned.example.com/range/",
-			Text: "The service that is asked. The first five digits of the SHA-1 hash are added to the URL, which ends with a slash.",
-		},
-		{
-			Word: "file", Arguments: "<file>", Example: "file /etc/gatehouse/pwned.txt",
-			Text: "A file that is asked first and needs no network: SHA-1 hashes in order, each with or without a colon and a count, or passwords, one a line.",
-		},
-		{Word: "timeout", Arguments: "<duration>", Default: "`1s`", Text: "How long the service may take.", Example: "timeout 2s"},
-		{Word: "on_failure", Arguments: "open|closed", Default: "`open`", Text: "When the service does not answer, `open` accepts the password and `closed` refuses it.", Example: "on_failure closed"},
 	},
 }

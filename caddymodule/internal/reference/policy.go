@@ -14,36 +14,6 @@ var Policy = Block{
 	},
 }
 
-// Allow is a rule that lets in.
-var Allow = Block{
-	Head: "allow", Text: "A rule that lets in the people and clients who meet its needs. It fits if all of its parts do; a part that is left out fits everything.",
-	Options: []Option{ruleName, ruleMatch, ruleNeed, ruleWhen},
-}
-
-// Deny is a rule that refuses.
-var Deny = Block{
-	Head: "deny", Text: "A rule that refuses. It fits if all of its parts do; a part that is left out fits everything. With `need` it is about the persons and clients who meet it.",
-	Needs: "match path /hr/*",
-	Options: []Option{
-		ruleName, ruleMatch, ruleNeed, ruleWhen,
-		{Word: "message", Arguments: "<text>", Default: "the usual page", Text: "What people read who are refused by this rule, instead of the usual page.", Example: "message \"Only from the office network.\""},
-	},
-}
-
-// Shadow is rules that are tried.
-var Shadow = Block{
-	Head: "shadow", Open: "shadow",
-	Text: "Rules that are tried on every request that needs a credential, and not enforced: what they would decide is counted and kept, and `caddy gatehouse policy diff` lists the people and paths that would change sides. " +
-		"They stand in place of `need`, `policy`, `allow` and `deny` of the site; scopes, groups, level and the other options hold for both.",
-	Sample: "allow {\n\tmatch path /admin/*\n\tneed groups admins\n}\nallow {\n\tmatch not path /admin/*\n\tneed groups staff\n}",
-	Options: []Option{
-		{Word: "need", Arguments: ruleNeed.Arguments, Repeats: true, Example: "need claim department finance", Text: "What is asked of every request, as in `protect`."},
-		{Word: "policy", Arguments: "<name>…", Example: "policy office", Text: "[Policies](#policy) that are tried, in this order, before the rules of the block."},
-		{Word: "allow", Arguments: "{ … }", Repeats: true, Example: "allow {\n\tneed groups staff\n}", Text: "A rule that lets in, as in a [policy](#policy-allow)."},
-		{Word: "deny", Arguments: "{ … }", Repeats: true, Example: "deny {\n\tmatch method DELETE\n}", Text: "A rule that refuses, as in a [policy](#policy-deny)."},
-	},
-}
-
 var (
 	ruleName  = Option{Word: "name", Arguments: "<name>", Default: "its file and line", Text: "What logs and explanations call the rule.", Example: "name admins"}
 	ruleMatch = Option{

@@ -1,9 +1,12 @@
 // Package effect says what each member of the configuration units does.
 package effect
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
-// Effect is what a member does. Every member of every unit has one. docs/configuration.md is made from this table, and
+// Effect is what a member does. Every member of every unit has one. docs/configuration is made from these tables, and
 // a member whose function does not exist yet must keep its default.
 type Effect struct {
 	// Path is that of a member, or of an object with .* for all its members.
@@ -15,6 +18,9 @@ type Effect struct {
 	// Later says what is missing before the member can do anything.
 	Later string
 }
+
+// All has the effect of each member, by units, each of which has a file. (docs/configuration)
+var All = slices.Concat(attributes, customMessages, policies, messages, features, loginMethods, organisations, redirects, stepUp, uiExtension, emailNotifications, passwordPolicy, profile)
 
 func does(path, what, test string) Effect { return Effect{Path: path, Does: what, Test: test} }
 

@@ -1,0 +1,25 @@
+package effect
+
+var emailNotifications = []Effect{
+	does("email_notifications.administrator_account_blocked", "A person whose account was blocked by command, SCIM or API is told. This and all below need `mail` in the Caddyfile; without it no e-mail is sent.", "NotifyAccountBlocked"),
+	does("email_notifications.configuration_error_for_account_linking", "If identities of a provider are linked by address and one is not, because the provider names no verified address, several persons have it, or another provider of the person does not link this way: the organisation of the requested application is told at its support_email, once in six hours for each cause.", "NotifyUncoupled"),
+	does("email_notifications.validation_of_id_card_completed", "A person is told that a backend has validated their identity card (`POST /api/persons/{id}/identity-card`).", "IdentityCard"),
+	does("email_notifications.validation_of_id_card_failed", "A person is told that a backend has refused their identity card.", "IdentityCard"),
+	does("email_notifications.account_invitation", "The link of an invitation is sent by e-mail. Off: the inviting caller gets it, to hand it over.", "InvitationMail"),
+	does("email_notifications.identity_coupled_to_account", "A person is told when an identity at a provider is linked to their account.", "NotifyIdentityCoupled"),
+	does("email_notifications.password_blocked", "A person is told when wrong passwords delay the next attempt, once in six hours at most.", "NotifyPasswordBlocked"),
+	does("email_notifications.password_reset", "A person is told that the password was reset by a link.", "NotifyPasswordReset"),
+	does("email_notifications.password_reset_for_account_without_password", "A person who asks for a new password but has none is told which provider signs them in.", "ResetWithoutPassword"),
+	does("email_notifications.account_removed", "A person whose account was removed is told, in a last message.", "NotifyAccountRemoved"),
+	does("email_notifications.step_up_authentication", "Codes that raise the level of a sign-in are sent to verified addresses.", "EmailCode"),
+	does("email_notifications.pin_reset", "A person who has forgotten or locked their PIN gets a link for another one, at a verified address.", "PINReset"),
+	does("email_notifications.email_verification.on_web_enabled", "A person who signed up with an address that was not confirmed (`verification.email_enabled` off) gets a link that verifies it.", "NotifyEmailVerification"),
+	does("email_notifications.email_verification.on_api_enabled", "Who is created by command, SCIM or API with an address that is not verified is sent a link that verifies it.", "NotifyEmailVerification"),
+	does("email_notifications.welcome.on_web_enabled", "Who signs up, or signs in by a provider for the first time with a verified address, is welcomed.", "NotifyWelcomeOnWeb"),
+	does("email_notifications.welcome.on_api_enabled", "Who is created by command, SCIM or API is welcomed.", "NotifyWelcome"),
+	does("email_notifications.welcome.on_migration_enabled", "Who comes by an import, or by a first sign-in with the password of an old directory, is welcomed.", "NotifyWelcome"),
+	does("email_notifications.attributes_update.on_all_updated", "A person is told of every change of the profile, of addresses, numbers and the password.", "NotifyAttributesUpdate"),
+	does("email_notifications.attributes_update.on_email_updated", "A person is told, at the previous address, that the primary e-mail address changed.", "NotifyAttributesUpdate"),
+	does("email_notifications.attributes_update.on_password_updated", "A person is told that the password changed.", "NotifyAttributesUpdate"),
+	does("email_notifications.attributes_update.on_phone_number_updated", "A person is told that the telephone numbers changed.", "NotifyAttributesUpdate"),
+}
