@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Rewrites what is made from the code, and says which files have changed: the documents below docs and the order of the
-# messages, and without the argument "documents" also the expected output of tests, which takes minutes.
+# messages; with the argument "all" also the expected output of tests, which takes minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-what=${1-all}
+what=${1-documents}
 
 made() { find docs internal/page/messages -type f -exec sha256sum {} + | sort -k 2; }
 before=$(made)

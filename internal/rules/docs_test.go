@@ -2,12 +2,10 @@ package rules
 
 import (
 	"encoding/json"
-	"go/ast"
 	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"unicode"
@@ -240,31 +238,6 @@ func anchorOf(heading string) string {
 		}
 		return -1
 	}, heading)
-}
-
-// TestArchitectureListsRoutes holds the table of endpoints in ARCHITECTURE.md against the routes.
-func TestArchitectureListsRoutes(t *testing.T) {
-	t.Parallel()
-	doc := text(t, "ARCHITECTURE.md")
-	for _, f := range goFiles(t) {
-		if !slices.Contains([]string{"authz/routes.go", "identity/enrol/routes.go", "identity/config/routes.go", "identity/keypair/routes.go", "identity/scim/routes.go"}, f.path) {
-			continue
-		}
-		ast.Inspect(f.ast, func(n ast.Node) bool {
-			lit, ok := n.(*ast.BasicLit)
-			if !ok {
-				return true
-			}
-			route, err := strconv.Unquote(lit.Value)
-			if err != nil || !strings.HasPrefix(route, "/") || len(route) < 2 || strings.HasPrefix(route, "/oauth/v1/") {
-				return true
-			}
-			if !strings.Contains(doc, strings.TrimSuffix(route, "/")) {
-				t.Errorf("%s: ARCHITECTURE.md does not list %s", f.at(n), route)
-			}
-			return true
-		})
-	}
 }
 
 // TestLockFile keeps addresses of downloads out of the npm lock files: the registry is the machine's business, the

@@ -1,0 +1,8 @@
+package rules
+
+func init() {
+	mayImportRows(`
+idp: internal/breaker internal/login internal/loopback internal/pace internal/secret internal/signature internal/strictjson
+idp/saml/frontdoor:
+`)
+}

@@ -1,0 +1,65 @@
+package rules
+
+import (
+	"go/ast"
+	"go/types"
+	"strings"
+	"testing"
+)
+
+const (
+	maxPackageLines = 5000
+	maxPackageFiles = 45
+)
+
+// tooLarge are packages over the limits, with the lines and files that they must not exceed until they are split.
+var tooLarge = map[string]struct{ lines, files int }{}
+
+// TestPackagesAreRooms: a package of more than 5,000 lines or 45 files, tests left out, is more than one story.
+func TestPackagesAreRooms(t *testing.T) {
+	t.Parallel()
+	for dir, p := range typedFiles(t).packages {
+		lines, files := 0, 0
+		for _, f := range p.files {
+			lines += strings.Count(text(t, f.path), "\n")
+			files++
+		}
+		limit, listed := tooLarge[dir]
+		if !listed {
+			limit = struct{ lines, files int }{maxPackageLines, maxPackageFiles}
+		} else if lines <= maxPackageLines && files <= maxPackageFiles {
+			t.Errorf("%s has %d lines in %d files: take it off the list of packages that are too large", dir, lines, files)
+		}
+		if lines > limit.lines || files > limit.files {
+			t.Errorf("%s has %d lines in %d files, at most %d in %d are allowed: split it", dir, lines, files, limit.lines, limit.files)
+		}
+	}
+	for dir := range tooLarge {
+		if typedFiles(t).packages[dir] == nil {
+			t.Errorf("%s is on the list of packages that are too large, and does not exist", dir)
+		}
+	}
+}
+
+// TestTablesStayInTheirRooms: SCIM, the APIs and Caddy ask identity's packages for what they need, and read no table of
+// theirs.
+func TestTablesStayInTheirRooms(t *testing.T) {
+	t.Parallel()
+	for _, p := range typedFiles(t).order {
+		if !under(p.dir, "identity/scim") && !under(p.dir, "identity/api") && !under(p.dir, "caddymodule") {
+			continue
+		}
+		for _, f := range p.files {
+			ast.Inspect(f.ast, func(n ast.Node) bool {
+				id, ok := n.(*ast.Ident)
+				if !ok {
+					return true
+				}
+				if v, ok := p.info.Uses[id].(*types.Var); ok && isTable(v) && v.Pkg() != p.types {
+					t.Errorf("%s uses the table %s.%s: ask that package", f.at(n), v.Pkg().Name(), v.Name())
+				}
+				return true
+			})
+		}
+	}
+}
