@@ -13,7 +13,11 @@ const (
 )
 
 // tooLarge are packages over the limits, with the lines and files that they must not exceed until they are split.
-var tooLarge = map[string]struct{ lines, files int }{}
+var tooLarge = map[string]struct{ lines, files int }{
+	"identity/config":     {5700, 50},
+	"identity/person":     {5700, 48},
+	"caddymodule/protect": {5600, 46},
+}
 
 // TestPackagesAreRooms: a package of more than 5,000 lines or 45 files, tests left out, is more than one story.
 func TestPackagesAreRooms(t *testing.T) {
