@@ -17,7 +17,7 @@ func TestMembersGetTheNewNameOfTheirGroup(t *testing.T) {
 	h := identitytest.New(t)
 	var members []string
 	for _, name := range []string{"anna", "bert"} {
-		p, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: name, Password: secret.New("12345678")}, identitytest.Admin)
+		p, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: name, Password: secret.New("sail-1-x")}, identitytest.Admin)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,7 @@ func TestAddPerson(t *testing.T) {
 		email string
 		ok    bool // verified
 	}{
-		{"plain", person.NewPerson{Username: "anna", Password: secret.New("12345678")}, "", false},
+		{"plain", person.NewPerson{Username: "anna", Password: secret.New("sail-1-x")}, "", false},
 		{"address", person.NewPerson{Username: "Bob@Example.com"}, "Bob@Example.com", true},
 		{"address and e-mail", person.NewPerson{Username: "carl@example.com", Email: "other@example.com"}, "other@example.com", false},
 		{"same e-mail", person.NewPerson{Username: "dora@example.com", Email: "Dora@example.com"}, "Dora@example.com", true},
@@ -95,7 +95,7 @@ func TestAddPersonRefuses(t *testing.T) {
 		"group control":     {func(p *person.NewPerson) { p.Groups = []string{"a\nb"} }, "groups"},
 		"groups":            {func(p *person.NewPerson) { p.Groups = slices.Repeat([]string{"a"}, 257) }, "groups"},
 		"hash":              {func(p *person.NewPerson) { p.PasswordHash = "plain" }, "password_hash"},
-		"hash and password": {func(p *person.NewPerson) { p.Password, p.PasswordHash = secret.New("12345678"), "x" }, "password"},
+		"hash and password": {func(p *person.NewPerson) { p.Password, p.PasswordHash = secret.New("sail-1-x"), "x" }, "password"},
 	} {
 		p := good
 		c.change(&p)
@@ -111,7 +111,7 @@ func TestAddPersonRefuses(t *testing.T) {
 			ok             bool
 		}{
 			{"min-1", "1234567", false},
-			{"min", "12345678", true},
+			{"min", "sail-1-x", true},
 			{"max", strings.Repeat("x", 256), true},
 			{"max+1", strings.Repeat("x", 257), false},
 			{"max of wide characters", strings.Repeat("語", 256), true},
@@ -211,7 +211,7 @@ func TestSubject(t *testing.T) {
 		t.Errorf("blocking twice = %v, %d events, want one", err, h.Events()["person.PersonBlockedEvent"])
 	}
 	for _, err := range []error{
-		h.Person.SetState(t.Context(), "nobody", person.Blocked, identitytest.Admin), h.Person.SetPassword(t.Context(), "nobody", secret.New("12345678"), identitytest.Admin), h.Person.EndSessions(t.Context(), "no body", identitytest.Admin),
+		h.Person.SetState(t.Context(), "nobody", person.Blocked, identitytest.Admin), h.Person.SetPassword(t.Context(), "nobody", secret.New("sail-1-x"), identitytest.Admin), h.Person.EndSessions(t.Context(), "no body", identitytest.Admin),
 	} {
 		if !errors.Is(err, person.ErrNoPerson) {
 			t.Errorf("change of nobody = %v, want ErrNoPerson", err)
@@ -269,7 +269,7 @@ func TestRemovedPerson(t *testing.T) {
 		if err != nil || gone.State != person.Removed || gone.Email != "" || gone.Name != "" {
 			t.Errorf("Person(removed) = %+v, %v, want no profile", gone, err)
 		}
-		if err := h.Person.SetPassword(t.Context(), old.ID, secret.New("12345678"), identitytest.Admin); !errors.Is(err, person.ErrNoPerson) {
+		if err := h.Person.SetPassword(t.Context(), old.ID, secret.New("sail-1-x"), identitytest.Admin); !errors.Is(err, person.ErrNoPerson) {
 			t.Errorf("SetPassword(removed) = %v, want ErrNoPerson", err)
 		}
 		h.CheckInvariants()

@@ -85,14 +85,14 @@ func TestThrottle(t *testing.T) {
 	t.Run("attack 222: all spellings of a name share one counter", func(t *testing.T) {
 		t.Parallel()
 		h := identitytest.New(t)
-		if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "Ren\u00e9e", Password: secret.New("12345678")}, identitytest.Admin); err != nil {
+		if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "Ren\u00e9e", Password: secret.New("sail-1-x")}, identitytest.Admin); err != nil {
 			t.Fatal(err)
 		}
 		b := h.Browser()
 		for _, name := range []string{"ren\u00e9e", "REN\u00c9E", "  rene\u0301e ", "Rene\u0301E", "\uff32en\u00e9e"} {
 			b.Wrong(name, 1)
 		}
-		if a := b.Try("Ren\u00e9e", "12345678"); a.Code != http.StatusTooManyRequests {
+		if a := b.Try("Ren\u00e9e", "sail-1-x"); a.Code != http.StatusTooManyRequests {
 			t.Errorf("sixth try: status %d, want 429", a.Code)
 		}
 		for _, name := range []string{"nobody", "NOBODY", " nobody", "Nobody", "nObody"} {
@@ -125,7 +125,7 @@ func TestThrottle(t *testing.T) {
 	t.Run("attack 223: one office is not locked out by one person", func(t *testing.T) {
 		t.Parallel()
 		h := identitytest.New(t)
-		if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "anna", Password: secret.New("12345678")}, identitytest.Admin); err != nil {
+		if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "anna", Password: secret.New("sail-1-x")}, identitytest.Admin); err != nil {
 			t.Fatal(err)
 		}
 		h.Browser().Wrong("anna", 12)

@@ -188,7 +188,7 @@ func TestOwnPasswordChangeKeepsOwnSession(t *testing.T) {
 func TestSessionCookieChangesAtSignIn(t *testing.T) {
 	t.Parallel()
 	h := identitytest.New(t)
-	if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "anna", Password: secret.New("12345678")}, identitytest.Admin); err != nil {
+	if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "anna", Password: secret.New("sail-1-x")}, identitytest.Admin); err != nil {
 		t.Fatal(err)
 	}
 	b := h.Browser()
@@ -219,7 +219,7 @@ func TestSessionCookieChangesAtSignIn(t *testing.T) {
 	if stolen.IsSignedIn() {
 		t.Error("the cookie of before the sign-in is alive, want dead")
 	}
-	signInAgain("anna", "12345678")
+	signInAgain("anna", "sail-1-x")
 	third, err := h.SessionOf(b)
 	if err != nil || third.SessionID == first.SessionID || third.Subject == first.Subject {
 		t.Errorf("another person: session %+v, %v, want another session", third, err)

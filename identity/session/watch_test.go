@@ -50,11 +50,11 @@ func TestWatcher(t *testing.T) {
 			}
 		}, "all of PERSON but "},
 		"another person in this browser": {func(t *testing.T, h *identitytest.Harness, b *identitytest.Browser, _ string) {
-			if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "anna", Password: secret.New("12345678")}, identitytest.Admin); err != nil {
+			if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "anna", Password: secret.New("sail-1-x")}, identitytest.Admin); err != nil {
 				t.Error(err)
 			}
 			h.DemandLogin()
-			b.Post(b.Get("/next?again=anna"), "username", "anna", "password", "12345678")
+			b.Post(b.Get("/next?again=anna"), "username", "anna", "password", "sail-1-x")
 		}, "session SESSION of PERSON"},
 		"the same person again": {func(_ *testing.T, h *identitytest.Harness, b *identitytest.Browser, _ string) {
 			h.DemandLogin()
