@@ -73,8 +73,8 @@ func (i *instance) serveAPI(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// organisationOf returns the id of the organisation that an API client belongs to, or "". A client whose organisation is
-// gone may do nothing.
+// organisationOf returns the id of the organisation that an API client belongs to, or "". A client whose organisation
+// is gone may do nothing.
 func (i *instance) organisationOf(ctx context.Context, apiClient string) (string, error) {
 	id, exists, err := i.config.OrganisationOfClient(ctx, apiClient)
 	if err == nil && id != "" && !exists {

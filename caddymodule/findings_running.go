@@ -97,8 +97,8 @@ func (i *instance) examine(ctx context.Context, a *App) ([]finding.Finding, erro
 // maxExamined is how many members of a group that gives a role are looked at.
 const maxExamined = 200
 
-// examineRights finds API clients that can do nothing, since their organisation is gone, and ways to sign in that people
-// with a role in the console have linked and that do not sign them in.
+// examineRights finds API clients that can do nothing, since their organisation is gone, and ways to sign in that
+// people with a role in the console have linked and that do not sign them in.
 func (i *instance) examineRights(ctx context.Context, a *App, u *config.Units, warn func(option, reason, mend string)) error {
 	for _, c := range a.authz.APIClients {
 		id, exists, err := i.config.OrganisationOfClient(ctx, c.ID)

@@ -160,8 +160,9 @@ func (s *Service) readIdentity(a *authentication) (*login.Result, error) {
 	return nil, nil
 }
 
-// askSecondStep demands the level of a second step where the settings, the client or the person want one. Sign-ins that
-// a provider reads from requests have been answered before: the proxy that vouches for them has asked for what it wants.
+// askSecondStep demands the level of a second step where the settings, the client or the person want one. Sign-ins
+// that a provider reads from requests have been answered before: the proxy that vouches for them has asked for what it
+// wants.
 func (s *Service) askSecondStep(a *authentication) (*login.Result, error) {
 	switch s.secondFactor(a.q.Settings, a.demand.Client.ID, a.demand.SecondFactor) {
 	case login.SecondFactorOnDemand:

@@ -78,7 +78,8 @@ type Client struct {
 	App           *App   `json:"app,omitempty"`          // of a mobile app instance
 	// PasswordOnly lets the password grant sign in people who have set up a second factor, without it.
 	PasswordOnly bool `json:"password_only,omitempty"`
-	// SecondFactor is when its sign-ins need a second step: when_set_up, always, on_demand. Default: as the settings say
+	// SecondFactor is when its sign-ins need a second step: when_set_up, always, on_demand. Default: as the settings
+	// say
 	SecondFactor string `json:"second_factor,omitempty"`
 	// Audiences are the resources that it can ask tokens for (RFC 8707). Default: Sites
 	Audiences []string `json:"audiences,omitempty"`

@@ -19,8 +19,8 @@ import (
 type ClaimsRequest struct {
 	Userinfo []string `cbor:"1,keyasint,omitempty"`
 	IDToken  []string `cbor:"2,keyasint,omitempty"`
-	// VerifiedUserinfo and VerifiedIDToken are what is asked for with verified_claims, in JSON, as package verified reads
-	// it.
+	// VerifiedUserinfo and VerifiedIDToken are what is asked for with verified_claims, in JSON, as package verified
+	// reads it.
 	VerifiedUserinfo string `cbor:"3,keyasint,omitempty"`
 	VerifiedIDToken  string `cbor:"4,keyasint,omitempty"`
 }

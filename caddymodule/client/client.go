@@ -16,8 +16,8 @@ type Client struct {
 	Name string `json:"name,omitempty"`
 	// Whether the client cannot keep a secret: a single-page or mobile application. It must use PKCE. Default: false.
 	Public bool `json:"public,omitempty"`
-	// Whether the client is an application on people's devices: its redirect URIs at a loopback host hold for every port,
-	// and can have a private scheme of any form. Default: false.
+	// Whether the client is an application on people's devices: its redirect URIs at a loopback host hold for every
+	// port, and can have a private scheme of any form. Default: false.
 	Native bool `json:"native,omitempty"`
 	// Secrets of at least 32 characters, all valid at once, so that they can be rotated. Default: none.
 	Secrets []options.Sensitive `json:"secrets,omitempty"`
@@ -31,8 +31,8 @@ type Client struct {
 	// none.
 	CertificateSubject *Subject `json:"certificate_subject,omitempty"`
 	// A file or a URL with its public keys (JSON Web Key Set), for private_key_jwt, self_signed_tls_client_auth,
-	// signed requests and encryption. A file is read when the configuration is loaded, a URL when it is needed. Default:
-	// none.
+	// signed requests and encryption. A file is read when the configuration is loaded, a URL when it is needed.
+	// Default: none.
 	JWKS string `json:"jwks,omitempty"`
 	// Where the browser may be sent after authorization; compared exactly. Default: none.
 	RedirectURIs []string `json:"redirect_uris,omitempty"`
@@ -47,9 +47,9 @@ type Client struct {
 	// Where a sign-in at the client begins that a person starts on the account page. Scheme, host and port are those of
 	// a redirect URI. Default: none.
 	InitiateLoginURI string `json:"initiate_login_uri,omitempty"`
-	// What the client may do: authorization_code, refresh_token, client_credentials, device_code (for devices without a
-	// browser), jwt_bearer (for workloads of a trusted issuer), token_exchange, id_token (which signs people in by an ID
-	// token alone), and the deprecated implicit, password and validate_bearer. Default: none.
+	// What the client may do: authorization_code, refresh_token, client_credentials, device_code (for devices without
+	// a browser), jwt_bearer (for workloads of a trusted issuer), token_exchange, id_token (which signs people in by
+	// an ID token alone), and the deprecated implicit, password and validate_bearer. Default: none.
 	Grants []string `json:"grants,omitempty"`
 	// The scopes it may ask for. Default: none.
 	Scopes []string `json:"scopes,omitempty"`
@@ -68,8 +68,8 @@ type Client struct {
 	SignedRequestRequired bool `json:"require_signed_request_object,omitempty"`
 	// The only algorithm that it signs them with: RS256, PS256, ES256 or EdDSA. Default: any of these.
 	RequestAlg string `json:"request_object_signing_alg,omitempty"`
-	// Whether the FAPI 2.0 Security Profile holds for the client: pushed requests, PKCE, tokens that are bound to a key or
-	// certificate, no RS256. Default: false.
+	// Whether the FAPI 2.0 Security Profile holds for the client: pushed requests, PKCE, tokens that are bound to a
+	// key or certificate, no RS256. Default: false.
 	FAPI2 bool `json:"fapi2,omitempty"`
 	// Whether its access tokens are bound to the certificate of the connection (RFC 8705). Default: false.
 	MTLSRequired bool `json:"mtls_required,omitempty"`
@@ -91,7 +91,8 @@ type Client struct {
 	UserinfoEncAlg string `json:"userinfo_encrypted_response_alg,omitempty"`
 	// And its content. Default: A256GCM.
 	UserinfoEnc string `json:"userinfo_encrypted_response_enc,omitempty"`
-	// The signature of its authorization responses, where it asks for signed ones: RS256, ES256 or EdDSA. Default: RS256.
+	// The signature of its authorization responses, where it asks for signed ones: RS256, ES256 or EdDSA. Default:
+	// RS256.
 	ResponseAlg string `json:"authorization_signed_response_alg,omitempty"`
 	// Whether the claims of the scopes are in its ID tokens too, not only at the userinfo endpoint, for libraries that
 	// read no others. Default: false.
@@ -180,9 +181,8 @@ type APIClient struct {
 	Secrets []options.Sensitive `json:"secrets,omitempty"`
 	// Secrets as Argon2id or bcrypt PHC strings. Default: none.
 	SecretHashes []options.Sensitive `json:"secret_hashes,omitempty"`
-	// The APIs it may use: introspection, configuration, credentials, events, persons, policies, access, access_decisions,
-	// statistics, storage, sessions, assurance, administrators.
-	// Default: none.
+	// The APIs it may use: introspection, configuration, credentials, events, persons, policies, access,
+	// access_decisions, statistics, storage, sessions, assurance, administrators. Default: none.
 	APIs []string `json:"apis,omitempty"`
 	// It introspects only tokens for these resources (RFC 8707). Default: all.
 	Audiences []string `json:"audiences,omitempty"`
@@ -190,8 +190,8 @@ type APIClient struct {
 	IntrospectionAlg string `json:"introspection_signed_response_alg,omitempty"`
 	// The partitions that it is limited to, of those of identity. Default: all.
 	Partitions []string `json:"partitions,omitempty"`
-	// The id of the organisation that it belongs to, or * for none. Default: the one whose username_for_basic_auth it is,
-	// or was.
+	// The id of the organisation that it belongs to, or * for none. Default: the one whose username_for_basic_auth it
+	// is, or was.
 	Organisation string `json:"organisation,omitempty"`
 	// The highest authentication level, 1 to 4, of the LOGIN tokens that it makes for people. Default: 2.
 	MaxLevel options.Count `json:"max_level,omitempty"`

@@ -193,7 +193,7 @@ func TestImportKinds(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	b := h.as("operator@example.com")
-	const ldif = "dn: uid=eve,ou=people,dc=example,dc=com\nobjectClass: inetOrgPerson\nuid: eve.moved\ncn: Eve\nsn: Moved\nmail: eve@moved.example\n\n" +
+	const ldif = "dn: uid=eve,ou=people,dc=example,dc=com\nobjectClass: inetOrgPerson\nuid: eve.moved\ncn: Eve\nsn: Moved\nmail: eve@ldif.example\n\n" +
 		"dn: cn=wiki,ou=groups,dc=example,dc=com\nobjectClass: groupOfNames\ncn: wiki\nmember: uid=eve,ou=people,dc=example,dc=com\n"
 	files := map[string][2]string{"ldif": {ldif, "eve.moved"}}
 	for kind, f := range map[string][2]string{"keycloak": {"realm.json", "ada.moved"}, "authelia": {"users_database.yml", ".moved"}, "htpasswd": {"htpasswd", "dan.moved"}, "auth0": {"auth0.ndjson", "moved"}, "dex": {"dex.yaml", "moved"}} {
@@ -251,7 +251,7 @@ func TestImportAttacks(t *testing.T) {
 		h.must(err)
 		users := ""
 		for _, name := range []string{"owner@example.com", "two.operator@example.com", "operator@example.com", "viewer@example.com", "passkey.alone"} {
-			users += fmt.Sprintf(`{"username":%q,"firstName":"Mallory","email":"mallory@evil.example","emailVerified":true,"credentials":[{"type":"password","secretData":"{\"value\":\"04961CKXHgV0d9gMl9CFwnvHx4ZqGdqu1v62qnkZ/Go=\",\"salt\":\"c2FsdHNhbHRzYWx0c2FsdA==\"}","credentialData":"{\"hashIterations\":1000,\"algorithm\":\"pbkdf2-sha256\"}"}]},`, name)
+			users += fmt.Sprintf(`{"username":%q,"firstName":"Mallory","email":"mallory-%s","emailVerified":true,"credentials":[{"type":"password","secretData":"{\"value\":\"04961CKXHgV0d9gMl9CFwnvHx4ZqGdqu1v62qnkZ/Go=\",\"salt\":\"c2FsdHNhbHRzYWx0c2FsdA==\"}","credentialData":"{\"hashIterations\":1000,\"algorithm\":\"pbkdf2-sha256\"}"}]},`, name, name)
 		}
 		file := `{"users":[` + strings.TrimSuffix(users, ",") + `]}`
 		for _, update := range []bool{false, true} {

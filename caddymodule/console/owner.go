@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/identity/front"
@@ -73,11 +74,11 @@ const maxTold = 200
 
 // TellOwners tells the owners that settings of sign-in have changed: who could change them unseen could sign in as an
 // owner.
-func (c *Console) TellOwners(tx storage.Tx, by event.Actor, paths []string) error {
+func (c *Console) TellOwners(tx storage.Tx, by event.Actor, paths []string, now time.Time) error {
 	if c.Mail == nil {
 		return nil
 	}
-	p, now := c.Identity.Person, c.Now()
+	p := c.Identity.Person
 	id, err := p.GroupID(tx, event.DefaultPartition, c.frame.Groups[frame.Owner])
 	if err != nil || id == "" {
 		return err

@@ -125,7 +125,7 @@ func TestSettingsAreShown(t *testing.T) {
 func TestSwitchesAreFields(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	b := h.as("operator@example.com")
+	b := h.as("owner@example.com") // the lifetime of action tokens is a setting of sign-in
 	before := h.units()
 	asked := b.get("/admin/settings/features/edit-unit")
 	a := b.submit(asked, append(asked.checked(t), "features.sign_up_enabled", "yes", "features.action_token.login.ttl", "120", "features.person_activation.type", "EXTERNALLY_DELIVERED_CODE")...)

@@ -33,8 +33,8 @@ type Config struct {
 	// or what is wrong with the method, in words for the caller of the API. Without Verify no login method can be
 	// enabled.
 	Verify func(LoginMethod) error
-	// VerifyMetadata says what is wrong with the metadata of a service provider, in words for the caller of the API. nil:
-	// only their beginning is checked.
+	// VerifyMetadata says what is wrong with the metadata of a service provider, in words for the caller of the API.
+	// nil: only their beginning is checked.
 	VerifyMetadata func(metadata string) error
 	// Reserved tells whether an application is there that need not be one of an organisation. The API client of an
 	// organisation cannot make it its own. It may be nil.
@@ -52,8 +52,8 @@ type Config struct {
 	CheckPolicy func(name string, p Policy) (path string, err error)
 	// PolicyUsers returns the sites that name a policy. It may be nil.
 	PolicyUsers func(name string) []string
-	// Clients are the organisations that API clients belong to by their own configuration, by the ids of the clients, or
-	// EveryOrganisation. A client that is not there belongs to the organisation that names it, if there is one.
+	// Clients are the organisations that API clients belong to by their own configuration, by the ids of the clients,
+	// or EveryOrganisation. A client that is not there belongs to the organisation that names it, if there is one.
 	Clients map[string]string
 	// Switches are the values of switches that nobody sets otherwise, by path: "features.sign_up_enabled".
 	Switches map[string]bool
@@ -78,7 +78,7 @@ type Service struct {
 	keyring  *secret.Keyring
 	events   *event.Recorder
 	origin   func(*http.Request) event.Origin
-	onSignIn func(tx storage.Tx, by event.Actor, paths []string) error // nil: nothing
+	onSignIn func(tx storage.Tx, by event.Actor, paths []string, at time.Time) error // nil: nothing
 	log      *zap.Logger
 	random   io.Reader
 	cfg      Config

@@ -26,8 +26,8 @@ func (u *Units) organisationByUsername(name string) *Organisation {
 }
 
 // bindingOf returns the organisation that an API client belongs to: the one that its own configuration says, or one
-// that names it, or has named it before. own is nil where there is no such organisation any more; then the client can do
-// nothing. bound is "" for a client of no organisation. (docs/decisions/pages.md#api-clients-of-organisations)
+// that names it, or has named it before. own is nil where there is no such organisation any more; then the client can
+// do nothing. bound is "" for a client of no organisation. (docs/decisions/pages.md#api-clients-of-organisations)
 func (st *state) bindingOf(client string) (own *Organisation, bound string) {
 	if client == "" {
 		return nil, ""
@@ -64,7 +64,7 @@ func (s *Service) OrganisationOfClient(ctx context.Context, client string) (id s
 }
 
 // seenBy returns the state as an API client sees it. To one of an organisation there are no others, and to one whose
-// organisation is gone there is none. (docs/decisions/pages.md#api-clients-of-organisations)
+// organisation is gone they are all hidden. (docs/decisions/pages.md#api-clients-of-organisations)
 func (st *state) seenBy(client string) *state {
 	own, bound := st.bindingOf(client)
 	if bound == "" {

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
@@ -68,7 +69,7 @@ func ownersOnly(what string) error {
 }
 
 // changedForAdministrators returns the id of a login method that signs in people with a role in the console, and is not
-// as it was. "": there is none. One that no longer does so takes nothing from anyone.
+// as it was, or "". One that no longer does so takes nothing from anyone.
 func changedForAdministrators(from, to *Units) string {
 	for i := range to.LoginMethods.LoginMethods {
 		now := &to.LoginMethods.LoginMethods[i]
@@ -94,6 +95,6 @@ func (u *Units) AdmitsRoles(id string) bool {
 
 // OnSignInChange sets what is done in the transaction of a change of the settings of sign-in, such as telling the
 // owners. It is called before the service is used.
-func (s *Service) OnSignInChange(fn func(tx storage.Tx, by event.Actor, paths []string) error) {
+func (s *Service) OnSignInChange(fn func(tx storage.Tx, by event.Actor, paths []string, at time.Time) error) {
 	s.onSignIn = fn
 }

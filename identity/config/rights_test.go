@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -57,8 +58,8 @@ func TestSettingsOfSignIn(t *testing.T) {
 	}
 }
 
-// TestMethodForAdministrators: what signs in administrators is changed by an owner alone, whatever is changed of it; that
-// it no longer does so takes nothing from anyone.
+// TestMethodForAdministrators: what signs in administrators is changed by an owner alone, whatever is changed of it;
+// that it no longer does so takes nothing from anyone.
 func TestMethodForAdministrators(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -107,7 +108,7 @@ func TestSignInSettingsAreTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var told []string
-	w.service.OnSignInChange(func(_ storage.Tx, by event.Actor, paths []string) error {
+	w.service.OnSignInChange(func(_ storage.Tx, by event.Actor, paths []string, _ time.Time) error {
 		told = append(told, by.ID+": "+strings.Join(paths, " "))
 		return nil
 	})

@@ -204,7 +204,7 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 				return err
 			}
 			if s.onSignIn != nil {
-				if err := s.onSignIn(tx, e.by, pathsOf(signIn)); err != nil {
+				if err := s.onSignIn(tx, e.by, pathsOf(signIn), telling.Occurred); err != nil {
 					return err
 				}
 			}

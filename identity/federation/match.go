@@ -18,8 +18,8 @@ type Match struct {
 	NewlyOne  bool // an existing person, coupled with the identity by this sign-in
 	Renamed   bool // the provider named the person otherwise until this sign-in
 	activates bool // this sign-in activates the account
-	// linked says that the person has just linked the identity here. Then the session has only what they have shown here:
-	// a password, and what has raised shown, their session until now (nil: none).
+	// linked says that the person has just linked the identity here. Then the session has only what they have shown
+	// here: a password, and what has raised shown, their session until now (nil: none).
 	linked bool
 	shown  *session.Record
 }

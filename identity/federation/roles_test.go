@@ -27,7 +27,8 @@ func ofTheSettings(c *identity.Config) {
 	identitytest.WithProvider("partner", func(p *federation.Provider) { p.Managed = true })(c)
 }
 
-// wantNoRole asserts that an identity ends at the page that says that people with a role cannot sign in by its provider.
+// wantNoRole asserts that an identity ends at the page that says that people with a role cannot sign in by its
+// provider.
 func wantNoRole(e *identitytest.Elsewhere, what string, b *identitytest.Browser, id *idp.Identity) {
 	e.T.Helper()
 	a := e.Through(b, id)
@@ -37,7 +38,7 @@ func wantNoRole(e *identitytest.Elsewhere, what string, b *identitytest.Browser,
 }
 
 // TestAddressOfAnAdministrator: a provider that states the address of an administrator does not open their account,
-// whoever has configured it and whatever else it states.
+// wherever it is configured and whatever else it states.
 func TestAddressOfAnAdministrator(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string][]func(*identity.Config){
@@ -163,8 +164,8 @@ func TestAddressOfSomebodyElse(t *testing.T) {
 	}
 }
 
-// TestStatedAddressLinksNobody: a puppet with the address of a newcomer does not get their first sign-in. What the person
-// has proved counts.
+// TestStatedAddressLinksNobody: a puppet with the address of a newcomer does not get their first sign-in. What the
+// person has proved counts.
 func TestStatedAddressLinksNobody(t *testing.T) {
 	t.Parallel()
 	e := identitytest.NewElsewhere(t, identitytest.CoupleByEmail, func(c *identity.Config) {
@@ -187,7 +188,8 @@ func TestStatedAddressLinksNobody(t *testing.T) {
 	}
 }
 
-// TestUnverifiedAddressInDetails: what a provider says of an address that it has not verified is no detail of a sign-in.
+// TestUnverifiedAddressInDetails: what a provider says of an address that it has not verified is no detail of a
+// sign-in.
 func TestUnverifiedAddressInDetails(t *testing.T) {
 	t.Parallel()
 	e := identitytest.NewElsewhere(t)

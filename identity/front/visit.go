@@ -106,8 +106,8 @@ func (s *Service) VerifiesEmail(u *config.Units) bool {
 
 // authenticator asks for a sign-in. It is the whole service.
 type authenticator interface {
-	// AuthenticateRequest returns the browser's sign-in if it satisfies d. Otherwise it has redirected to the sign-in page
-	// and returns login.ErrResponded, or it returns a *login.Refusal or an *Answer.
+	// AuthenticateRequest returns the browser's sign-in if it satisfies d. Otherwise it has redirected to the sign-in
+	// page and returns login.ErrResponded, or it returns a *login.Refusal or an *Answer.
 	AuthenticateRequest(q *Request, d login.Demand) (*login.Result, error)
 }
 

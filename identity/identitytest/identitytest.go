@@ -129,7 +129,8 @@ func New(t testing.TB, change ...func(*identity.Config)) *Harness {
 		}
 	})
 	h := &Harness{T: t, Store: &FaultyStore{Store: storagetest.Closures(t, store)}, Clock: c, Hasher: secret.NewHasher(secret.HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 100}), Sweep: store.Sweep}
-	// Tests that set up a method and sign in with the password alone again rely on on_demand. The default has its own tests.
+	// Tests that set up a method and sign in with the password alone again rely on on_demand. The default has its own
+	// tests.
 	h.Config = identity.Config{Issuer: Issuer, NoPasskeys: true, SecondFactor: login.SecondFactorOnDemand, Persons: []person.NewPerson{{
 		Username: Demo, Password: secret.New(DemoPassword), Name: "Demo Person", Groups: []string{"staff", "editors"},
 	}}}

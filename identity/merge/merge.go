@@ -112,7 +112,9 @@ func (s *Service) Merge(ctx context.Context, stays, goes string, by event.Actor,
 	if stays == goes {
 		return ErrSame
 	}
-	update, err := s.Persons.NewUpdate(ctx, person.Edit{By: by, Verified: true})
+	own := by
+	own.BelowOwner = false // addresses only move from one account of the same human to the other, with their marks
+	update, err := s.Persons.NewUpdate(ctx, person.Edit{By: own, Verified: true})
 	if err != nil {
 		return err
 	}

@@ -59,8 +59,8 @@ type How struct {
 	// of the same import.
 	Check bool
 	// Allow is asked in the transaction of each change, and before an existing person is changed, and refuses with a
-	// *RefusedError. id is "" for a person who is new, groups are what the person gets. Any other error ends the import.
-	// nil: everything is allowed
+	// *RefusedError. id is "" for a person who is new, groups are what the person gets. Any other error ends the
+	// import. nil: everything is allowed
 	Allow func(tx storage.Tx, id string, groups []string) error
 	// KeepSignIn gives existing persons no password, also if they have none.
 	KeepSignIn bool

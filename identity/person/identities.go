@@ -214,8 +214,8 @@ func VerifiedEmail(id *idp.Identity) (email string, verified bool) {
 	return email, verified
 }
 
-// ByVerifiedEmail returns the ids of the persons of the default partition whose address it is: the persons themselves, a
-// provider or the operator have shown it. That an administrator below owner says so does not count.
+// ByVerifiedEmail returns the ids of the persons of the default partition whose address it is: the persons themselves,
+// a provider or the operator have shown it. That an administrator below owner says so does not count.
 func ByVerifiedEmail(tx storage.Tx, email string) (ids []string, err error) {
 	return byEmail(tx, email, func(e EmailAddress) bool { return e.Verified && !e.Stated })
 }

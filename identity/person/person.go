@@ -75,8 +75,8 @@ type NewPerson struct {
 	LeftOut []LeftOut `json:"-"`
 	// ID is the id of the person, a UUID in lower case. Default: a new one.
 	ID string `json:"-"`
-	// Beside writes what comes with the person, in the same transaction and before the person. An error undoes all of it.
-	// Default: nothing.
+	// Beside writes what comes with the person, in the same transaction and before the person. An error undoes all of
+	// it. Default: nothing.
 	Beside func(tx storage.Tx, rec *Record, id string) error `json:"-"`
 }
 

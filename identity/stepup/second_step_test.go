@@ -29,8 +29,8 @@ func byPassword(h *identitytest.Harness, target string) (*identitytest.Browser, 
 	return b, b.Get(a.Header().Get("Location"))
 }
 
-// TestSecondStep: somebody with the password of a person who has set up a second step does not get in, at an application
-// or on the pages of the account, however nobody asked for a level. (CVE-2025-64103)
+// TestSecondStep: somebody with the password of a person who has set up a second step does not get in, at an
+// application or on the pages of the account, however nobody asked for a level. (CVE-2025-64103)
 func TestSecondStep(t *testing.T) {
 	t.Parallel()
 	h, _, key := withApp(t, "")
@@ -69,8 +69,8 @@ func TestSecondStepPassive(t *testing.T) {
 	}
 }
 
-// TestSecondFactor: what the Caddyfile, the settings, the client and the organisation of an application say, the last one
-// most, about a person who has an app and about one who has none.
+// TestSecondFactor: what the Caddyfile, the settings, the client and the organisation of an application say, the last
+// one most, about a person who has an app and about one who has none.
 func TestSecondFactor(t *testing.T) {
 	t.Parallel()
 	const whenSetUp, always, onDemand = login.SecondFactorWhenSetUp, login.SecondFactorAlways, login.SecondFactorOnDemand

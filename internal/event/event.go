@@ -98,7 +98,8 @@ type Actor struct {
 	Session string
 	// Reason is why the actor does it, for events that have no reason of their own. Empty: not said
 	Reason string
-	// BelowOwner says that the actor is an administrator who is not an owner: what they say of addresses proves nothing.
+	// BelowOwner says that the actor is an administrator who is not an owner: what they say of addresses proves
+	// nothing.
 	BelowOwner bool
 	// Check is called in the transaction of each event of the actor. An error undoes what has caused the event, such as
 	// when the actor has lost the right to it meanwhile. nil: nothing is checked

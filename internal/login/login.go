@@ -22,8 +22,8 @@ type Demand struct {
 	Level int
 	// SecondFactor says when the client wants a second step. Empty: as the settings say.
 	SecondFactor string
-	// Assurance is the least identity assurance level of the person, 1 to 4. 0: any. A sign-in on which only a page could
-	// say more ends with that page, or with a *Refusal.
+	// Assurance is the least identity assurance level of the person, 1 to 4. 0: any. A sign-in on which only a page
+	// could say more ends with that page, or with a *Refusal.
 	Assurance int
 	// MaxAge is the greatest age of the sign-in. Negative: any age. (OpenID Connect Core 3.1.2.1, max_age)
 	MaxAge time.Duration
@@ -64,8 +64,9 @@ type Demand struct {
 	// Unused says that the request does not count as a use of the session, since nobody may be there to make it. It is
 	// not stored.
 	Unused bool `cbor:"-"`
-	// Along is done in the transaction of a sign-in that needs no page, so that one commit keeps both. It can run several
-	// times. Where it fails, the person is signed in without it. Any other sign-in does not call it. It is not stored.
+	// Along is done in the transaction of a sign-in that needs no page, so that one commit keeps both. It can run
+	// several times. Where it fails, the person is signed in without it. Any other sign-in does not call it. It is not
+	// stored.
 	Along func(tx storage.Tx, r *Result) error `cbor:"-"`
 }
 
@@ -75,7 +76,8 @@ type Client struct {
 	// Targets are the origins or schemes of the last redirect. The pages' form-action must name them, because browsers
 	// apply it to the redirects that follow a POST.
 	Targets []string
-	// SAML says that it asks by SAML, as a service provider. Otherwise it asks by OpenID Connect, or is one of our pages.
+	// SAML says that it asks by SAML, as a service provider. Otherwise it asks by OpenID Connect, or is one of our
+	// pages.
 	SAML bool
 }
 

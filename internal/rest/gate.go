@@ -25,11 +25,12 @@ type Gate struct {
 	// Secure tells whether the request came by https, or from this machine, according to trusted proxies. Default:
 	// according to the connection.
 	Secure func(r *http.Request) bool
-	// Partitioned says that persons are kept in partitions, and Partitions which of them an API client is limited to. No
-	// partitions, or no function: all.
+	// Partitioned says that persons are kept in partitions, and Partitions which of them an API client is limited to.
+	// No partitions, or no function: all.
 	Partitioned bool
 	Partitions  func(client string) []string
-	// Has reports whether an API client can use an API. nil: none can use more than the one that it is authenticated for
+	// Has reports whether an API client can use an API. nil: none can use more than the one that it is authenticated
+	// for
 	Has func(client, api string) bool
 	// Refusals keeps why somebody was refused. nil: they are logged alone.
 	Refusals *refusal.Recorder

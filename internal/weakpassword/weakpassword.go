@@ -1,5 +1,5 @@
-// Package weakpassword recognizes passwords that others try first: common ones, from a list inside the binary, and those
-// that repeat a name that belongs to the person or the site (NIST SP 800-63B-4, 3.1.1.2).
+// Package weakpassword recognizes passwords that others try first: common ones, from a list inside the binary, and
+// those that repeat a name that belongs to the person or the site (NIST SP 800-63B-4, 3.1.1.2).
 //
 // common.txt is the list of passwords of @zxcvbn-ts/language-common 4.1.3 in lower case, without those of less than six
 // characters. LICENSE.txt is its licence.
