@@ -59,7 +59,7 @@ func (p *Profile) check() error {
 	if p.PreferredLocale != "" && !isLocale(p.PreferredLocale) {
 		return &ValidationError{"locale", "is not a language tag"}
 	}
-	for _, check := range []func() error{p.checkEmails, p.checkPhones, p.checkAddresses, p.CheckCustom} {
+	for _, check := range []func() error{p.checkEmails, p.checkPhones, p.checkAddresses, p.checkCustom} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -155,8 +155,8 @@ func (p *Profile) checkAddresses() error {
 	return nil
 }
 
-// CheckCustom returns a *ValidationError if the custom attributes cannot be stored.
-func (p *Profile) CheckCustom() error {
+// checkCustom returns a *ValidationError if the custom attributes cannot be stored.
+func (p *Profile) checkCustom() error {
 	if len(p.CustomAttributes) > maxCustom {
 		return &ValidationError{"custom_attributes", fmt.Sprintf("are more than %d", maxCustom)}
 	}

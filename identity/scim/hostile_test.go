@@ -334,7 +334,7 @@ func TestBirthDateInTheFuture(t *testing.T) {
 	}
 }
 
-// TestStoredBeforeTheRules: what is stored and cannot be kept hinders no change, is left out by the next, and is no claim.
+// TestStoredBeforeTheRules: what is stored and cannot be kept hinders no change, and is no claim.
 func TestStoredBeforeTheRules(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

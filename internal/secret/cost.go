@@ -40,8 +40,8 @@ func beyond(what string, n, most uint64) string {
 	return fmt.Sprintf("has %s %d, and at most %d is allowed", what, n, most)
 }
 
-// TooCostly says what of a hash costs more than Verify allows. It is empty for a hash that is accepted, and for one that
-// is refused for another reason.
+// TooCostly says what of a hash costs more than Verify allows. It is empty for a hash that is accepted or refused for
+// another reason.
 func TooCostly(phc string) string {
 	phc = unwrap(phc)
 	for _, c := range costs {
