@@ -24,7 +24,7 @@ func TestRefusalHeader(t *testing.T) {
 		"events API":        {"GET", w.issuer() + "/api/events", "", nil, 401, []string{"error_message"}},
 		"credentials API":   {"POST", w.issuer() + "/api/credentials/validate", "{}", nil, 401, []string{"error_message"}},
 		"SCIM":              {"GET", w.issuer() + "/scim/v2/Users", "", nil, 401, []string{"detail", "ref", "schemas", "status"}},
-		"token endpoint":    {"POST", w.issuer() + "/oauth/token", url.Values{"grant_type": {"client_credentials"}}.Encode(), form, 401, []string{"error", "error_description", "ref"}},
+		"token endpoint":    {"POST", w.issuer() + "/oauth/token", url.Values{"grant_type": {"client_credentials"}}.Encode(), form, 400, []string{"error", "error_description", "ref"}},
 		"site":              {"GET", "http://" + w.api + "/", "", nil, 401, []string{"error", "error_description", "ref"}},
 		"page":              {"GET", w.issuer() + "/oauth/authorize?client_id=nobody", "", func(r *http.Request) { r.Header.Set("Accept", "text/html") }, 400, nil},
 	} {
