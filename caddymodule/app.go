@@ -131,12 +131,14 @@ type App struct {
 	cost      secret.HashCost
 	brand     page.Brand
 	extension string
-	allow     []netip.Prefix // of outbound
-	authz     authz.Config
-	persons   identity.Config
-	events    event.Retention
-	webhooks  []notify.WebhookConfig
-	mailer    delivery.Mailer // nil: none
+	// extensionFault says what of the extension is left out.
+	extensionFault error
+	allow          []netip.Prefix // of outbound
+	authz          authz.Config
+	persons        identity.Config
+	events         event.Retention
+	webhooks       []notify.WebhookConfig
+	mailer         delivery.Mailer // nil: none
 
 	accessMail notice.Config
 	vouching   []string        // clients that say by SCIM whose an address is
@@ -236,9 +238,12 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err := r.Err(); err != nil {
 		return fmt.Errorf("gatehouse: %w", err)
 	}
-	if _, err := a.newPages(make([]byte, secret.KeySize)); err != nil {
+	a.reportFaults(r.Faults())
+	pages, err := a.newPages(make([]byte, secret.KeySize))
+	if err != nil {
 		return fmt.Errorf("gatehouse: identity: %w", err)
 	}
+	a.extensionFault = pages.ExtensionFault()
 	a.writtenPolicies = a.fixedPolicies()
 	for _, name := range slices.Sorted(maps.Keys(a.Policies)) {
 		if err := a.Policies[name].Provision(ctx, "policy "+name, r); err != nil {
@@ -266,6 +271,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	a.checkNames()
+	a.checkParties()
 	if a.ForwardAuth == nil {
 		a.ForwardAuth = new(forwardauth.Gates)
 	}

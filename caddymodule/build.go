@@ -207,7 +207,8 @@ func (a *App) buildBrand(r *options.Resolver) page.Brand {
 	if file, ok := r.Text("identity: brand logo", b.Logo, nil); ok {
 		var err error
 		if brand.Logo, brand.LogoType, err = options.ReadLogo(file); err != nil {
-			r.Fail("identity: brand logo: %v", err)
+			const mend = "write the path of a picture, from the directory that Caddy runs in, and reload"
+			r.Lack(options.Fault{Option: "identity: brand logo", Reason: fmt.Sprintf("identity: brand logo: pages have no logo: %v", err), Mend: mend})
 		}
 	}
 	return brand

@@ -72,6 +72,9 @@ func (i *instance) examine(ctx context.Context, a *App) ([]finding.Finding, erro
 	if err := i.examineGroups(ctx, a, book, found); err != nil {
 		return nil, err
 	}
+	if err := i.examineParties(ctx, a, found); err != nil {
+		return nil, err
+	}
 	expiries, err := i.config.KeyPairs().Expiries(ctx)
 	if err != nil {
 		return nil, err

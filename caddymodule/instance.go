@@ -100,6 +100,7 @@ func (i *instance) work(a *App) {
 		defer close(i.stopped)
 		var workers sync.WaitGroup
 		workers.Go(func() { i.watchCertificates(ctx) })
+		workers.Go(func() { i.logParties(ctx, a) })
 		workers.Go(func() { i.core.Node.Lead(ctx, core.RoleReseal, i.keepSealed) })
 		workers.Go(func() { i.core.Node.Lead(ctx, core.RoleManage, i.console.Run) })
 		workers.Go(func() { i.identity.ServiceProviders.Run(ctx) })

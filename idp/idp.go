@@ -240,6 +240,12 @@ type Checker interface {
 	Check(ctx context.Context) Steps
 }
 
+// Warner is a Provider that knows what keeps people from signing in there, now or within 30 days, from what it has read
+// last. It contacts no one.
+type Warner interface {
+	Warnings() []string
+}
+
 // Closer is a Provider with work in the background. Close stops that work and waits for its end.
 type Closer interface {
 	Close() error
@@ -274,6 +280,16 @@ type Rejection struct {
 }
 
 func (r *Rejection) Error() string { return "idp: " + r.Reason }
+
+// Misconfigured says that a provider answers, and that its configuration here or there is wrong: waiting does not help.
+type Misconfigured struct {
+	// Cause is for the log and the operator, without secrets.
+	Cause error
+}
+
+func (m *Misconfigured) Error() string { return m.Cause.Error() }
+
+func (m *Misconfigured) Unwrap() error { return m.Cause }
 
 // Invalid says that an answer must not be believed: forged, foreign, late, replayed or broken. The page says the same
 // whatever the cause.

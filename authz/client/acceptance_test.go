@@ -39,7 +39,9 @@ func TestAcceptance(t *testing.T) {
 		{"a stranger, openid", stranger, []string{"openid"}, nil, []string{"login, any"}},
 		{"a stranger, everything", stranger, all, nil, []string{"login, any", "login, orders", "API, orders"}},
 		{
-			"for the site", shop, []string{"openid"}, []string{"HTTPS://wiki.example.com:443/"},
+			"for the site", shop,
+			[]string{"openid"},
+			[]string{"HTTPS://wiki.example.com:443/"},
 			[]string{"login", "login, any", "login, openid", "login, clients", "API"},
 		},
 		{"a stranger, for the site", stranger, []string{"openid"}, []string{origin}, []string{"login, any"}},

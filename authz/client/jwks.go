@@ -70,8 +70,8 @@ func parse(raw []byte, wanted func(*jose.JSONWebKey) bool) ([]jose.JSONWebKey, e
 	}
 	var keys []jose.JSONWebKey
 	for _, one := range set.Keys {
-		var key jose.JSONWebKey
-		if json.Unmarshal(one, &key) != nil {
+		key, err := signature.ReadKey(one)
+		if err != nil {
 			continue // of an unknown kind
 		}
 		if !key.IsPublic() {

@@ -2,7 +2,11 @@ package client
 
 import (
 	"cmp"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -146,9 +150,23 @@ func readKeys(r *options.Resolver, option, file string) (*jose.JSONWebKeySet, st
 		keys, err = client.ParseJWKS(raw)
 	}
 	if err != nil {
-		r.Fail("%s: %s: %v", option, at, err)
+		r.Lack(options.Fault{
+			Option: option, Reason: fmt.Sprintf("%s: %s: %v: what the keys sign is refused", option, at, err),
+			Mend: "put a JSON Web Key Set with public keys there, and reload",
+		})
+		return noKeys()
 	}
 	return keys, ""
+}
+
+// noKeys returns a key that no one has, so that nothing is signed by it. An empty set would be an option that was
+// forgotten.
+func noKeys() (*jose.JSONWebKeySet, string) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err) // crypto/rand does not fail
+	}
+	return &jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: private.Public(), KeyID: "unreadable"}}}, ""
 }
 
 // Build returns the API client. It is validated as a whole, unless a value is wrong or not known yet.

@@ -141,8 +141,8 @@ func (s *Server) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, error) {
 		if err != nil {
 			continue
 		}
-		var key jose.JSONWebKey
-		if json.Unmarshal(raw, &key) != nil || !key.Valid() || !key.IsPublic() || key.Use != "" && key.Use != "sig" {
+		key, err := signature.ReadKey(raw)
+		if err != nil || !key.Valid() || !key.IsPublic() || key.Use != "" && key.Use != "sig" {
 			continue
 		}
 		if r, ok := key.Key.(*rsa.PublicKey); ok && (r.N.BitLen() < rsaBits || r.N.BitLen() > 4*rsaBits || r.E < 3) {

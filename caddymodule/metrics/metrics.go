@@ -56,6 +56,7 @@ type Metrics struct {
 	hasher atomic.Pointer[secret.Hasher]
 
 	certificates atomic.Pointer[Expiries]
+	parties      atomic.Pointer[Parties]
 	figures      atomic.Pointer[Figures]
 }
 
@@ -185,7 +186,7 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	m.tokenErrors.Describe(ch)
 	m.sites.Describe(ch)
 	m.shadows.Describe(ch)
-	for _, d := range []*prometheus.Desc{descUpdates, descCommits, descRecords, descSync, descLastSync, descFree, descReopened, descRetries, descTrips, descHears, descHashed, descQueue, descCertificate, descBuild, descWaiting, descSessions, descUnkept, descSealed, descCollected, descGrowth, descBytes, descBehind} {
+	for _, d := range []*prometheus.Desc{descUpdates, descCommits, descRecords, descSync, descLastSync, descFree, descReopened, descRetries, descTrips, descHears, descHashed, descQueue, descCertificate, descParty, descBuild, descWaiting, descSessions, descUnkept, descSealed, descCollected, descGrowth, descBytes, descBehind} {
 		ch <- d
 	}
 }
@@ -193,6 +194,7 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.collectCertificates(ch)
+	m.collectParties(ch)
 	m.collectFigures(ch)
 	m.requests.Collect(ch)
 	m.tokens.Collect(ch)

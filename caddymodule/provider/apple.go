@@ -2,6 +2,7 @@ package provider
 
 import (
 	"errors"
+	"fmt"
 	"os"
 
 	"github.com/caddyserver/caddy/v2"
@@ -67,7 +68,7 @@ func (o *AppleIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 }
 
 // Provision resolves the options.
-func (o *AppleIDP) Provision(caddy.Context) error { return options.Provision(o.build) }
+func (o *AppleIDP) Provision(caddy.Context) error { return o.provision(o.build) }
 
 func (o *AppleIDP) build(r *options.Resolver) {
 	before := r.ProblemCount()
@@ -94,7 +95,8 @@ func readDomainFile(r *options.Resolver, name string) string {
 		err = errors.New("it is empty or too long: download it from Apple again")
 	}
 	if err != nil {
-		r.Fail("%s: the file %s cannot be used: %v", option, file, err)
+		r.Lack(options.Fault{Option: option, Reason: fmt.Sprintf("%s: Apple cannot verify the domain: the file %s cannot be used: %v", option, file, err), Mend: "download it from Apple again, and reload"})
+		return ""
 	}
 	return string(raw)
 }

@@ -77,7 +77,7 @@ var checkSecurityLevel = options.OneOf("basic", "advanced")
 var securityLevels = map[string]string{"basic": oidc.ItsmeBasic, "advanced": oidc.ItsmeAdvanced}
 
 // Provision resolves the options.
-func (o *ItsmeIDP) Provision(caddy.Context) error { return options.Provision(o.build) }
+func (o *ItsmeIDP) Provision(caddy.Context) error { return o.provision(o.build) }
 
 func (o *ItsmeIDP) build(r *options.Resolver) {
 	before := r.ProblemCount()

@@ -80,9 +80,7 @@ func (k *KerberosIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 
 // Provision resolves the options.
 func (k *KerberosIDP) Provision(caddy.Context) error {
-	r := options.NewResolver(caddy.NewReplacer())
-	k.build(r)
-	return r.Err()
+	return k.provision(k.build)
 }
 
 func (k *KerberosIDP) build(r *options.Resolver) {
@@ -104,10 +102,14 @@ func (k *KerberosIDP) build(r *options.Resolver) {
 	}
 	raw, err := os.ReadFile(file) //nolint:gosec // the operator names it
 	if err != nil {
-		r.Fail("keytab: the file %s cannot be read: write its path, from the directory that Caddy runs in", file)
+		k.without(r, "keytab", "the file %s cannot be read", file)
 		return
 	}
-	if k.cfg.Keytab = raw; r.ProblemCount() == before {
+	if k.cfg.Keytab = raw; k.cfg.CheckKeytab() != nil {
+		k.without(r, "keytab", "the file %s: %w", file, k.cfg.CheckKeytab())
+		return
+	}
+	if r.ProblemCount() == before {
 		r.AddError(oneLine(k.cfg.Validate()))
 	}
 }

@@ -172,7 +172,7 @@ func checkPool(s string) error {
 
 // Provision resolves the options.
 func (l *LDAPIDP) Provision(caddy.Context) error {
-	return options.Provision(l.build)
+	return l.provision(l.build)
 }
 
 // build resolves and checks the configuration, unless parts of it are not known yet.
@@ -180,7 +180,7 @@ func (l *LDAPIDP) build(r *options.Resolver) {
 	before := r.ProblemCount()
 	l.remote = l.resolve(r)
 	l.cfg = ldap.Config{
-		URLs: r.List("url", l.URLs, nil), StartTLS: l.StartTLS, CA: readAuthorities(r, "ca", l.CA), BindDN: r.Plain("bind", l.BindDN, nil),
+		URLs: r.List("url", l.URLs, nil), StartTLS: l.StartTLS, CA: l.readAuthorities(r, "ca", l.CA), BindDN: r.Plain("bind", l.BindDN, nil),
 		Template: r.Plain("template", l.Template, nil), Base: r.Plain("base", l.Base, nil), Match: r.Plain("match", l.Match, nil),
 		Attributes: r.List("attributes", l.Attributes, nil), Mapping: l.remote.mapping, Level: l.remote.level, IdentifyBy: l.remote.identifyBy,
 		EmailVerified: l.EmailVerified, Pool: r.Count("pool", l.Pool, checkPool), Timeout: l.remote.timeout,
@@ -208,14 +208,14 @@ func (l *LDAPIDP) build(r *options.Resolver) {
 }
 
 // readAuthorities returns the certificates of a PEM file, which is read only when the configuration is loaded.
-func readAuthorities(r *options.Resolver, option, v string) *x509.CertPool {
+func (o *RemoteOptions) readAuthorities(r *options.Resolver, option, v string) *x509.CertPool {
 	file, ok := r.Text(option, v, nil)
 	if !ok || r.Adapting() {
 		return nil
 	}
 	pool := x509.NewCertPool()
 	if raw, err := os.ReadFile(file); err != nil || !pool.AppendCertsFromPEM(raw) { //nolint:gosec // the operator names it
-		r.Fail("%s: the file %s cannot be read as certificates in PEM: write its path, from the directory that Caddy runs in", option, file)
+		o.without(r, option, "the file %s cannot be read as certificates in PEM", file)
 	}
 	return pool
 }

@@ -49,6 +49,7 @@ type Manager struct {
 	seen    *config.Units
 	version uint64
 	managed map[string]managedProvider
+	failed  map[string]error // why login methods are left out
 	list    []federation.Provider
 	closed  bool
 }
@@ -141,13 +142,9 @@ func (p *Manager) keytab(ctx context.Context, m *config.LoginMethod) ([]byte, er
 func (p *Manager) Open(ctx context.Context, list []federation.Provider) (out []federation.Provider, err error) {
 	for _, declared := range list {
 		if remote, ok := p.deps.File.remotes[declared.ID]; ok {
-			if declared.Source, err = remote.open(p.env(declared.ID, true)); err != nil {
-				return nil, fmt.Errorf("idp %s: %w", declared.ID, err)
-			}
+			declared.Source = p.open(declared.ID, remote)
 			p.fixed[declared.ID] = declared.Source
-			if err := p.checkKeys(ctx, declared.ID, declared.Source); err != nil {
-				return nil, err
-			}
+			p.checkKeys(ctx, declared.ID, declared.Source)
 		}
 		out = append(out, declared)
 	}
@@ -159,21 +156,51 @@ func (p *Manager) Open(ctx context.Context, list []federation.Provider) (out []f
 	return out, err
 }
 
-// checkKeys refuses a key pair that the provider cannot use. One that does not exist is only reported: the
-// configuration API can add it while the server runs.
-func (p *Manager) checkKeys(ctx context.Context, id string, source idp.Provider) error {
-	checker, ok := source.(idp.KeyChecker)
-	if !ok {
-		return nil
+// open makes a provider of the configuration file. One that cannot be made stays in its place, and refuses its own
+// people alone.
+func (p *Manager) open(id string, remote remoteIDP) idp.Provider {
+	err := remote.common().unusable
+	if err == nil {
+		var source idp.Provider
+		if source, err = remote.open(p.env(id, true)); err == nil {
+			return source
+		}
 	}
-	err := checker.CheckKeys(ctx)
-	if errors.As(err, new(*idp.UnfitKey)) {
-		return fmt.Errorf("idp %s: %w", id, err)
+	p.deps.Log.Error("nobody can sign in at the provider until its configuration is loaded again", zap.String("provider", id), zap.Error(err))
+	return idp.Unusable(err, remote.path() == "")
+}
+
+// checkKeys reports a key pair that is not there, or that the provider cannot use. The configuration API can add or
+// replace it while the server runs.
+func (p *Manager) checkKeys(ctx context.Context, id string, source idp.Provider) {
+	if checker, ok := source.(idp.KeyChecker); ok {
+		if err := checker.CheckKeys(ctx); err != nil {
+			p.deps.Log.Warn("a key pair of the provider cannot be used: add or replace it by the configuration API", zap.String("provider", id), zap.Error(err))
+		}
 	}
-	if err != nil {
-		p.deps.Log.Warn("a key pair of the provider cannot be read: add it by the configuration API", zap.String("provider", id), zap.Error(err))
+}
+
+// Warnings returns the providers by their ids, with what keeps people from signing in at each, now or within 30 days. A
+// list without texts is of one that has nothing wrong.
+func (p *Manager) Warnings(ctx context.Context) map[string][]string {
+	out := map[string][]string{}
+	for id, one := range p.running(ctx) {
+		out[id] = nil
+		if warner, ok := one.(idp.Warner); ok {
+			out[id] = warner.Warnings()
+		}
+		if checker, ok := one.(idp.KeyChecker); ok {
+			if err := checker.CheckKeys(ctx); err != nil {
+				out[id] = append(out[id], "a key pair cannot be used: "+err.Error())
+			}
+		}
 	}
-	return nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id, err := range p.failed {
+		out[id] = append(out[id], "nobody can sign in: "+err.Error())
+	}
+	return out
 }
 
 // Providers implements identity.Manager.
@@ -191,7 +218,7 @@ func (p *Manager) Providers(ctx context.Context, units *config.Units) ([]federat
 // renew makes the providers that are new or changed and closes those that are gone. A provider that cannot be made is
 // left out: it must not break the other ways to sign in.
 func (p *Manager) renew(ctx context.Context, methods []config.LoginMethod, f *config.Features) {
-	now := map[string]managedProvider{}
+	now, failed := map[string]managedProvider{}, map[string]error{}
 	var list []federation.Provider
 	changed := false
 	for _, m := range methods {
@@ -212,7 +239,7 @@ func (p *Manager) renew(ctx context.Context, methods []config.LoginMethod, f *co
 		}
 		if err != nil {
 			p.deps.Log.Error("login method cannot be used", zap.String("provider", m.ID), zap.Error(err))
-			changed = true
+			changed, failed[m.ID] = true, err
 			continue
 		}
 		now[m.ID] = have
@@ -231,7 +258,7 @@ func (p *Manager) renew(ctx context.Context, methods []config.LoginMethod, f *co
 	if changed || len(list) != len(p.list) || !slices.EqualFunc(list, p.list, sameProvider) {
 		p.version++
 	}
-	p.managed, p.list = now, list
+	p.managed, p.failed, p.list = now, failed, list
 }
 
 func sameProvider(a, b federation.Provider) bool {

@@ -154,7 +154,7 @@ var checkCodeAuth = options.OneOf("basic", "post")
 
 // Provision resolves the options.
 func (o *OAuth2IDP) Provision(caddy.Context) error {
-	return options.Provision(o.build)
+	return o.provision(o.build)
 }
 
 // build resolves and checks the configuration, unless parts of it are not known yet.

@@ -176,7 +176,7 @@ func checkProviderAuth(s string) error {
 
 // Provision resolves the options.
 func (o *OIDCIDP) Provision(caddy.Context) error {
-	return options.Provision(o.build)
+	return o.provision(o.build)
 }
 
 // build resolves and checks the configuration, unless parts of it are not known yet.

@@ -152,7 +152,7 @@ func (o *GoogleIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 }
 
 // Provision resolves the options.
-func (o *GoogleIDP) Provision(caddy.Context) error { return options.Provision(o.build) }
+func (o *GoogleIDP) Provision(caddy.Context) error { return o.provision(o.build) }
 
 func (o *GoogleIDP) build(r *options.Resolver) {
 	before := r.ProblemCount()
@@ -183,7 +183,7 @@ func (o *MicrosoftIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 }
 
 // Provision resolves the options.
-func (o *MicrosoftIDP) Provision(caddy.Context) error { return options.Provision(o.build) }
+func (o *MicrosoftIDP) Provision(caddy.Context) error { return o.provision(o.build) }
 
 func (o *MicrosoftIDP) build(r *options.Resolver) {
 	before := r.ProblemCount()
@@ -218,7 +218,7 @@ func (o *AzureADB2CIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 var checkPolicyIn = options.OneOf("path", "query")
 
 // Provision resolves the options.
-func (o *AzureADB2CIDP) Provision(caddy.Context) error { return options.Provision(o.build) }
+func (o *AzureADB2CIDP) Provision(caddy.Context) error { return o.provision(o.build) }
 
 func (o *AzureADB2CIDP) build(r *options.Resolver) {
 	before := r.ProblemCount()

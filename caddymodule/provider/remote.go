@@ -3,7 +3,6 @@ package provider
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -43,7 +42,9 @@ type RemoteOptions struct {
 	// How long a person waits for the provider, at most 5s. Default: 5s.
 	Timeout options.Duration `json:"timeout,omitempty"`
 
-	remote remote
+	remote   remote
+	faults   []options.Fault
+	unusable error // why the provider cannot be made
 }
 
 // MappedAttribute says which attribute of the provider becomes which user detail.
@@ -207,16 +208,20 @@ func levels(r *options.Resolver, of map[string]options.Count) map[string]int {
 	return out
 }
 
-// resolveFile resolves the path of a file that must be there when the configuration is loaded.
-func resolveFile(r *options.Resolver, option, v string) string {
-	file, ok := r.Text(option, v, nil)
-	if !ok || r.Adapting() || strings.Contains(file, "://") || strings.HasPrefix(strings.TrimSpace(file), "<") {
-		return file
-	}
-	if info, err := os.Stat(file); err != nil || info.IsDir() {
-		r.Fail("%s: the file %s cannot be read: write its path, from the directory that Caddy runs in", option, file)
-	}
-	return file
+// provision resolves the options when the configuration is loaded.
+func (o *RemoteOptions) provision(build func(*options.Resolver)) error {
+	r := options.NewResolver(caddy.NewReplacer())
+	build(r)
+	o.faults = r.Faults()
+	return r.Err()
+}
+
+// without says that the provider cannot be made for want of a file.
+func (o *RemoteOptions) without(r *options.Resolver, option, format string, args ...any) {
+	o.unusable = fmt.Errorf(option+": "+format, args...)
+	r.Lack(options.Fault{
+		Watched: true, Option: option, Reason: "nobody can sign in: " + o.unusable.Error(), Mend: "write the path of the file, from the directory that Caddy runs in, and reload",
+	})
 }
 
 var checkCouple = options.OneOf("email")

@@ -26,6 +26,11 @@ type SAMLIDP struct {
 	Metadata string `json:"metadata,omitempty"`
 	// A PEM file with the certificate that must have signed the metadata. Default: unsigned metadata is taken.
 	MetadataCertificate string `json:"metadata_certificate,omitempty"`
+	// The entity ID of the provider, where the metadata is that of a federation with many. Default: the only identity
+	// provider there.
+	Entity string `json:"entity,omitempty"`
+	// accept: the keys of the metadata are trusted although their certificates have expired. Default: they are refused.
+	ExpiredCertificates string `json:"expired_certificates,omitempty"`
 	// How old metadata behind an address becomes before it is fetched again, at least 5m. Default: what the metadata
 	// says, or 1h.
 	Refresh options.Duration `json:"refresh,omitempty"`
@@ -84,6 +89,8 @@ func (SAMLIDP) CaddyModule() caddy.ModuleInfo {
 //	idp <id> saml {
 //		metadata             <file or https address>
 //		metadata_certificate <file>
+//		entity               <entity ID>
+//		expired_certificates accept
 //		refresh              <duration>
 //		allow_unsolicited
 //		sign                 <key pair>...
@@ -110,6 +117,8 @@ func (s *SAMLIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	err := options.ReadBlock(d, "idp saml", &reference.SAML, s.with(options.Subdirectives{
 		"metadata":             options.Value(&s.Metadata, nil),
 		"metadata_certificate": options.Value(&s.MetadataCertificate, nil),
+		"entity":               options.Value(&s.Entity, nil),
+		"expired_certificates": options.Value(&s.ExpiredCertificates, options.OneOf("accept")),
 		"refresh":              options.Value(&s.Refresh, options.CheckDuration),
 		"allow_unsolicited":    options.Flag(&s.AllowUnsolicited),
 		"sign":                 options.Values(&s.Sign, nil),
@@ -158,7 +167,7 @@ func (s *SAMLIDP) readScheme(d *caddyfile.Dispenser) error {
 
 // Provision resolves the options.
 func (s *SAMLIDP) Provision(caddy.Context) error {
-	return options.Provision(s.build)
+	return s.provision(s.build)
 }
 
 // build resolves and checks the configuration, unless parts of it are not known yet.
@@ -166,8 +175,10 @@ func (s *SAMLIDP) build(r *options.Resolver) {
 	before := r.ProblemCount()
 	s.remote = s.resolve(r)
 	s.cfg = saml.Config{
-		Metadata: resolveFile(r, "metadata", s.Metadata), MetadataCertificate: resolveFile(r, "metadata_certificate", s.MetadataCertificate),
-		Refresh: r.Duration("refresh", s.Refresh), AllowUnsolicited: s.AllowUnsolicited, Sign: r.List("sign", s.Sign, nil), Decrypt: r.List("decrypt", s.Decrypt, nil),
+		Metadata: r.Plain("metadata", s.Metadata, nil), MetadataCertificate: r.Plain("metadata_certificate", s.MetadataCertificate, nil),
+		Entity:        r.Plain("entity", s.Entity, nil),
+		AcceptExpired: r.Plain("expired_certificates", s.ExpiredCertificates, options.OneOf("accept")) != "",
+		Refresh:       r.Duration("refresh", s.Refresh), AllowUnsolicited: s.AllowUnsolicited, Sign: r.List("sign", s.Sign, nil), Decrypt: r.List("decrypt", s.Decrypt, nil),
 		NameID: r.Plain("name_id", s.NameID, nil), Subject: r.Plain("subject", s.Subject, nil), Levels: levels(r, s.Levels), Level: s.remote.level,
 		ProviderName: r.Plain("provider_name", s.ProviderName, nil), Artifact: s.Artifact, Mapping: s.remote.mapping,
 		IdentifyBy: s.remote.identifyBy, EntityID: r.Plain("entity_id", s.EntityID, nil), ClientKey: r.Plain("client_key", s.ClientKey, nil),
@@ -186,7 +197,7 @@ func (s *SAMLIDP) build(r *options.Resolver) {
 
 // unknown tells whether a value is only known when the configuration is loaded.
 func (s *SAMLIDP) unknown() bool {
-	all := append(slices.Concat(s.Sign, s.Decrypt), s.Metadata, s.MetadataCertificate, string(s.Refresh), s.NameID, s.Subject, s.ProviderName, s.EntityID, s.ClientKey, s.ServerCertificate,
+	all := append(slices.Concat(s.Sign, s.Decrypt), s.Metadata, s.MetadataCertificate, s.Entity, s.ExpiredCertificates, string(s.Refresh), s.NameID, s.Subject, s.ProviderName, s.EntityID, s.ClientKey, s.ServerCertificate,
 		s.Scheme, s.Assurance, s.Via)
 	if s.AuthnContext != nil {
 		all = append(append(all, s.AuthnContext.Classes...), s.AuthnContext.Comparison)

@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 )
@@ -80,11 +82,12 @@ type Set struct {
 	remotes  map[string]remoteIDP // those that the browser is sent to
 	icons    map[string][]byte
 	groups   []string // that providers give people
+	faults   map[string][]options.Fault
 }
 
 // NewSet reads what is needed of the configuration before the modules are loaded, which takes it away.
 func NewSet(raw caddy.ModuleMap) *Set {
-	return &Set{kinds: providerKinds(raw), keyUsers: providerKeys(raw, keyMembers), signers: providerKeys(raw, signers), remotes: map[string]remoteIDP{}, icons: map[string][]byte{}}
+	return &Set{kinds: providerKinds(raw), keyUsers: providerKeys(raw, keyMembers), signers: providerKeys(raw, signers), remotes: map[string]remoteIDP{}, icons: map[string][]byte{}, faults: map[string][]options.Fault{}}
 }
 
 // Add takes a provider that is ready, and returns what authz and identity have to know of it.
@@ -105,7 +108,12 @@ func (s *Set) Add(id string, p IDP) (registry.Provider, federation.Provider) {
 	if old, ok := p.(interface{ migrates() bool }); ok {
 		provider.Migrates = old.migrates()
 	}
-	s.remotes[id] = far
+	s.remotes[id], s.faults[id] = far, r.faults
+	if file, ok := p.(*SAMLIDP); ok {
+		for _, text := range file.cfg.Warnings(time.Now()) {
+			s.faults[id] = append(s.faults[id], options.Fault{Watched: true, Option: "metadata", Reason: text})
+		}
+	}
 	if len(r.remote.icon) > 0 {
 		s.icons[id] = r.remote.icon
 	}
@@ -118,6 +126,9 @@ func (s *Set) Shown(id string, m *config.LoginMethod) {
 		p.shown(m)
 	}
 }
+
+// Faults returns what is wrong with the files of a provider.
+func (s *Set) Faults(id string) []options.Fault { return s.faults[id] }
 
 // Icons are the pictures of the providers by their ids.
 func (s *Set) Icons() map[string][]byte { return s.icons }

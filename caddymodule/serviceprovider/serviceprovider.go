@@ -4,7 +4,6 @@ package serviceprovider
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
@@ -42,6 +41,12 @@ type ServiceProvider struct {
 	RelayStates []string `json:"relay_states,omitempty"`
 	// required: requests without a signature are refused. Default: as its metadata say.
 	SignedRequests string `json:"signed_requests,omitempty"`
+	// Its entity ID, where the metadata is that of a federation with many. Default: the only service provider there.
+	Entity string `json:"entity,omitempty"`
+	// A PEM file with the certificate that must have signed the metadata. Default: unsigned metadata is accepted.
+	MetadataCertificate string `json:"metadata_certificate,omitempty"`
+	// accept: the keys of its metadata are trusted although their certificates have expired. Default: they are refused.
+	ExpiredCertificates string `json:"expired_certificates,omitempty"`
 	// off: assertions are not encrypted, although its metadata have a key for that. Default: on.
 	Encryption string `json:"encryption,omitempty"`
 }
@@ -75,6 +80,7 @@ var (
 	checkNameFormat = options.OneOf("basic", "uri", "unspecified")
 	checkRequired   = options.OneOf("required")
 	checkSwitch     = options.OneOf("on", "off")
+	checkAccept     = options.OneOf("accept")
 )
 
 // Read reads
@@ -91,6 +97,9 @@ var (
 //		idp_initiated   [<RelayState>...]
 //		signed_requests required
 //		encryption      on|off
+//		entity          <entity ID>
+//		metadata_certificate <file>
+//		expired_certificates accept
 //	}
 func Read(d *caddyfile.Dispenser, others []ServiceProvider) (p ServiceProvider, err error) {
 	start := d.Token()
@@ -115,6 +124,10 @@ func Read(d *caddyfile.Dispenser, others []ServiceProvider) (p ServiceProvider, 
 		"idp_initiated":   p.readInitiated,
 		"signed_requests": options.Value(&p.SignedRequests, checkRequired),
 		"encryption":      options.Value(&p.Encryption, checkSwitch),
+
+		"entity":               options.Value(&p.Entity, nil),
+		"metadata_certificate": options.Value(&p.MetadataCertificate, nil),
+		"expired_certificates": options.Value(&p.ExpiredCertificates, checkAccept),
 	})
 	if err != nil {
 		return p, err
@@ -218,8 +231,10 @@ func (p *ServiceProvider) Build(r *options.Resolver) serviceprovider.Provider {
 		ID: p.ID, Name: r.Plain(of+"name", p.Name, nil), Metadata: metadata, Groups: r.List(of+"groups", p.Groups, nil), Level: r.Count(of+"level", p.Level, options.CheckLevel),
 		SecondFactor: r.Plain(of+"second_factor", p.SecondFactor, options.CheckSecondFactor),
 		Consent:      p.Consent, Starts: p.IDPInitiated, Relays: r.List(of+"idp_initiated", p.RelayStates, nil), Plain: r.Plain(of+"encryption", p.Encryption, checkSwitch) == "off",
-		Signed:  r.Plain(of+"signed_requests", p.SignedRequests, checkRequired) != "",
-		Subject: serviceprovider.Subject{Format: r.Plain(of+"name_id", p.NameID, checkFormat), Attribute: r.Plain(of+"name_id", p.NameAttribute, nil)},
+		Entity: r.Plain(of+"entity", p.Entity, nil), Certificate: r.Plain(of+"metadata_certificate", p.MetadataCertificate, nil),
+		AcceptExpired: r.Plain(of+"expired_certificates", p.ExpiredCertificates, checkAccept) != "",
+		Signed:        r.Plain(of+"signed_requests", p.SignedRequests, checkRequired) != "",
+		Subject:       serviceprovider.Subject{Format: r.Plain(of+"name_id", p.NameID, checkFormat), Attribute: r.Plain(of+"name_id", p.NameAttribute, nil)},
 	}
 	if out.Name == "" {
 		out.Name = p.ID
@@ -238,7 +253,7 @@ func (p *ServiceProvider) Build(r *options.Resolver) serviceprovider.Provider {
 		out.Attributes = append(out.Attributes, made)
 	}
 	if r.ProblemCount() == before && (resolved || p.Metadata == "") {
-		if err := out.Validate(time.Now()); err != nil {
+		if err := out.Validate(); err != nil {
 			r.Fail("service_provider %s: %v", p.ID, err)
 		}
 	}

@@ -102,19 +102,29 @@ const (
 var protocols = map[string]string{"SAML": ProtocolSAML, "OIDC": ProtocolOpenID, "OPENID_CONNECT": ProtocolOpenID}
 
 // protocol returns the protocol that the type of a service provider names, and what is wrong with it. A wrong type,
-// which an earlier version has accepted, names none.
+// which an earlier version has accepted, names none. With SAML and without metadata nobody signs in there yet.
 func (sp *ServiceProvider) protocol() (protocol, problem string) {
 	protocol, known := protocols[strings.ToUpper(sp.Type)]
 	switch {
 	case sp.Type == "":
 	case !known:
 		return "", "must be SAML, OIDC, OPENID_CONNECT or empty"
-	case protocol == ProtocolSAML && sp.SAMLMetadata == "":
-		return "", "is SAML, which needs saml_metadata"
 	case protocol == ProtocolOpenID && sp.SAMLMetadata != "":
 		return "", "is OpenID Connect, where there is no saml_metadata"
 	}
 	return protocol, ""
+}
+
+// WithoutMetadata returns the ids of the service providers that are SAML and whose metadata has not been set yet.
+func (u *Units) WithoutMetadata() (ids []string) {
+	for i := range u.Organisations {
+		for id, sp := range u.Organisations[i].ServiceProviders {
+			if named, _ := sp.protocol(); named == ProtocolSAML && sp.SAMLMetadata == "" {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
 }
 
 // SignsInBy tells whether an application signs people in by a protocol, by the id of its client. Each organisation that

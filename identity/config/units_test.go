@@ -495,10 +495,15 @@ func TestOrganisations(t *testing.T) {
 		`[{"preferred_language":"../x"}]`, `[{"preferred_language":"nl NL"}]`, `[{"preferred_language":"klingon"}]`,
 		`[{"landing_page_url":"javascript:alert(1)"}]`, `[{"account_link_url":"http://acme.example/"}]`, `[{"landing_page_url":"https://a@acme.example/"}]`, `[{"service_providers":{"a":{"id":"b"}}}]`, `[{"service_providers":{"":{}}}]`,
 		`[{"logo_landscape_base64":"` + bomb + `"}]`,
-		`[{"service_providers":{"a":{"type":"portal"}}}]`, `[{"service_providers":{"a":{"type":"SAML"}}}]`,
+		`[{"service_providers":{"a":{"type":"portal"}}}]`,
 		`[{"service_providers":{"a":{"type":"OIDC","saml_metadata":"https://a.example.com/metadata"}}}]`, `[{"service_providers":{"a":{"use_trusted_device":"yes"}}}]`,
 	} {
 		w.must(400, "POST", "/api/v2/config", `{"organisations":`+body+`}`)
+	}
+	// One that is SAML can be stored before its metadata is known.
+	w.must(204, "POST", "/api/v2/config", `{"organisations":[{"name":"Acme","service_providers":{"a":{"type":"SAML"}}}]}`)
+	if ids := w.units(w.service).WithoutMetadata(); len(ids) != 1 || ids[0] != "a" {
+		t.Errorf("WithoutMetadata = %q, want a", ids)
 	}
 }
 

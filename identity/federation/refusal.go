@@ -103,6 +103,9 @@ func (s *Service) providerFailed(q *front.Request, x *exchange, err error) error
 	if x.Flow.Demand.Passive {
 		return s.refuse(q, x.Flow, &login.Refusal{Code: "temporarily_unavailable", Reason: "the identity provider does not answer"})
 	}
+	if errors.As(err, new(*idp.Misconfigured)) {
+		return s.showTrouble(q, x, "trouble.setup", status)
+	}
 	return s.showTrouble(q, x, "trouble.down", status)
 }
 

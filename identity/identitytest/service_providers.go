@@ -56,7 +56,7 @@ func (h *Harness) WithKeys() {
 func (h *Harness) Serve(providers ...serviceprovider.Provider) {
 	h.T.Helper()
 	for i := range providers {
-		if err := providers[i].Validate(h.Clock.Now()); err != nil {
+		if err := providers[i].Validate(); err != nil {
 			h.T.Fatal(err)
 		}
 	}

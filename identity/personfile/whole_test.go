@@ -19,15 +19,21 @@ func TestUsersLoseNothing(t *testing.T) {
 		file         func(user string) string
 		silent       []string
 	}{
-		{personfile.Keycloak, `{"id":"9b1c7a52-6f0e-4a0a-8a53-2a6f6f6c4d11","username":"ada","firstName":"Ada","lastName":"L","email":"ada@example.com","emailVerified":true,"enabled":false,
+		{
+			personfile.Keycloak, `{"id":"9b1c7a52-6f0e-4a0a-8a53-2a6f6f6c4d11","username":"ada","firstName":"Ada","lastName":"L","email":"ada@example.com","emailVerified":true,"enabled":false,
 			"createdTimestamp":1700000000000,"totp":true,"attributes":{"locale":["de"],"team":["a","b"],"phone":["+31 20 123 4567"]},"groups":["/staff"],"realmRoles":["admin"],"clientRoles":{"shop":["x"]},
 			"requiredActions":["UPDATE_PASSWORD"],"federatedIdentities":[{"identityProvider":"corp"}],"federationLink":"ldap","disableableCredentialTypes":["password"],"notBefore":5,"access":{"view":true},
 			"clientConsents":[{"clientId":"shop"}],"origin":"x","credentials":[{"type":"otp"}]}`,
-			func(u string) string { return `{"realm":"demo","users":[` + u + `]}` }, []string{"totp", "disableableCredentialTypes", "access"}},
-		{personfile.Auth0, `{"_id":{"$oid":"1"},"user_id":"auth0|1","username":"ada","email":"ada@example.com","email_verified":true,"name":"Ada L","given_name":"Ada","family_name":"L","nickname":"ad","picture":"https://x.example.com/p.png",
+			func(u string) string { return `{"realm":"demo","users":[` + u + `]}` },
+			[]string{"totp", "disableableCredentialTypes", "access"},
+		},
+		{
+			personfile.Auth0, `{"_id":{"$oid":"1"},"user_id":"auth0|1","username":"ada","email":"ada@example.com","email_verified":true,"name":"Ada L","given_name":"Ada","family_name":"L","nickname":"ad","picture":"https://x.example.com/p.png",
 			"phone_number":"+31201234567","phone_verified":true,"blocked":true,"user_metadata":{"team":"a"},"app_metadata":{"r":1},"multifactor":["guardian"],"identities":[{"connection":"google","provider":"google-oauth2","isSocial":true}],
 			"created_at":"2024-01-01","logins_count":4,"organizations":["x"]}`,
-			func(u string) string { return strings.ReplaceAll(u, "\n", "") + "\n" }, []string{"_id", "created_at", "logins_count"}},
+			func(u string) string { return strings.ReplaceAll(u, "\n", "") + "\n" },
+			[]string{"_id", "created_at", "logins_count"},
+		},
 	} {
 		var whole map[string]any
 		if err := json.Unmarshal([]byte(tt.user), &whole); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/idp/saml"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samlidp"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -30,6 +31,9 @@ func (o *open) demand(cookie bool) (login.Demand, bool) {
 		Level: max(level, o.m.Level), SecondFactor: o.m.SecondFactor, MaxAge: -1, Passive: o.rec.Passive, Client: o.m.client(), Return: continueURL(o.name), Cancel: continueURL(o.name) + "&cancel=1",
 	}
 	d.Client.Targets = origin(o.rec.Service)
+	if named := o.rec.Subject; spelled(named.Format) != saml.FormatPersistent && spelled(named.Format) != saml.FormatTransient {
+		d.Hint = named.Value
+	}
 	if o.rec.Force || !cookie {
 		d.NotBefore, d.Anew = o.rec.CreatedAt, !o.rec.Force
 	}
@@ -52,8 +56,8 @@ func (s *Service) showContinue(q *front.Request) error {
 // answer signs the person in at the service provider, or asks first. decision is what the person has answered. nil:
 // nothing yet.
 func (s *Service) answer(q *front.Request, o *open, decision *decision) error {
-	if o.rec.Subject {
-		return s.refuse(q, o, samlidp.Requester, samlidp.RequestUnsupported, refusal.Refusal{Reason: refusal.ServiceProviderRequest}, errors.New("the request names the person in a Subject"))
+	if o.rec.Unnamed {
+		return s.refuse(q, o, samlidp.Requester, samlidp.RequestUnsupported, refusal.Refusal{Reason: refusal.ServiceProviderRequest}, errors.New("the request has a Subject that is not a plain NameID"))
 	}
 	format, err := o.m.format(o.meta, o.rec.Format, o.rec.Qualifier)
 	if err != nil {
@@ -71,6 +75,15 @@ func (s *Service) answer(q *front.Request, o *open, decision *decision) error {
 	case err != nil:
 		return err
 	}
+	if o.rec.Subject.Value != "" {
+		is, err := s.isPerson(q, o, result)
+		if err != nil {
+			return err
+		}
+		if !is {
+			return s.refuse(q, o, samlidp.Responder, samlidp.UnknownPrincipal, refusal.Refusal{Reason: refusal.ServiceProviderRequest}, errors.New("the request names another person than the one who has signed in"))
+		}
+	}
 	class, ok := class(o.rec.Comparison, o.rec.Classes, result)
 	if !ok {
 		return s.refuse(q, o, samlidp.Responder, samlidp.NoAuthnContext, refusal.Refusal{Reason: refusal.LevelTooLow}, errors.New("the sign-in is of no class that the request asks for"))
@@ -83,6 +96,22 @@ func (s *Service) answer(q *front.Request, o *open, decision *decision) error {
 		return s.ask(q, x)
 	}
 	return s.respond(q, x)
+}
+
+// isPerson reports whether the person who has signed in is the one that the request names.
+func (s *Service) isPerson(q *front.Request, o *open, result *login.Result) (is bool, err error) {
+	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) error {
+		who, err := s.subjectIn(tx, result.Subject, result.Details)
+		if err != nil {
+			return err
+		}
+		is, err = s.isNamed(tx, o.m, o.rec.Entity, o.rec.Subject, who)
+		return err
+	})
+	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, person.ErrNoPerson) { // removed this very moment
+		return false, cmp.Or(q.Redirect(continueURL(o.name)), front.ErrAnswered)
+	}
+	return is, err
 }
 
 // refuseSignIn tells the service provider that there is no sign-in.

@@ -3,6 +3,7 @@ package serviceprovider
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/idp/saml"
@@ -13,6 +14,20 @@ import (
 
 // formats are the formats of names by their short names.
 var formats = config.SubjectFormats
+
+// spelled returns a format as SAML spells it. Many service providers name a format in the namespace of the other version.
+func spelled(format string) string {
+	for _, version := range []string{"1.1", "2.0"} {
+		if name, ok := strings.CutPrefix(format, "urn:oasis:names:tc:SAML:"+version+":nameid-format:"); ok {
+			for _, known := range formats {
+				if strings.HasSuffix(known, ":nameid-format:"+name) {
+					return known
+				}
+			}
+		}
+	}
+	return format
+}
 
 var (
 	errPolicy = errors.New("the request asks for a name that the service provider does not get")
@@ -25,7 +40,7 @@ func (m *member) format(meta *samlidp.Metadata, asked, qualifier string) (string
 	if qualifier != "" && qualifier != meta.EntityID {
 		return "", errPolicy // of an affiliation
 	}
-	switch asked {
+	switch asked = spelled(asked); asked {
 	case saml.FormatPersistent, saml.FormatTransient:
 		return asked, nil
 	case saml.FormatEmail:
@@ -44,7 +59,7 @@ func (m *member) format(meta *samlidp.Metadata, asked, qualifier string) (string
 		return saml.FormatUnspecified, nil
 	}
 	for _, f := range meta.NameIDFormats {
-		if f == saml.FormatPersistent || f == saml.FormatTransient || f == saml.FormatEmail && m.tellsEmail() {
+		if f = spelled(f); f == saml.FormatPersistent || f == saml.FormatTransient || f == saml.FormatEmail && m.tellsEmail() {
 			return f, nil
 		}
 	}
@@ -91,6 +106,35 @@ func (s *Service) nameIn(tx storage.Tx, m *member, entity, format string, p *sub
 		return out, errNoName
 	}
 	return out, nil
+}
+
+// isNamed reports whether a request names the person who has signed in: as the service provider knows them, or by what
+// they sign in with. It says nothing of anyone else. (SAML core 3.4.1)
+func (s *Service) isNamed(tx storage.Tx, m *member, entity string, named nameRef, p *subject) (bool, error) {
+	if named.Qualifier != "" && named.Qualifier != entity {
+		return false, nil // of an affiliation
+	}
+	format := spelled(named.Format)
+	switch format {
+	case saml.FormatTransient:
+		return false, nil // which names nobody a second time
+	case saml.FormatPersistent:
+		if m.Subject.Attribute == "" {
+			rec, found, err := names.Find(tx, storage.Key(p.ID, secret.Hash(entity)))
+			return found && rec.Value == named.Value, err
+		}
+	case "", saml.FormatUnspecified, saml.FormatEmail:
+	default:
+		return false, nil
+	}
+	known := []string{only(p, "email")}
+	if format != saml.FormatEmail {
+		known = append(known, p.Username)
+	}
+	if m.Subject.Attribute != "" {
+		known = append(known, only(p, m.Subject.Attribute))
+	}
+	return slices.ContainsFunc(known, func(s string) bool { return s != "" && strings.EqualFold(s, named.Value) }), nil
 }
 
 // only returns the one value of an attribute that can name a person. An address that is not known to be the person's

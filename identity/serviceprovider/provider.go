@@ -38,6 +38,12 @@ type Provider struct {
 	Assurance int
 	// Groups are those of which a person has to be in one. Empty: everybody may sign in.
 	Groups []string
+	// Entity is its entity ID, where the metadata is that of a federation. Empty: the only service provider there.
+	Entity string
+	// Certificate is a PEM file: the metadata must be signed by its key. Empty: unsigned metadata is accepted.
+	Certificate string
+	// AcceptExpired trusts the keys of its metadata whatever the validity of their certificates says.
+	AcceptExpired bool
 	// Signed refuses requests without a signature, whatever the metadata say.
 	Signed bool
 	// Plain leaves assertions unencrypted, whatever the metadata say.
@@ -87,11 +93,12 @@ type Attribute struct {
 // Name is the name of an attribute in a message. Format is basic, uri, unspecified, or empty: none.
 type Name struct{ Format, Name string }
 
-// Validate returns everything that is wrong with a service provider. It reads no file.
-func (p *Provider) Validate(now time.Time) error {
+// Validate returns everything that is wrong with a service provider. It reads no file, and metadata can have expired:
+// that is a fault of this service provider alone, see Warnings.
+func (p *Provider) Validate() error {
 	var wrong []error
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
-	if err := samlidp.CheckSource(p.Metadata, loopback.Is, now); err != nil {
+	if err := samlidp.CheckSource(p.Metadata, p.unsigned(), loopback.Is); err != nil {
 		wrong = append(wrong, err)
 	}
 	if _, ok := formats[p.Subject.Format]; !ok && p.Subject.Format != "" {
@@ -126,8 +133,11 @@ func (p *Provider) Validate(now time.Time) error {
 
 // CheckMetadata returns what is wrong with metadata that an API client sends: XML, or an https address.
 func CheckMetadata(metadata string, now time.Time) error {
-	if err := samlidp.CheckSource(metadata, loopback.Is, now); err != nil || samlidp.IsXML(metadata) || strings.HasPrefix(metadata, "http") {
+	if err := samlidp.CheckSource(metadata, samlidp.Options{}, loopback.Is); err != nil || strings.HasPrefix(metadata, "http") {
 		return err
+	}
+	if samlidp.IsXML(metadata) {
+		return samlidp.CheckCurrent(metadata, now)
 	}
 	return errors.New("want the metadata or their https address, no file")
 }
@@ -147,8 +157,47 @@ func (s *Service) member(p Provider, trusted bool) (*member, error) {
 	if trusted {
 		client = s.deps.Trusted
 	}
-	source, err := samlidp.NewSource(p.Metadata, trusted, client, s.now, s.deps.Log.With(zap.String("service_provider", p.ID)))
+	source, err := samlidp.NewSource(p.Metadata, p.source(trusted), client, s.now, s.deps.Log.With(zap.String("service_provider", p.ID)))
 	return &member{p, source}, err
+}
+
+func (p *Provider) source(trusted bool) samlidp.Options {
+	return samlidp.Options{Files: trusted, Entity: p.Entity, Certificate: p.Certificate, AcceptExpired: p.AcceptExpired}
+}
+
+// unsigned is source without the file of a certificate, which is not read where a configuration is checked.
+func (p *Provider) unsigned() samlidp.Options {
+	o := p.source(true)
+	o.Certificate = ""
+	return o
+}
+
+// Warnings says what keeps people from signing in at this service provider, now or within 30 days, as far as it is known
+// without asking another server.
+func (p *Provider) Warnings(now time.Time) []string {
+	if strings.HasPrefix(p.Metadata, "http") {
+		return nil
+	}
+	source, err := samlidp.NewSource(p.Metadata, p.source(true), nil, func() time.Time { return now }, zap.NewNop())
+	if err != nil {
+		return []string{"nobody can sign in: " + err.Error()}
+	}
+	return source.Warnings()
+}
+
+// Warnings returns the service providers by their ids, with what is wrong with each. A list without texts is of one that
+// has nothing wrong.
+func (s *Service) Warnings(u *config.Units) map[string][]string {
+	out := map[string][]string{}
+	for _, m := range s.members(u) {
+		out[m.ID] = m.source.Warnings()
+	}
+	for _, id := range u.WithoutMetadata() {
+		if _, has := out[id]; !has {
+			out[id] = []string{"nobody can sign in: it has the type SAML, and no saml_metadata yet"}
+		}
+	}
+	return out
 }
 
 // members returns the service providers of the configuration file and of the settings. Of several with one id or one

@@ -35,7 +35,16 @@ type requestRecord struct {
 	Classes    []string  `cbor:"11,keyasint,omitempty"`
 	CreatedAt  time.Time `cbor:"12,keyasint"`
 	ExpiresAt  time.Time `cbor:"13,keyasint"`
-	Subject    bool      `cbor:"14,keyasint,omitempty"` // the request names the person
+	// Subject is the person that the request names, Unnamed says that it does so in a way that is not understood.
+	Subject nameRef `cbor:"14,keyasint,omitempty"`
+	Unnamed bool    `cbor:"15,keyasint,omitempty"`
+}
+
+// nameRef is a NameID in a request.
+type nameRef struct {
+	Value     string `cbor:"1,keyasint"`
+	Format    string `cbor:"2,keyasint,omitempty"`
+	Qualifier string `cbor:"3,keyasint,omitempty"`
 }
 
 // nameRecord is the persistent name of a person at a service provider.

@@ -217,6 +217,9 @@ func TestServiceProviderStatus(t *testing.T) {
 		return inside(`<samlp:RequestedAuthnContext Comparison="` + comparison + `"><saml:AuthnContextClassRef>` + class + `</saml:AuthnContextClassRef></samlp:RequestedAuthnContext>`)
 	}
 	policy := func(attributes string) []string { return inside(`<samlp:NameIDPolicy ` + attributes + `/>`) }
+	named := func(attributes, name string) []string {
+		return inside(`<saml:Subject><saml:NameID ` + attributes + `>` + name + `</saml:NameID></saml:Subject>`)
+	}
 	for name, c := range map[string]struct {
 		signedIn bool
 		change   []string
@@ -233,7 +236,16 @@ func TestServiceProviderStatus(t *testing.T) {
 		"a format that there is not":         {true, policy(`Format="urn:oasis:names:tc:SAML:2.0:nameid-format:kerberos"`), "Requester InvalidNameIDPolicy"},
 		"a name of an affiliation":           {true, policy(`Format="` + persistent + `" SPNameQualifier="https://other.example"`), "Requester InvalidNameIDPolicy"},
 		"a transient name":                   {true, policy(`Format="` + transient + `"`), "Success"},
-		"the person is named":                {true, inside(`<saml:Subject><saml:NameID>root</saml:NameID></saml:Subject>`), "Requester RequestUnsupported"},
+		"a transient name of SAML 1.1":       {true, policy(`Format="urn:oasis:names:tc:SAML:1.1:nameid-format:transient"`), "Success"},
+		"an unspecified name of SAML 2.0":    {true, policy(`Format="urn:oasis:names:tc:SAML:2.0:nameid-format:unspecified"`), "Success"},
+		"an address by SAML 2.0":             {true, policy(`Format="urn:oasis:names:tc:SAML:2.0:nameid-format:emailAddress"`), "Requester InvalidNameIDPolicy"},
+		"another person is named":            {true, named("", "root"), "Responder UnknownPrincipal"},
+		"the person is named":                {true, named("", " "+identitytest.Demo+" "), "Success"},
+		"the person is named in capitals":    {true, named(`Format="urn:oasis:names:tc:SAML:2.0:nameid-format:unspecified"`, strings.ToUpper(identitytest.Demo)), "Success"},
+		"a persistent name of no one":        {true, named(`Format="`+persistent+`"`, identitytest.Demo), "Responder UnknownPrincipal"},
+		"a transient name is named":          {true, named(`Format="`+transient+`"`, identitytest.Demo), "Responder UnknownPrincipal"},
+		"the person of another affiliation":  {true, named(`SPNameQualifier="https://other.example"`, identitytest.Demo), "Responder UnknownPrincipal"},
+		"the person with a confirmation":     {true, inside(`<saml:Subject><saml:NameID>` + identitytest.Demo + `</saml:NameID><saml:SubjectConfirmation Method="urn:x"/></saml:Subject>`), "Requester RequestUnsupported"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := h.Browser()

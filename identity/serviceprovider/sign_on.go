@@ -8,10 +8,12 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/idp"
@@ -47,7 +49,22 @@ func (s *Service) badRequest(q *front.Request, provider string, err error) error
 
 // unknown answers a message of a service provider that nobody has registered.
 func (s *Service) unknown(q *front.Request) error {
-	return s.pageError(q, http.StatusBadRequest, "error.service_provider", refusal.Refusal{Reason: refusal.ServiceProviderUnknown}, errors.New("no service_provider has the issuer of the message as its entity ID"))
+	return s.pageError(q, http.StatusBadRequest, "error.service_provider", refusal.Refusal{Reason: refusal.ServiceProviderUnknown}, s.unknownCause(q.Settings))
+}
+
+// unknownCause says why a service provider is unknown. It can be one whose metadata has never been read.
+func (s *Service) unknownCause(u *config.Units) error {
+	const text = "no service_provider has the issuer of the message as its entity ID"
+	var unread []string
+	for _, m := range s.members(u) {
+		if m.source.Known() == nil {
+			unread = append(unread, m.ID)
+		}
+	}
+	if len(unread) == 0 {
+		return errors.New(text)
+	}
+	return fmt.Errorf("%s; the metadata of %s cannot be read", text, strings.Join(unread, ", "))
 }
 
 // showMetadata serves GET /sso/metadata.
@@ -109,7 +126,10 @@ func (s *Service) handleSignOn(q *front.Request) error {
 	now := s.now()
 	rec := requestRecord{
 		Provider: m.ID, Entity: meta.EntityID, ID: asked.ID, Service: asked.Service.Location, Relay: in.Relay, Format: asked.Format, Qualifier: asked.Qualifier,
-		Force: asked.Force, Passive: asked.Passive, Comparison: asked.Comparison, Classes: asked.Classes, Subject: asked.Subject, CreatedAt: now, ExpiresAt: now.Add(front.FlowLife),
+		Force: asked.Force, Passive: asked.Passive, Comparison: asked.Comparison, Classes: asked.Classes, Unnamed: asked.Unnamed, CreatedAt: now, ExpiresAt: now.Add(front.FlowLife),
+	}
+	if named := asked.Subject; named != nil {
+		rec.Subject = nameRef{named.Value, named.Format, named.Qualifier}
 	}
 	return s.keep(q, rec)
 }

@@ -61,6 +61,12 @@ func (c *Config) Validate() error {
 	return c.Mapping.Validate()
 }
 
+// CheckKeytab says what is wrong with the bytes of the keytab.
+func (c *Config) CheckKeytab() error {
+	_, err := c.keys()
+	return err
+}
+
 func (c *Config) keys() (kt *keytab.Keytab, err error) {
 	defer func() { // of bytes that are no keytab
 		if recover() != nil {

@@ -146,8 +146,8 @@ func readKeys(doc object) ([]publicKey, error) {
 		if err != nil {
 			continue
 		}
-		var key jose.JSONWebKey
-		if json.Unmarshal(raw, &key) != nil || !key.Valid() || !key.IsPublic() || (key.Use != "" && key.Use != "sig") {
+		key, err := signature.ReadKey(raw)
+		if err != nil || !key.Valid() || !key.IsPublic() || (key.Use != "" && key.Use != "sig") {
 			continue
 		}
 		if r, ok := key.Key.(*rsa.PublicKey); ok && (r.N.BitLen() < rsaBits || r.N.BitLen() > 4*rsaBits || r.E < 3) {

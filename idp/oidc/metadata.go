@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/gatehouse-id/gatehouse/idp"
 )
 
 const metadataFresh = time.Hour
@@ -45,7 +47,7 @@ func (p *Provider) discover(ctx context.Context) (*metadata, time.Duration, erro
 	}
 	m, err := p.readMetadata(doc)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, &idp.Misconfigured{Cause: err}
 	}
 	if fresh == 0 {
 		fresh = metadataFresh
@@ -60,7 +62,7 @@ func (p *Provider) readMetadata(doc object) (*metadata, error) {
 	// OpenID Connect Discovery 4.3: the issuer must be exactly the one that was requested
 	iss, err := doc.Text("issuer")
 	if err != nil || !p.cfg.fitsMetadata(iss) {
-		return nil, errors.New("the provider's metadata name another issuer than the configuration")
+		return nil, fmt.Errorf("the provider's metadata name the issuer %q, and the configuration names %q: they must be the same, to the last slash", idp.Printable(iss), p.cfg.Issuer)
 	}
 	m := &metadata{issuer: iss, algs: signatures}
 	for _, f := range []struct {

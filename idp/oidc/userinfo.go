@@ -21,7 +21,7 @@ const mediaJWT = "application/jwt"
 func (p *Provider) userInfo(ctx context.Context, m *metadata, access, subject string) (object, error) {
 	if m.UserInfoURL == "" {
 		if p.cfg.UserInfoEncryptionRequired {
-			return nil, errors.New("userinfo: it must be encrypted, and the provider has none")
+			return nil, &idp.Misconfigured{Cause: errors.New("userinfo: it must be encrypted, and the provider has none")}
 		}
 		return nil, nil
 	}
@@ -30,11 +30,7 @@ func (p *Provider) userInfo(ctx context.Context, m *metadata, access, subject st
 		return nil, errors.New("userinfo: not an address")
 	}
 	req.Header.Set("Authorization", "Bearer "+access) // RFC 6750 2.1: never in the address
-	media := []string{"application/json", mediaJWT}
-	if p.cfg.UserInfoEncryptionRequired && p.cfg.Preset != Itsme {
-		media = []string{mediaJWT}
-	}
-	a, err := p.calls.Ask(ctx, req, media...)
+	a, err := p.calls.Ask(ctx, req, "application/json", mediaJWT)
 	if err != nil {
 		return nil, fmt.Errorf("userinfo: %w", err)
 	}
@@ -42,6 +38,9 @@ func (p *Provider) userInfo(ctx context.Context, m *metadata, access, subject st
 		return nil, fmt.Errorf("userinfo: status %d", a.Status)
 	}
 	var info object
+	if p.cfg.UserInfoEncryptionRequired && p.cfg.Preset != Itsme && a.Media != mediaJWT {
+		return nil, &idp.Invalid{Reason: "userinfo is not encrypted"}
+	}
 	if a.Media == mediaJWT || p.cfg.Preset == Itsme { // itsme may call its JWT application/json
 		info, err = p.openUserInfo(ctx, m, strings.TrimSpace(string(a.Body)))
 	} else if info, err = remote.ReadObject(a.Body); err != nil {

@@ -4,8 +4,10 @@
 package remote
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +15,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -108,7 +111,21 @@ func (c *Caller) Ask(ctx context.Context, req *http.Request, media ...string) (*
 			return &Answer{Status: res.StatusCode, Media: got, Body: body, Header: res.Header, TLS: res.TLS}, nil
 		}
 	}
+	if slices.Contains(media, mediaJSON) && (got == "" || plainMedia[got] || strings.HasPrefix(got, "application/") && strings.HasSuffix(got, "+json")) && isObject(body) {
+		return &Answer{Status: res.StatusCode, Media: mediaJSON, Body: body, Header: res.Header, TLS: res.TLS}, nil
+	}
 	return nil, fmt.Errorf("status %d with another content type than %s", res.StatusCode, media[0])
+}
+
+const mediaJSON = "application/json"
+
+// plainMedia are the types by which servers send JSON that do not know it: files on a web server or in a bucket. A page
+// is not among them.
+var plainMedia = map[string]bool{"text/plain": true, "text/json": true, "text/x-json": true, "application/octet-stream": true, "binary/octet-stream": true}
+
+// isObject reports whether a body is a JSON object and nothing else.
+func isObject(body []byte) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) && json.Valid(body)
 }
 
 // report tells the breaker the outcome. If the person has left, the outcome is unknown.

@@ -127,7 +127,7 @@ func (p *Provider) knock(ctx context.Context, m *idpMetadata, index int, to stri
 func (p *Provider) checkMetadata(steps *idp.Steps, m *idpMetadata, now time.Time) {
 	steps.OK("metadata", "of %s", m.EntityID)
 	switch {
-	case p.metadata.trust != nil:
+	case p.cfg.MetadataCertificate != "":
 		steps.OK("signature of the metadata", "by metadata_certificate")
 	case strings.HasPrefix(strings.ToLower(p.cfg.Metadata), "http:"):
 		steps.Warn("signature of the metadata", "not demanded, and the metadata are fetched without encryption", "use https, or name metadata_certificate")

@@ -1,6 +1,7 @@
 package saml
 
 import (
+	"context"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -20,9 +21,15 @@ type Config struct {
 	// Metadata is the metadata of the provider: an https URL, the path of a file, or the XML itself. Plain http is for
 	// loopback hosts only. Required.
 	Metadata string `json:"metadata"`
+	// Entity is the entity ID of the provider, where the metadata is that of a federation with many. Default: the only
+	// identity provider in it.
+	Entity string `json:"entity,omitempty"`
 	// MetadataCertificate is the certificate that must have signed the metadata, as PEM or as the path of a PEM file.
 	// Default: unsigned metadata is accepted.
 	MetadataCertificate string `json:"metadata_certificate,omitempty"`
+	// AcceptExpired trusts the keys in the metadata whatever the validity of their certificates says. (SAML metadata
+	// interoperability profile 2.6.1) Default: an expired certificate, or one that is not valid yet, signs nobody in.
+	AcceptExpired bool `json:"accept_expired,omitempty"`
 	// Refresh is the age at which metadata is fetched again. Default: the provider's cacheDuration, between 5 minutes
 	// and a day, or an hour.
 	Refresh time.Duration `json:"refresh,omitempty"`
@@ -145,6 +152,9 @@ func (c Config) Validate() error {
 		say("entity_id %q is not a URI", c.EntityID)
 	}
 	wrong = append(wrong, c.AuthnContext.validate(), c.validateScheme())
+	if c.Entity != "" && !isURI(c.Entity) {
+		say("entity %q is not an entity ID, which is a URI", c.Entity)
+	}
 	for class, level := range c.Levels {
 		if !isURI(class) {
 			say("map_level %q: a class reference is a URI, such as urn:oasis:names:tc:SAML:2.0:ac:classes:PasswordProtectedTransport", class)
@@ -172,11 +182,25 @@ func (c Config) CheckMetadata(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	m, err := parseMetadata([]byte(c.Metadata), trust, now)
+	m, err := readMetadata(strings.NewReader(c.Metadata), c.Entity, trust, now, decode)
 	if err == nil {
 		err = m.usable(now)
 	}
 	return err
+}
+
+// Warnings says what keeps people from signing in, now or within 30 days, as far as it is known without asking another
+// server.
+func (c Config) Warnings(now time.Time) []string {
+	if isRemote(c.Metadata) {
+		if _, err := c.trust(); err != nil {
+			return []string{"nobody can sign in: " + err.Error()}
+		}
+		return nil
+	}
+	s := &source{cfg: c, now: func() time.Time { return now }}
+	s.current, s.err = s.fetch(context.Background())
+	return (&Provider{cfg: c, metadata: s}).Warnings()
 }
 
 func (a *AuthnContext) validate() error {
@@ -206,7 +230,9 @@ func isURI(s string) bool {
 }
 
 // isXML tells whether the metadata is in the configuration itself.
-func isXML(source string) bool { return strings.HasPrefix(strings.TrimSpace(source), "<") }
+func isXML(source string) bool {
+	return strings.HasPrefix(strings.TrimSpace(strings.TrimPrefix(source, "\ufeff")), "<")
+}
 
 func isPEM(source string) bool { return strings.Contains(source, "-----BEGIN") }
 
@@ -239,13 +265,21 @@ func validSource(source string) error {
 
 // trust reads the certificate that must have signed the metadata. It returns nil if none is configured.
 func (c Config) trust() (*x509.Certificate, error) {
-	raw := []byte(c.MetadataCertificate)
+	cert, err := readCertificate(c.MetadataCertificate)
+	if err == nil && cert != nil && c.AcceptExpired {
+		cert = ageless([]*x509.Certificate{cert})[0]
+	}
+	return cert, err
+}
+
+func readCertificate(source string) (*x509.Certificate, error) {
+	raw := []byte(source)
 	if len(raw) == 0 {
 		return nil, nil //nolint:nilnil // a certificate is optional
 	}
-	if !isPEM(c.MetadataCertificate) {
+	if !isPEM(source) {
 		var err error
-		if raw, err = os.ReadFile(c.MetadataCertificate); err != nil {
+		if raw, err = os.ReadFile(source); err != nil {
 			return nil, fmt.Errorf("read metadata_certificate: %w", err)
 		}
 	}
@@ -253,7 +287,7 @@ func (c Config) trust() (*x509.Certificate, error) {
 	if block == nil || block.Type != "CERTIFICATE" {
 		return nil, errors.New("metadata_certificate holds no certificate in PEM form")
 	}
-	cert, err := x509.ParseCertificate(block.Bytes)
+	cert, err := parseCertificate(block.Bytes)
 	if err != nil {
 		return nil, fmt.Errorf("metadata_certificate: %w", err)
 	}

@@ -197,7 +197,7 @@ func TestLibraryBehindTheDoor(t *testing.T) {
 	calls := 0
 	spy := func(n *node, into any) error { calls++; return decode(n, into) }
 	for name, raw := range refused {
-		if m, err := readMetadata([]byte(raw), nil, start, spy); err == nil || calls != 0 {
+		if m, err := readMetadata(strings.NewReader(raw), "", nil, start, spy); err == nil || calls != 0 {
 			t.Errorf("%s: readMetadata = %+v, %v, and the library has seen %d elements", name, m, err, calls)
 		}
 		calls = 0
@@ -207,12 +207,12 @@ func TestLibraryBehindTheDoor(t *testing.T) {
 		if name == "signed by another key" {
 			trust = samltest.NewKey("other", start).Certificate
 		}
-		if m, err := readMetadata([]byte(raw), trust, start, spy); err == nil || calls != 0 {
+		if m, err := readMetadata(strings.NewReader(raw), "", trust, start, spy); err == nil || calls != 0 {
 			t.Errorf("%s: readMetadata = %+v, %v, and the library has seen %d elements", name, m, err, calls)
 		}
 		calls = 0
 	}
-	if _, err := readMetadata([]byte(signed), p.Key.Certificate, start, spy); err != nil || calls != 2 {
+	if _, err := readMetadata(strings.NewReader(signed), "", p.Key.Certificate, start, spy); err != nil || calls != 2 {
 		t.Errorf("readMetadata = %v after %d elements, want the entity and its role", err, calls)
 	}
 }

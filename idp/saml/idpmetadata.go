@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"regexp"
 	"slices"
@@ -16,7 +17,6 @@ import (
 	schema "github.com/crewjam/saml"
 
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/idp/saml/frontdoor"
 )
 
 const maxCertificates = 10 // of one provider
@@ -29,7 +29,9 @@ type idpMetadata struct {
 	SLO map[string]sloEndpoint
 	ARS map[int]string
 	// Signing are the certificates whose signatures are accepted: RSA from 2048 bits, P-256, P-384 or P-521.
-	Signing                 []*x509.Certificate
+	Signing []*x509.Certificate
+	// Published are the same certificates, as the provider publishes them.
+	Published               []*x509.Certificate
 	NameIDFormats           []string
 	WantAuthnRequestsSigned bool
 	ValidUntil              time.Time     // zero: not given
@@ -42,37 +44,35 @@ type sloEndpoint struct{ Location, ResponseLocation string }
 // parseMetadata reads the metadata of a provider. With trust, that certificate must have signed it, and only the signed
 // element is read. Expired metadata is an error. Of several entities exactly one must be an identity provider.
 func parseMetadata(raw []byte, trust *x509.Certificate, now time.Time) (*idpMetadata, error) {
-	return readMetadata(raw, trust, now, decode)
+	return readMetadata(bytes.NewReader(raw), "", trust, now, decode)
 }
 
-func readMetadata(raw []byte, trust *x509.Certificate, now time.Time, decode decoder) (*idpMetadata, error) {
-	root, err := frontdoor.Metadata.Parse(bytes.TrimPrefix(raw, []byte("\ufeff")), map[string]bool{})
-	if err != nil {
-		return nil, fmt.Errorf("the metadata is not well formed: %w", err)
-	}
-	if trust != nil {
-		signed, err := verifyElement(root, []*x509.Certificate{trust}, now)
-		if err != nil {
-			return nil, fmt.Errorf("the metadata: %w", err)
-		}
-		if signed == nil {
-			return nil, errors.New("the metadata is not signed, but metadata_certificate requires a signature")
-		}
-		root = signed
-	}
-	m := &idpMetadata{}
-	entity, err := m.provider(root, now)
+// readMetadata is parseMetadata for a stream. entity names the provider that is meant in the metadata of a federation.
+func readMetadata(r io.Reader, entity string, trust *x509.Certificate, now time.Time, decode decoder) (*idpMetadata, error) {
+	root, around, err := readDocument(r, entity, trust, now)
 	if err != nil {
 		return nil, fmt.Errorf("the metadata: %w", err)
 	}
-	if entity == nil {
+	m := &idpMetadata{}
+	for _, n := range around {
+		if err := m.validity(n, now); err != nil {
+			return nil, fmt.Errorf("the metadata: %w", err)
+		}
+	}
+	found, err := m.provider(root, now)
+	if err != nil {
+		return nil, fmt.Errorf("the metadata: %w", err)
+	}
+	if found == nil {
 		return nil, errors.New("the metadata is not that of an identity provider: it has no IDPSSODescriptor for SAML 2.0")
 	}
-	if err := m.read(entity, now, decode); err != nil {
+	if err := m.read(found, now, decode); err != nil {
 		return nil, fmt.Errorf("the metadata: %w", err)
 	}
 	return m, nil
 }
+
+func invalidMetadata(cause error) error { return fmt.Errorf("it is not well formed: %w", cause) }
 
 // usable tells why nobody can sign in at the provider now, although its metadata can be read.
 func (m *idpMetadata) usable(now time.Time) error {
@@ -116,7 +116,7 @@ func (m *idpMetadata) provider(n *node, now time.Time) (*node, error) {
 			return nil, err
 		}
 		if inner != nil && found != nil {
-			return nil, errors.New("it holds several identity providers: give the metadata of one")
+			return nil, errors.New("it holds several identity providers: name the one that is meant by entity, or give its metadata alone")
 		}
 		if inner != nil {
 			found = inner
@@ -242,13 +242,9 @@ func (m *idpMetadata) certificates(keys []schema.KeyDescriptor) error {
 			continue
 		}
 		for _, data := range k.KeyInfo.X509Data.X509Certificates {
-			raw, err := decodeBase64(data.Data)
+			c, err := decodeCertificate(data.Data)
 			if err != nil {
-				return errors.New("a certificate that is not base64")
-			}
-			c, err := x509.ParseCertificate(raw)
-			if err != nil {
-				return fmt.Errorf("a certificate: %w", err)
+				return err
 			}
 			if !isStrong(c.PublicKey) {
 				weak++
@@ -265,6 +261,7 @@ func (m *idpMetadata) certificates(keys []schema.KeyDescriptor) error {
 	case len(m.Signing) > maxCertificates:
 		return fmt.Errorf("it has more than %d certificates", maxCertificates)
 	}
+	m.Published = m.Signing
 	return nil
 }
 

@@ -46,7 +46,7 @@ const (
 
 // OpenMessage reads a message, without verifying anything.
 func OpenMessage(raw []byte) (*Node, error) {
-	n, err := frontdoor.Messages.Parse(raw, map[string]bool{})
+	n, err := frontdoor.Requests.Parse(raw, map[string]bool{})
 	if err != nil {
 		return nil, invalidBy("the message is not well formed", err)
 	}
@@ -130,21 +130,20 @@ func openEnvelope(raw []byte) (root, message *node, err error) {
 	return root, body.Elements[0], nil
 }
 
-// OpenMetadata reads a metadata document, without judging what it says.
-func OpenMetadata(raw []byte) (*Node, error) {
-	n, err := frontdoor.Metadata.Parse(raw, map[string]bool{})
-	if err == nil && !n.Is(nsMetadata, "EntityDescriptor") && !n.Is(nsMetadata, "EntitiesDescriptor") {
-		err = errors.New("it is neither an EntityDescriptor nor an EntitiesDescriptor")
-	}
-	return n, err
-}
+// IsXML reports whether metadata is in the configuration itself.
+func IsXML(source string) bool { return isXML(source) }
 
-// Lifetime applies the validUntil of elements of metadata, and returns the earliest. Metadata that have expired are an
-// error.
-func Lifetime(now time.Time, of ...*Node) (until time.Time, err error) {
+// IsRemote reports whether metadata is fetched.
+func IsRemote(source string) bool { return isRemote(source) }
+
+// ReadCertificate reads the certificate that must have signed metadata, from PEM or a PEM file. Empty: nil.
+func ReadCertificate(source string) (*x509.Certificate, error) { return readCertificate(source) }
+
+// Lifetime returns the earliest validUntil of elements of metadata, which can be over. Zero: there is none.
+func Lifetime(of ...*Node) (until time.Time, err error) {
 	var m idpMetadata
 	for _, n := range of {
-		if err := m.validity(n, now); err != nil {
+		if err := m.validity(n, time.Time{}); err != nil { // at no time anything has expired
 			return until, err
 		}
 	}
@@ -158,13 +157,9 @@ func CheckEndpoint(n *Node) error { return checkEndpoint(n) }
 func Certificates(info *Node) (out []*x509.Certificate, weak int, err error) {
 	for _, data := range info.Children(nsDsig, "X509Data") {
 		for _, n := range data.Children(nsDsig, "X509Certificate") {
-			raw, err := decodeBase64(n.Content)
+			c, err := decodeCertificate(n.Content)
 			if err != nil {
-				return nil, 0, errors.New("a certificate that is not base64")
-			}
-			c, err := x509.ParseCertificate(raw)
-			if err != nil {
-				return nil, 0, errors.New("a certificate that cannot be read")
+				return nil, 0, err
 			}
 			if !isStrong(c.PublicKey) {
 				weak++

@@ -271,10 +271,13 @@ func checkAuthn(a *node, want expectation, now time.Time, out *verified) error {
 		out.ClassRef = collapse(ref.Content)
 	}
 	if len(want.Classes) > 0 && !slices.Contains(want.Classes, out.ClassRef) {
-		return errors.New("a sign-in of a class that was not requested")
+		return errClass
 	}
 	return nil
 }
+
+// errClass says that the provider has signed the person in, and not as strongly as was asked.
+var errClass = errors.New("a sign-in of a class that was not requested")
 
 var dateTime = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)?$`)
 

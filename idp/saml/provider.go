@@ -47,6 +47,7 @@ var (
 	_ idp.Checker    = (*Provider)(nil)
 	_ idp.Closer     = (*Provider)(nil)
 	_ idp.KeyChecker = (*Provider)(nil)
+	_ idp.Warner     = (*Provider)(nil)
 )
 
 // New returns a provider, or an error that explains what is wrong with the configuration. It opens no connection:
@@ -334,6 +335,9 @@ func (p *Provider) Finish(ctx context.Context, state []byte, r *http.Request) (*
 			want.Provider = newer
 			v, err = read(ctx, want)
 		}
+	}
+	if errors.Is(err, errClass) { // what it says is true, and not enough
+		err = &idp.Rejection{Reason: "the person signed in there by another class than is demanded"}
 	}
 	if rejection := new(idp.Rejection); p.scheme != nil && errors.As(err, &rejection) {
 		rejection.Cancelled = rejection.SAMLStatus == codeAuthnFailed

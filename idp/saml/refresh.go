@@ -2,13 +2,11 @@ package saml
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"sync"
 	"time"
 
@@ -34,7 +32,6 @@ const (
 // fails, the last valid copy is used until it expires.
 type source struct {
 	cfg    Config
-	trust  *x509.Certificate
 	client *http.Client
 	now    func() time.Time
 	log    *zap.Logger
@@ -52,26 +49,18 @@ type source struct {
 	running  chan struct{} // closed at the end of the current attempt; nil: none
 }
 
-// newSource starts to fetch remote metadata, and reads local metadata.
+// newSource starts to read metadata. Files that are not there, or that hold something else, are read again later: only
+// the provider's own people wait for that.
 func newSource(cfg Config, env idp.Env) (*source, error) {
 	s := &source{cfg: cfg, client: env.Client, now: env.Now, log: env.Log}
-	var err error
-	if s.trust, err = cfg.trust(); err != nil {
-		return nil, err
-	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	switch {
-	case isXML(cfg.Metadata):
-		if s.current, err = parseMetadata([]byte(cfg.Metadata), s.trust, s.now()); err != nil {
+	if isXML(cfg.Metadata) {
+		var err error
+		if s.current, err = s.fetch(s.ctx); err != nil {
 			return nil, fmt.Errorf("metadata: %w", err)
 		}
 		s.fetched = s.now()
 		s.warn(s.current)
-	case !isRemote(cfg.Metadata):
-		// A missing file is a configuration error. A file with wrong content may be corrected later.
-		if err := checkFile(cfg.Metadata); err != nil {
-			return nil, fmt.Errorf("read metadata: %w", err)
-		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,7 +160,7 @@ func (s *source) begin(now time.Time) {
 	s.running = done
 	s.work.Go(func() {
 		defer close(done)
-		ctx, cancel := context.WithTimeout(s.ctx, timeout)
+		ctx, cancel := context.WithTimeout(s.ctx, FetchTime(s.cfg.Entity != ""))
 		defer cancel()
 		m, err := s.fetch(ctx)
 		s.ended(m, err)
@@ -218,56 +207,20 @@ func (s *source) fetch(ctx context.Context) (*idpMetadata, error) {
 
 // fetchAnd is fetch that tells of the answer.
 func (s *source) fetchAnd(ctx context.Context, answered func(*http.Response)) (*idpMetadata, error) {
-	raw := []byte(s.cfg.Metadata)
-	var err error
-	if isRemote(s.cfg.Metadata) {
-		raw, err = s.download(ctx, answered)
-	} else if !isXML(s.cfg.Metadata) {
-		raw, err = readFile(s.cfg.Metadata)
-	}
+	trust, err := s.cfg.trust()
 	if err != nil {
 		return nil, err
 	}
-	return parseMetadata(raw, s.trust, s.now())
-}
-
-// checkFile refuses files that can block a reader, such as a pipe.
-func checkFile(name string) error {
-	info, err := os.Stat(name)
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", name)
-	}
-	return err
-}
-
-func readFile(name string) ([]byte, error) {
-	if err := checkFile(name); err != nil {
-		return nil, err
-	}
-	f, err := os.Open(name)
+	r, err := Open(ctx, s.cfg.Metadata, s.cfg.Entity != "", s.client, answered)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	return bounded(f)
-}
-
-func (s *source) download(ctx context.Context, answered func(*http.Response)) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.cfg.Metadata, nil)
-	if err != nil {
-		return nil, err
+	defer r.Close() //nolint:errcheck // only read
+	m, err := readMetadata(r, s.cfg.Entity, trust, s.now(), decode)
+	if err == nil && s.cfg.AcceptExpired {
+		m.Signing = ageless(m.Signing)
 	}
-	req.Header.Set("Accept", "application/samlmetadata+xml, application/xml, text/xml")
-	res, err := s.client.Do(req)
-	if err != nil {
-		return nil, withoutAddress(err)
-	}
-	defer res.Body.Close()
-	answered(res)
-	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the answer is %s", res.Status)
-	}
-	return bounded(res.Body)
+	return m, err
 }
 
 // withoutAddress removes the address from the error of a request. Errors are logged, and some addresses contain a key

@@ -271,20 +271,22 @@ func TestRefreshRollover(t *testing.T) {
 func TestMetadataFile(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "idp.xml")
-	if _, err := New(Config{Metadata: name}, newEnv(&world{clock: &clock{t: start}})); err == nil || !strings.Contains(err.Error(), name) {
-		t.Errorf("New without the file = %v, want an error that names it", err)
-	}
-	if _, err := New(Config{Metadata: filepath.Dir(name)}, newEnv(&world{clock: &clock{t: start}})); err == nil || !strings.Contains(err.Error(), "not a regular file") {
-		t.Errorf("New with a directory = %v", err)
-	}
 	put := func(content string) {
 		t.Helper()
 		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	put(metadataOf(entity, idpKey()))
+	// A file that is not there, or that cannot be read, keeps the people of this provider waiting, and no one else.
 	w := newWorld(t, Config{Metadata: name})
+	if m, err := w.metadata.get(t.Context()); m != nil || err == nil || !strings.Contains(err.Error(), name) {
+		t.Errorf("get without the file = %v, %v, want an error that names it", m, err)
+	}
+	if said := w.Warnings(); len(said) != 1 || !strings.Contains(said[0], "nobody can sign in") {
+		t.Errorf("Warnings without the file = %q", said)
+	}
+	put(metadataOf(entity, idpKey()))
+	w.clock.add(lastPause)
 	first, err := w.metadata.get(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -298,6 +300,19 @@ func TestMetadataFile(t *testing.T) {
 	w.clock.add(fileRefresh)
 	if m, err := w.metadata.get(t.Context()); err != nil || !m.Signing[0].Equal(otherKey().Certificate) {
 		t.Errorf("the new file is not read: %v", err)
+	}
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(name, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.add(fileRefresh)
+	if m, err := w.metadata.get(t.Context()); err != nil || m == nil {
+		t.Errorf("get with a directory = %v, %v, want what was read last", m, err)
+	}
+	if said := w.Warnings(); len(said) != 1 || !strings.Contains(said[0], "not a regular file") {
+		t.Errorf("Warnings with a directory = %q", said)
 	}
 }
 

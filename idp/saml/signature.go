@@ -192,7 +192,7 @@ func keysNamed(sig *node) (map[string]bool, error) {
 			if err != nil || len(named) >= 5 {
 				return nil, errors.New("a malformed certificate in KeyInfo")
 			}
-			c, err := x509.ParseCertificate(raw)
+			c, err := parseCertificate(raw)
 			if err != nil {
 				return nil, errors.New("a malformed certificate in KeyInfo")
 			}

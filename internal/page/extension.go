@@ -37,6 +37,28 @@ type extension struct {
 	messages *Overrides
 	files    map[string]file // by their path below the directory
 	total    int             // bytes
+	fault    error           // what was left out since something is wrong with it
+}
+
+// openExtension reads the extension directory for the first time. What is wrong is left out: a file that was copied by
+// halves must not keep everybody from signing in.
+func (p *Renderer) openExtension() {
+	if p.cfg.Extension == "" {
+		return
+	}
+	ext, err := p.readExtension(p.cfg.Extension)
+	if err != nil {
+		ext = &extension{messages: &Overrides{}, fault: err}
+	}
+	p.extension.Store(ext)
+}
+
+// ExtensionFault says what of the extension directory is left out since something is wrong with it, or returns nil.
+func (p *Renderer) ExtensionFault() error {
+	if ext := p.extension.Load(); ext != nil {
+		return ext.fault
+	}
+	return nil
 }
 
 // ReloadExtension reads the extension directory again and replaces what was read before. If anything in it is wrong, it
@@ -53,6 +75,9 @@ func (p *Renderer) ReloadExtension(ctx context.Context) error {
 	ext, err := p.readExtension(p.cfg.Extension)
 	if err != nil {
 		return fmt.Errorf("page: extension: %w", err)
+	}
+	if ext.fault != nil {
+		return fmt.Errorf("page: extension: %w", ext.fault)
 	}
 	p.extension.Store(ext)
 	p.cfg.Log.Info("extension read", zap.Int("locales", len(ext.messages.Locales)), zap.Int("files", len(ext.files)))
@@ -88,7 +113,10 @@ func (p *Renderer) readExtension(dir string) (*extension, error) {
 			p.cfg.Log.Warn("extension: file left out: not a regular file", zap.String("name", name))
 			return nil
 		}
-		return p.addExtension(ext, root, name)
+		if err := p.addExtension(ext, root, name); err != nil {
+			ext.fault = errors.Join(ext.fault, err)
+		}
+		return nil
 	})
 	return ext, err
 }

@@ -6,7 +6,6 @@ package page
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -122,9 +121,7 @@ func New(cfg Config) (*Renderer, error) {
 		return nil, err
 	}
 	p.catalogue.Store(&catalogueState{nil, c})
-	if err := p.ReloadExtension(context.Background()); err != nil {
-		return nil, err
-	}
+	p.openExtension()
 	if p.assets, err = newAssets(cfg.Brand); err != nil {
 		return nil, err
 	}

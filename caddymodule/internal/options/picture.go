@@ -10,7 +10,7 @@ import (
 )
 
 // ReadPicture returns the picture of an option, or nil. The file is read only when the configuration is loaded: a
-// Caddyfile may be adapted on another machine.
+// Caddyfile can be adapted on another machine. Without the file there is no picture.
 func ReadPicture(r *Resolver, option, name string) []byte {
 	file, ok := r.Text(option, name, nil)
 	switch {
@@ -25,10 +25,13 @@ func ReadPicture(r *Resolver, option, name string) []byte {
 		err = page.CheckPicture(raw)
 	}
 	if err != nil {
-		r.Fail("%s: %v", option, err)
+		r.Lack(Fault{Option: option, Reason: fmt.Sprintf("%s: there is no picture: %v", option, err), Mend: mendPicture})
+		return nil
 	}
 	return raw
 }
+
+const mendPicture = "write the path of a PNG, JPEG or GIF file, from the directory that Caddy runs in, and reload"
 
 // ReadLogo returns a picture and its media type. The type follows from the file's name: the operator vouches for it.
 func ReadLogo(file string) ([]byte, string, error) {

@@ -26,6 +26,18 @@ type Resolver struct {
 	verbatim bool
 	places   Places
 	problems []string
+	faults   []Fault
+}
+
+// Fault is something outside the configuration that an option names and that cannot be used, such as a file. It is not a
+// problem of the configuration: only what needs the option does without, and everything else goes on.
+type Fault struct {
+	// Option is the option as messages name it.
+	Option string
+	// Reason says what is wrong and who does without, Mend what to do.
+	Reason, Mend string
+	// Watched says that the same is found again, or found to be over, while the configuration runs.
+	Watched bool
 }
 
 // NewResolver returns a resolver for a configuration that is loaded, or with nil for a Caddyfile that is adapted: there
@@ -57,6 +69,12 @@ func (r *Resolver) Adapting() bool { return r.repl == nil && !r.verbatim }
 func (r *Resolver) Fail(format string, args ...any) {
 	r.problems = append(r.problems, fmt.Sprintf(format, args...))
 }
+
+// Lack adds a fault.
+func (r *Resolver) Lack(f Fault) { r.faults = append(r.faults, f) }
+
+// Faults returns the faults that have been found so far.
+func (r *Resolver) Faults() []Fault { return r.faults }
 
 // AddError adds an error, if there is one, whose text names its subject.
 func (r *Resolver) AddError(err error) {

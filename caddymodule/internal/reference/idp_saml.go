@@ -10,12 +10,21 @@ var SAML = Block{
 	Options: slices.Concat([]Option{
 		{
 			Word: "metadata", Arguments: "<file or address>", Default: "required", Example: "metadata https://idp.partner.example/metadata",
-			Text: "The metadata of one provider, 1 MiB at most: an https address (http at this machine only), which is read again, or a file, which is looked at every minute. " +
+			Text: "The metadata of one provider, 1 MiB at most, or with `entity` that of a federation: an https address (http at this machine only), which is read again, or a file, which is looked at every minute. " +
 				"What cannot be read changes nothing: the last good metadata is used until its `validUntil`.",
 		},
 		{
 			Word: "metadata_certificate", Arguments: "<file>", Default: "unsigned metadata is accepted", Example: "metadata_certificate /etc/gatehouse/federation.pem",
 			Text: "A PEM file: the metadata must be signed by its key. Federations publish one.",
+		},
+		{
+			Word: "entity", Arguments: "<entity ID>", Default: "the only identity provider in the metadata", Example: "entity https://idp.partner.example/idp",
+			Text: "The provider that is meant, where the metadata is that of a federation with many. Such a file can have 256 MiB: it is read as a stream, and only this provider is kept.",
+		},
+		{
+			Word: "expired_certificates", Arguments: "accept", Default: "refused", Example: "expired_certificates accept",
+			Text: "Trusts the keys in the metadata although their certificates have expired, as SAML's metadata profile says: the key is trusted, not the certificate. " +
+				"By default `check` and the log warn 30 days before the last certificate ends.",
 		},
 		{Word: "refresh", Arguments: "<duration>", Default: "`cacheDuration` of the metadata, or `1h`", Text: "How old metadata behind an address becomes before it is read again; at least 5m.", Example: "refresh 6h"},
 		{Word: "allow_unsolicited", Default: "refused", Text: "Accepts sign-ins that begin at the provider. They can be forced upon a browser, so leave it off unless you need it.", Example: "allow_unsolicited"},

@@ -13,6 +13,19 @@ var ServiceProvider = Block{
 			Text: "Its metadata: a file, which is read again when it is a minute old, or an https address, which is fetched again each hour. Responses are sent only to addresses that stand there.",
 		},
 		{
+			Word: "metadata_certificate", Arguments: "<file>", Default: "unsigned metadata is accepted", Example: "metadata_certificate /etc/gatehouse/federation.pem",
+			Text: "A PEM file: the metadata must be signed by its key. Federations publish one.",
+		},
+		{
+			Word: "entity", Arguments: "<entity ID>", Default: "the only service provider in the metadata", Example: "entity https://wiki.example.com/saml",
+			Text: "The service provider that is meant, where the metadata is that of a federation with many. Such a file can have 256 MiB: it is read as a stream, and only this one is kept.",
+		},
+		{
+			Word: "expired_certificates", Arguments: "accept", Default: "refused", Example: "expired_certificates accept",
+			Text: "Trusts the keys in its metadata although their certificates have expired, as SAML's metadata profile says: the key is trusted, not the certificate. " +
+				"By default `check` and the log warn 30 days before the last certificate ends.",
+		},
+		{
 			Word: "name_id", Arguments: "persistent|transient|email|unspecified [<attribute>]", Default: "what its metadata name first, otherwise `persistent`", Example: "name_id unspecified username",
 			Text: "How people are named where the request does not say. `persistent`: by a random name that this application alone gets. `transient`: by another one each time. `email`: by their verified address. " +
 				"`unspecified`: by the username. With an attribute, by that.",

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -38,31 +39,38 @@ const (
 	maxName       = 256     // bytes of a name, an ID, a namespace
 )
 
-// Door says what a kind of document may contain besides elements, attributes and text.
+// Door says what a kind of document can contain besides elements, attributes and text.
 type Door struct {
-	size     int
-	comments bool // allowed in metadata, which is sometimes written by hand, but not in messages
+	size int
+	// metadata accepts what XML allows and messages have no need for: comments, CDATA sections, processing instructions,
+	// other encodings, foreign ID attributes, and the prefix xml declared. Metadata contains the extensions of others,
+	// which we do not read, and is written by hand or by many tools.
+	metadata bool
+	// undeclared accepts xmlns="", which takes the default namespace away. (Namespaces in XML 6.2)
+	undeclared bool
 }
 
-// The kinds of documents.
+// The kinds of documents. Requests are messages that sign no one in.
 var (
 	Messages = Door{size: MaxMessage}
-	Metadata = Door{size: MaxMetadata, comments: true}
+	Requests = Door{size: MaxMessage, undeclared: true}
+	Metadata = Door{size: MaxMetadata, undeclared: true, metadata: true}
 )
 
-// scanner reads XML 1.0 in UTF-8 with ASCII names, without document type, processing instructions and CDATA. It is
-// narrower than XML on purpose, so that every parser reads the documents it accepts in the same way.
+// scanner reads XML 1.0 in UTF-8 with ASCII names and without a document type. It is narrower than XML on purpose, so
+// that every parser reads the documents it accepts in the same way.
 type scanner struct {
 	Door
-	raw   []byte
-	at    int
-	open  []openElement
-	scope []binding
-	ids   map[string]bool
-	seen  int // elements
-	attrs int // of all elements
-	sum   int // of the depths of all elements
-	known int // namespaces in scope, summed over all elements
+	raw     []byte
+	at      int
+	open    []openElement
+	scope   []binding
+	ids     map[string]bool
+	foreign []string // values of ID attributes of elements that are not ours
+	seen    int      // elements
+	attrs   int      // of all elements
+	sum     int      // of the depths of all elements
+	known   int      // namespaces in scope, summed over all elements
 }
 
 type openElement struct {
@@ -84,6 +92,10 @@ func (d Door) scan(raw []byte, ids map[string]bool) error {
 	if err := s.document(); err != nil {
 		return fmt.Errorf("XML at byte %d: %w", s.at, err)
 	}
+	// Another parser could take an element of an extension for one of ours that has the same ID.
+	if slices.ContainsFunc(s.foreign, func(id string) bool { return ids[id] }) {
+		return errors.New("an ID twice")
+	}
 	return nil
 }
 
@@ -96,6 +108,14 @@ func (s *scanner) document() error {
 		case len(s.open) == 0 && s.skipSpace():
 		case s.next("<!--"):
 			if err := s.comment(); err != nil {
+				return err
+			}
+		case s.metadata && s.next("<?"):
+			if err := s.instruction(); err != nil {
+				return err
+			}
+		case s.metadata && len(s.open) > 0 && s.next("<![CDATA["):
+			if err := s.through("]]>", "a CDATA section without an end"); err != nil {
 				return err
 			}
 		case s.next("</"):
@@ -126,7 +146,7 @@ func (s *scanner) document() error {
 	return nil
 }
 
-// declaration reads <?xml ...?>, the only accepted construct that begins with a question mark.
+// declaration reads <?xml ...?>. In messages it is the only accepted construct that begins with a question mark.
 func (s *scanner) declaration() error {
 	if !s.next("<?xml ") {
 		return nil
@@ -152,15 +172,43 @@ func (s *scanner) declaration() error {
 	return nil
 }
 
+// instruction reads a processing instruction after its <?.
+func (s *scanner) instruction() error {
+	target, err := s.name()
+	if err != nil {
+		return err
+	}
+	if strings.EqualFold(target, "xml") || strings.Contains(target, ":") {
+		return errors.New("a processing instruction with a reserved name")
+	}
+	if !s.skipSpace() && !bytes.HasPrefix(s.raw[s.at:], []byte("?>")) {
+		return errors.New("a malformed processing instruction")
+	}
+	return s.through("?>", "a processing instruction without an end")
+}
+
+// through reads characters up to end, and end.
+func (s *scanner) through(end, missing string) error {
+	inside, _, ok := bytes.Cut(s.raw[s.at:], []byte(end))
+	if !ok {
+		return errors.New(missing)
+	}
+	if err := s.characters(inside); err != nil {
+		return err
+	}
+	s.at += len(inside) + len(end)
+	return nil
+}
+
 func (s *scanner) comment() error {
-	if !s.comments {
+	if !s.metadata {
 		return errors.New("a comment")
 	}
 	inside, _, ok := bytes.Cut(s.raw[s.at:], []byte("--"))
 	if !ok {
 		return errors.New("a comment without an end")
 	}
-	if err := characters(inside); err != nil {
+	if err := s.characters(inside); err != nil {
 		return err
 	}
 	if s.at += len(inside); !s.next("-->") {
@@ -261,10 +309,13 @@ func (s *scanner) attributes() ([]rawAttr, error) {
 	}
 }
 
-// bind declares a namespace. Relative and empty namespaces are refused because canonicalization is undefined or
-// ambiguous for them. A prefix can be bound again further inside: providers put one serialised document into another.
+// bind declares a namespace. Relative namespaces are refused because canonicalization is undefined for them. A prefix
+// can be bound again further inside: providers put one serialised document into another.
 func (s *scanner) bind(prefix, uri string) error {
 	switch scheme, _, ok := strings.Cut(uri, ":"); {
+	case s.undeclared && prefix == "" && uri == "":
+	case s.metadata && prefix == "xml" && uri == nsXML:
+		return nil // Namespaces in XML 3: it can be declared, and is bound anyway
 	case len(uri) > maxName || !ok || scheme == "" || strings.ContainsFunc(uri, func(c rune) bool { return c <= ' ' || c > '~' || c == '&' }):
 		return errors.New("a namespace that is not an absolute URI")
 	case prefix == "xml" || prefix == "xmlns" || uri == nsXML || uri == nsXMLNS:
@@ -276,10 +327,12 @@ func (s *scanner) bind(prefix, uri string) error {
 	return nil
 }
 
-func (s *scanner) lookup(prefix string) (string, bool) {
-	for i := len(s.scope) - 1; i >= 0; i-- {
-		if s.scope[i].prefix == prefix {
-			return s.scope[i].uri, true
+func (s *scanner) lookup(prefix string) (string, bool) { return lookup(s.scope, prefix) }
+
+func lookup(scope []binding, prefix string) (string, bool) {
+	for i := len(scope) - 1; i >= 0; i-- {
+		if scope[i].prefix == prefix {
+			return scope[i].uri, true
 		}
 	}
 	return "", prefix == ""
@@ -316,14 +369,18 @@ func (s *scanner) checkNames(name string, attrs []rawAttr) (string, error) {
 }
 
 // checkIDs accepts one spelling for each vocabulary: ID in SAML, Id in signatures and encryption. With any other, one
-// parser would find an element by its ID and another would not.
+// parser would find an element by its ID and another would not. Extensions in metadata have IDs of their own.
 func (s *scanner) checkIDs(space string, attrs []rawAttr) error {
 	for _, a := range attrs {
 		_, local := splitName(a.name)
 		if !strings.EqualFold(local, "id") {
 			continue
 		}
+		ours := space == NSProtocol || space == NSAssertion || space == NSMetadata || space == NSDsig || space == NSXenc || space == NSXenc11
 		switch {
+		case s.metadata && !ours:
+			s.foreign = append(s.foreign, a.value)
+			continue
 		case a.name == "ID" && (space == NSProtocol || space == NSAssertion || space == NSMetadata):
 		case a.name == "Id" && (space == NSDsig || space == NSXenc || space == NSXenc11):
 		default:

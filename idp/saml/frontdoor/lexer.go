@@ -33,10 +33,10 @@ func (s *scanner) text(until byte) error {
 		return errors.New("text or a value without an end")
 	}
 	rest = rest[:n]
-	if bytes.Contains(rest, []byte("]]>")) || until != '<' && bytes.IndexByte(rest, '<') >= 0 {
+	if bytes.Contains(rest, []byte("]]>")) && !(s.metadata && until != '<') || until != '<' && bytes.IndexByte(rest, '<') >= 0 {
 		return errors.New("markup inside text")
 	}
-	if err := characters(rest); err != nil {
+	if err := s.characters(rest); err != nil {
 		return err
 	}
 	for {
@@ -46,15 +46,15 @@ func (s *scanner) text(until byte) error {
 			return nil
 		}
 		ref, _, ok := bytes.Cut(after[:min(len(after), 12)], []byte(";"))
-		if !ok || !isReference(string(ref)) {
+		if !ok || !s.isReference(string(ref)) {
 			return errors.New("a reference to an entity that is not predefined")
 		}
 		rest = after
 	}
 }
 
-// isReference tells whether &ref; is one of the five predefined entities or a character that text may contain.
-func isReference(ref string) bool {
+// isReference reports whether &ref; is one of the five predefined entities or a character that text can contain.
+func (s *scanner) isReference(ref string) bool {
 	switch ref {
 	case "lt", "gt", "amp", "apos", "quot":
 		return true
@@ -65,17 +65,17 @@ func isReference(ref string) bool {
 		digits, base = hex, 16
 	}
 	n, err := strconv.ParseUint(digits, base, 32)
-	return ok && err == nil && digits[0] != '+' && n <= utf8.MaxRune && isCharacter(rune(n))
+	return ok && err == nil && digits[0] != '+' && n <= utf8.MaxRune && s.isCharacter(rune(n))
 }
 
-func characters(b []byte) error {
+func (s *scanner) characters(b []byte) error {
 	for i := 0; i < len(b); {
 		if c := b[i]; c >= 0x20 && c < utf8.RuneSelf {
 			i++
 			continue
 		}
 		c, size := utf8.DecodeRune(b[i:])
-		if !isCharacter(c) {
+		if !s.isCharacter(c) {
 			return errors.New("a control character")
 		}
 		i += size
@@ -83,9 +83,10 @@ func characters(b []byte) error {
 	return nil
 }
 
-// isCharacter tells whether c is a Char of XML 1.0. The control characters above ASCII, which XML permits, are refused.
-func isCharacter(c rune) bool {
-	return c == '\t' || c == '\n' || c == '\r' || c >= 0x20 && c < 0x7f || c >= 0xa0 && c <= 0xd7ff || c >= 0xe000 && c <= 0xfffd ||
+// isCharacter reports whether c is a Char of XML 1.0. The control characters above ASCII, which XML permits, are refused
+// in messages. In metadata they are what is left of a text that was converted wrongly.
+func (s *scanner) isCharacter(c rune) bool {
+	return s.metadata && c >= 0x7f && c < 0xa0 || c == '\t' || c == '\n' || c == '\r' || c >= 0x20 && c < 0x7f || c >= 0xa0 && c <= 0xd7ff || c >= 0xe000 && c <= 0xfffd ||
 		c >= 0x10000 && c <= 0x10ffff
 }
 

@@ -20,6 +20,12 @@ type Node struct {
 
 // Parse returns the root of a document that passes the door.
 func (d Door) Parse(raw []byte, ids map[string]bool) (*Node, error) {
+	if d.metadata {
+		var err error
+		if raw, err = toUTF8(raw); err != nil {
+			return nil, err
+		}
+	}
 	if err := d.scan(raw, ids); err != nil {
 		return nil, err
 	}
@@ -28,7 +34,21 @@ func (d Door) Parse(raw []byte, ids map[string]bool) (*Node, error) {
 	if err := doc.ReadFromBytes(raw); err != nil {
 		return nil, err
 	}
+	if d.metadata {
+		plain(doc.Root())
+	}
 	return newNode(doc.Root(), nil)
+}
+
+// plain removes the declarations of the prefix xml, which canonical XML does not have and the library would keep.
+func plain(el *etree.Element) {
+	if el == nil {
+		return
+	}
+	el.RemoveAttr("xmlns:xml")
+	for _, c := range el.ChildElements() {
+		plain(c)
+	}
 }
 
 // FromTree returns an element of a tree that a library has made of a document that passed the door.

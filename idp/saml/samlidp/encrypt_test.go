@@ -48,7 +48,7 @@ func TestEncryption(t *testing.T) {
 				`<ds:KeyInfo><ds:X509Data><ds:X509Certificate>%s</ds:X509Certificate></ds:X509Data></ds:KeyInfo>%s</md:KeyDescriptor>`+
 				`<md:AssertionConsumerService Binding="urn:oasis:names:tc:SAML:2.0:bindings:HTTP-POST" Location="%s" index="0"/>`+
 				`</md:SPSSODescriptor></md:EntityDescriptor>`, entity, base64.StdEncoding.EncodeToString(key.Certificate.Raw), methods.String(), service)
-			source, err := samlidp.NewSource(doc, false, nil, clock, zap.NewNop())
+			source, err := samlidp.NewSource(doc, samlidp.Options{}, nil, clock, zap.NewNop())
 			if err != nil {
 				t.Fatal(err)
 			}

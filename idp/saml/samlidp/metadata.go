@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,6 +35,8 @@ type Metadata struct {
 	Logout map[string]LogoutService
 	// Signing are the certificates of its requests, Encryption those that assertions are encrypted for.
 	Signing, Encryption []*x509.Certificate
+	// Published are the certificates of its requests as its metadata say.
+	Published []*x509.Certificate
 	// Methods are the algorithms of encryption that it names. Empty: it names none.
 	Methods       []string
 	NameIDFormats []string
@@ -59,10 +62,17 @@ const (
 	SOAP     = schema.SOAPBinding
 )
 
-// parseMetadata reads the metadata of a service provider. Of several entities exactly one must be a service provider.
-// Metadata that have expired are an error.
-func parseMetadata(raw []byte, now time.Time) (*Metadata, error) {
-	root, err := saml.OpenMetadata(raw)
+// parseMetadata reads the metadata of a service provider, which can have expired. Of several entities exactly one must
+// be a service provider, unless the options name one.
+func parseMetadata(r io.Reader, o Options, now time.Time) (*Metadata, error) {
+	trust, err := saml.ReadCertificate(o.Certificate)
+	if err != nil {
+		return nil, err
+	}
+	if trust != nil && o.AcceptExpired {
+		trust = saml.Ageless([]*x509.Certificate{trust})[0]
+	}
+	root, around, err := saml.OpenMetadata(r, o.Entity, trust, now)
 	if err != nil {
 		return nil, fmt.Errorf("the metadata: %w", err)
 	}
@@ -74,11 +84,15 @@ func parseMetadata(raw []byte, now time.Time) (*Metadata, error) {
 		return nil, errors.New("the metadata is not that of a service provider: it has no SPSSODescriptor for SAML 2.0")
 	}
 	m := &Metadata{Logout: map[string]LogoutService{}}
-	if m.ValidUntil, err = saml.Lifetime(now, path...); err == nil {
+	if m.ValidUntil, err = saml.Lifetime(append(around, path...)...); err == nil {
 		err = m.read(path[len(path)-2], path[len(path)-1])
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the metadata: %w", err)
+	}
+	m.Published = m.Signing
+	if o.AcceptExpired {
+		m.Signing, m.Encryption = saml.Ageless(m.Signing), saml.Ageless(m.Encryption)
 	}
 	return m, nil
 }
@@ -103,7 +117,7 @@ func find(n *saml.Node) (path []*saml.Node, err error) {
 				return nil, err
 			}
 			if inner != nil && path != nil {
-				return nil, errors.New("it holds several service providers: give the metadata of one")
+				return nil, errors.New("it holds several service providers: name the one that is meant by entity, or give its metadata alone")
 			}
 			if inner != nil {
 				path = append([]*saml.Node{n}, inner...)

@@ -50,7 +50,7 @@ func metadata(t testing.TB, keys ...*samltest.Key) *samlidp.Metadata {
 		`<md:AssertionConsumerService Binding="urn:oasis:names:tc:SAML:2.0:bindings:HTTP-POST" Location="%s" index="0"/>`+
 		`<md:AssertionConsumerService Binding="urn:oasis:names:tc:SAML:2.0:bindings:HTTP-POST" Location="%s/2" index="1"/>`+
 		`</md:SPSSODescriptor></md:EntityDescriptor>`, entity, certificates.String(), service, service)
-	source, err := samlidp.NewSource(doc, false, nil, clock, zap.NewNop())
+	source, err := samlidp.NewSource(doc, samlidp.Options{}, nil, clock, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}

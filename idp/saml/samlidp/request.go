@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/idp"
@@ -89,8 +90,10 @@ type Request struct {
 	// Comparison and Classes are the RequestedAuthnContext. No classes: any.
 	Comparison string
 	Classes    []string
-	// Subject says that the request names the person, which we do not do.
-	Subject bool
+	// Subject names the person who is to sign in. nil: anyone. Unnamed says that the request names the person in a way
+	// that is not understood: encrypted, or with a confirmation.
+	Subject *NameID
+	Unnamed bool
 
 	serviceURL   string
 	serviceIndex int // -1: none
@@ -177,7 +180,9 @@ func (q *Request) read(n *saml.Node) error {
 		q.serviceIndex = int(index)
 	}
 	q.Force, q.Passive = isTrue(n, "ForceAuthn"), isTrue(n, "IsPassive")
-	q.Subject = len(n.Children(saml.NSAssertion, "Subject")) > 0
+	if err := q.readSubject(n); err != nil {
+		return err
+	}
 	policy, err := n.Child(saml.NSProtocol, "NameIDPolicy")
 	if err != nil {
 		return err
@@ -189,6 +194,27 @@ func (q *Request) read(n *saml.Node) error {
 		}
 	}
 	return q.readContext(n)
+}
+
+func (q *Request) readSubject(n *saml.Node) error {
+	subject, err := n.Child(saml.NSAssertion, "Subject")
+	if subject == nil || err != nil {
+		return err
+	}
+	name, err := subject.Child(saml.NSAssertion, "NameID")
+	if err != nil {
+		return err
+	}
+	if q.Unnamed = name == nil || len(subject.Elements) != 1; q.Unnamed {
+		return nil
+	}
+	text, err := name.Text()
+	out := &NameID{Value: strings.TrimSpace(text), Format: attr(name, "Format"), Qualifier: attr(name, "SPNameQualifier")}
+	if err != nil || out.Value == "" || !idp.IsText(out.Value, maxEntityID) || !idp.IsText(out.Format, maxClass) || !idp.IsText(out.Qualifier, maxEntityID) {
+		return errors.New("a malformed NameID in the Subject")
+	}
+	q.Subject = out
+	return nil
 }
 
 func (q *Request) readContext(n *saml.Node) error {

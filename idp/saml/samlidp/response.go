@@ -33,6 +33,7 @@ var (
 	NoAuthnContext      = schema.StatusNoAuthnContext
 	RequestDenied       = schema.StatusRequestDenied
 	RequestUnsupported  = schema.StatusRequestUnsupported
+	UnknownPrincipal    = schema.StatusUnknownPrincipal
 	InvalidNameIDPolicy = schema.StatusInvalidNameIDPolicy
 	AuthnFailed         = schema.StatusAuthnFailed
 	PartialLogout       = schema.StatusPartialLogout

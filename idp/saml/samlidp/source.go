@@ -4,20 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/idp/saml"
 )
 
 const (
-	maxMetadata = 1 << 20 // bytes
-	maxAddress  = 2048    // bytes
+	maxAddress = 2048 // bytes
 	// remoteAge and fileAge are the ages at which metadata are read again.
 	remoteAge = time.Hour
 	fileAge   = time.Minute
@@ -31,10 +30,11 @@ const (
 // Source keeps the metadata of one service provider: XML, a file, or an https address. It reads them again when they
 // have become old. If that fails, or if they name another entity, the last ones hold until they expire.
 type Source struct {
-	from   string
-	client *http.Client
-	now    func() time.Time
-	log    *zap.Logger
+	from    string
+	options Options
+	client  *http.Client
+	now     func() time.Time
+	log     *zap.Logger
 
 	mu      sync.Mutex // guards the fields below
 	current *Metadata
@@ -45,19 +45,17 @@ type Source struct {
 }
 
 // IsXML tells whether metadata stand in the configuration itself.
-func IsXML(from string) bool { return strings.HasPrefix(strings.TrimSpace(from), "<") }
+func IsXML(from string) bool { return saml.IsXML(from) }
 
-func isRemote(from string) bool {
-	return strings.HasPrefix(from, "https://") || strings.HasPrefix(from, "http://")
-}
+func isRemote(from string) bool { return saml.IsRemote(from) }
 
-// CheckSource tells what is wrong with where metadata are, without reading a file or an address. XML is read.
-func CheckSource(from string, isLoopback func(host string) bool, now time.Time) error {
+// CheckSource says what is wrong with where metadata are, without reading a file or an address. XML is read. Whether it has expired is not looked at.
+func CheckSource(from string, o Options, isLoopback func(host string) bool) error {
 	switch {
 	case strings.TrimSpace(from) == "":
 		return errors.New("metadata is missing: the path of a file with the metadata of the service provider, or its https address")
 	case IsXML(from):
-		_, err := parseMetadata([]byte(from), now)
+		_, err := parseMetadata(strings.NewReader(from), o, time.Time{})
 		return err
 	case !isRemote(from):
 		if strings.Contains(from, "://") {
@@ -75,30 +73,61 @@ func CheckSource(from string, isLoopback func(host string) bool, now time.Time) 
 	return nil
 }
 
-// NewSource returns a source. XML that cannot be read is an error, and so is a file that is not there. client makes the
-// requests; files says that files may be read.
-func NewSource(from string, files bool, client *http.Client, now func() time.Time, log *zap.Logger) (*Source, error) {
-	s := &Source{from: from, client: client, now: now, log: log}
+// CheckCurrent says that metadata in XML has expired.
+func CheckCurrent(from string, now time.Time) error {
+	m, err := parseMetadata(strings.NewReader(from), Options{}, now)
+	if err == nil && !m.holds(now) {
+		err = m.expired()
+	}
+	return err
+}
+
+// Options are what the operator decides about metadata.
+type Options struct {
+	// Files allows files to be read.
+	Files bool
+	// Entity is the entity ID of the service provider, where the metadata is that of a federation. Empty: the only one.
+	Entity string
+	// Certificate, PEM or a PEM file, must have signed the metadata. Empty: unsigned metadata is accepted.
+	Certificate string
+	// AcceptExpired trusts the keys whatever the validity of their certificates says.
+	AcceptExpired bool
+}
+
+// NewSource returns a source. XML that cannot be read is an error. A file that cannot be read is tried again later: only
+// its service provider waits for that. client makes the requests.
+func NewSource(from string, o Options, client *http.Client, now func() time.Time, log *zap.Logger) (*Source, error) {
+	s := &Source{from: from, options: o, client: client, now: now, log: log}
 	switch {
 	case IsXML(from):
-		m, err := parseMetadata([]byte(from), now())
-		if err != nil {
-			return nil, err
-		}
-		s.current, s.read = m, now()
-	case !isRemote(from) && !files:
-		return nil, errors.New("want the metadata itself or its https address, not a file")
-	case !isRemote(from):
-		if err := regular(from); err != nil {
-			return nil, fmt.Errorf("read metadata: %w", err)
-		}
 		m, err := s.fetch(context.Background())
 		if err != nil {
 			return nil, err
 		}
 		s.current, s.read = m, now()
+	case !isRemote(from) && !o.Files:
+		return nil, errors.New("want the metadata itself or its https address, not a file")
+	case !isRemote(from):
+		m, err := s.fetch(context.Background())
+		s.ended(m, err)
 	}
 	return s, nil
+}
+
+// Warnings says what keeps people from signing in, now or within 30 days.
+func (s *Source) Warnings() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.current
+	if m == nil {
+		if s.err == nil { // it is on its way
+			return nil
+		}
+		return []string{"nobody can sign in: its metadata cannot be read: " + s.err.Error()}
+	}
+	return (&saml.Validity{
+		Now: s.now(), Until: m.ValidUntil, Certificates: m.Published, AnyAge: s.options.AcceptExpired, Renewed: isRemote(s.from) && s.err == nil, Failure: s.err,
+	}).Warnings()
 }
 
 // Known returns the metadata that were read last, even if they are old. nil: nothing was read.
@@ -130,10 +159,12 @@ func (s *Source) Get(ctx context.Context) (*Metadata, error) {
 	switch {
 	case s.current.holds(now):
 		return s.current, nil
+	case s.current != nil:
+		return nil, s.current.expired()
 	case s.err != nil:
 		return nil, fmt.Errorf("the metadata of the service provider: %w", s.err)
 	}
-	return nil, errors.New("the metadata of the service provider have expired, or have not arrived")
+	return nil, errors.New("the metadata of the service provider have not arrived")
 }
 
 // Renew reads metadata again because a message does not fit them. It returns them if they have changed since, otherwise
@@ -171,6 +202,10 @@ func (m *Metadata) holds(now time.Time) bool {
 	return m != nil && (m.ValidUntil.IsZero() || now.Before(m.ValidUntil))
 }
 
+func (m *Metadata) expired() error {
+	return fmt.Errorf("the metadata of the service provider was valid until %s and has expired", m.ValidUntil.Format(time.RFC3339))
+}
+
 func (s *Source) age() time.Duration {
 	if isRemote(s.from) {
 		return remoteAge
@@ -187,76 +222,41 @@ func (s *Source) begin(now time.Time) {
 	s.running = done
 	go func() {
 		defer close(done)
-		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		ctx, cancel := context.WithTimeout(context.Background(), saml.FetchTime(s.options.Entity != ""))
 		defer cancel()
-		m, err := s.fetch(ctx)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if err == nil && s.current != nil && s.current.EntityID != m.EntityID {
-			// Their author could otherwise pass for another service provider, without its groups and level.
-			err = fmt.Errorf("they name the entity %q, before %q: load the configuration again if that is right", m.EntityID, s.current.EntityID)
-		}
-		if s.running, s.err = nil, err; err != nil {
-			s.tried = s.now()
-			s.log.Warn("metadata of the service provider cannot be read", zap.Error(err))
-			return
-		}
-		s.current, s.read, s.tried = m, s.now(), time.Time{}
+		s.ended(s.fetch(ctx))
 	}()
 }
 
+// ended stores the result of an attempt.
+func (s *Source) ended(m *Metadata, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	switch {
+	case err != nil:
+	case s.current != nil && s.current.EntityID != m.EntityID:
+		// Their author could otherwise pass for another service provider, without its groups and level.
+		err = fmt.Errorf("they name the entity %q, before %q: load the configuration again if that is right", m.EntityID, s.current.EntityID)
+	case !m.holds(now):
+		if !s.current.holds(now) { // it is kept all the same, so that it is known whose requests are refused
+			s.current = m
+		}
+		err = m.expired()
+	}
+	if s.running, s.err = nil, err; err != nil {
+		s.tried = now
+		s.log.Warn("metadata of the service provider cannot be used", zap.Error(err))
+		return
+	}
+	s.current, s.read, s.tried = m, now, time.Time{}
+}
+
 func (s *Source) fetch(ctx context.Context) (*Metadata, error) {
-	raw, err := s.load(ctx)
+	r, err := saml.Open(ctx, s.from, s.options.Entity != "", s.client, func(*http.Response) {})
 	if err != nil {
 		return nil, err
 	}
-	return parseMetadata(raw, s.now())
-}
-
-func (s *Source) load(ctx context.Context) ([]byte, error) {
-	if !isRemote(s.from) {
-		if err := regular(s.from); err != nil {
-			return nil, err
-		}
-		f, err := os.Open(s.from)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		return bounded(f)
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.from, nil)
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Accept", "application/samlmetadata+xml, application/xml, text/xml")
-	res, err := s.client.Do(req)
-	if err != nil {
-		if failed := new(url.Error); errors.As(err, &failed) { // without the address, which can hold a key
-			return nil, fmt.Errorf("no answer: %w", failed.Err)
-		}
-		return nil, err
-	}
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the answer is %s", res.Status)
-	}
-	return bounded(res.Body)
-}
-
-// regular refuses files that can block a reader, such as a pipe.
-func regular(name string) error {
-	info, err := os.Stat(name)
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", name)
-	}
-	return err
-}
-
-func bounded(r io.Reader) ([]byte, error) {
-	raw, err := io.ReadAll(io.LimitReader(r, maxMetadata+1))
-	if err == nil && len(raw) > maxMetadata {
-		err = fmt.Errorf("it is longer than %d bytes", maxMetadata)
-	}
-	return raw, err
+	defer r.Close() //nolint:errcheck // only read
+	return parseMetadata(r, s.options, s.now())
 }

@@ -29,7 +29,7 @@ func TestAnotherEntity(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	var later atomic.Int64
-	source, err := samlidp.NewSource(server.URL, false, server.Client(), func() time.Time { return now.Add(time.Duration(later.Load())) }, zap.NewNop())
+	source, err := samlidp.NewSource(server.URL, samlidp.Options{}, server.Client(), func() time.Time { return now.Add(time.Duration(later.Load())) }, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}

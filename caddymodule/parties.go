@@ -1,0 +1,132 @@
+package caddymodule
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+)
+
+// A party is an identity provider or a service provider. What is wrong with the files of one must not keep the others
+// from working, so it is a finding and not an error: here while a configuration is loaded, in examine while it runs.
+
+const (
+	kindIDP = "idp"
+	kindSP  = "service_provider"
+)
+
+// party returns the finding about one party.
+func (a *App) party(kind, id, text string) finding.Finding {
+	option := kind + " " + id
+	mend := "put a file there that is right, or the https address of its metadata, which is fetched again and again; `caddy gatehouse idp test " + id + "` tries it"
+	if kind == kindSP {
+		mend = "put newer metadata there, or its https address, from which it is fetched again and again"
+	}
+	return finding.Finding{Severity: finding.Warning, Place: a.Places.Of(option + ": metadata"), Reason: option + ": " + text, Mend: mend, About: option}
+}
+
+// reportFaults reports what options name and what cannot be used.
+func (a *App) reportFaults(faults []options.Fault) {
+	for _, f := range faults {
+		a.warn(f.Option, f.Reason, f.Mend)
+	}
+}
+
+// checkParties reports what is wrong with the files of identity providers and service providers. While the configuration
+// runs examine looks at most of that again, so it is not among the findings that stay.
+func (a *App) checkParties() {
+	say := func(f finding.Finding) {
+		a.firsts = append(a.firsts, f)
+		finding.Report(f)
+		a.logFinding(f)
+	}
+	for i := range a.persons.Providers {
+		id := a.persons.Providers[i].ID
+		for _, f := range a.idps.Faults(id) {
+			if f.Watched {
+				say(a.party(kindIDP, id, f.Reason))
+				continue
+			}
+			a.warn(kindIDP+" "+id+": "+f.Option, kindIDP+" "+id+": "+f.Reason, f.Mend)
+		}
+	}
+	now := time.Now()
+	for i := range a.persons.ServiceProviders.Providers {
+		p := &a.persons.ServiceProviders.Providers[i]
+		for _, text := range p.Warnings(now) {
+			say(a.party(kindSP, p.ID, text))
+		}
+	}
+	if fault := a.extensionFault; fault != nil {
+		say(a.extensionFinding(fault))
+	}
+}
+
+func (a *App) extensionFinding(fault error) finding.Finding {
+	return finding.Finding{
+		Severity: finding.Warning, Place: a.Places.Of("identity: extension"), Reason: fmt.Sprintf("identity: extension: something is left out: %v", fault),
+		Mend: "correct it, and reload", About: "identity: extension",
+	}
+}
+
+// parties returns what keeps people from signing in at each party, now or within 30 days.
+func (i *instance) parties(ctx context.Context) (map[string]map[string][]string, error) {
+	units, err := i.config.Current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]map[string][]string{kindIDP: i.providers.Warnings(ctx), kindSP: i.identity.ServiceProviders.Warnings(units)}, nil
+}
+
+// examineParties adds a finding for everything that is wrong with a party.
+func (i *instance) examineParties(ctx context.Context, a *App, found func(finding.Finding)) error {
+	all, err := i.parties(ctx)
+	if err != nil {
+		return err
+	}
+	for _, kind := range slices.Sorted(maps.Keys(all)) {
+		for _, id := range slices.Sorted(maps.Keys(all[kind])) {
+			for _, text := range all[kind][id] {
+				found(a.party(kind, id, text))
+			}
+		}
+	}
+	if fault := i.pages.ExtensionFault(); fault != nil {
+		found(a.extensionFinding(fault))
+	}
+	return nil
+}
+
+// ailing counts what is wrong with each party, for the metrics.
+func (i *instance) ailing(ctx context.Context) (map[[2]string]int, error) {
+	all, err := i.parties(ctx)
+	out := map[[2]string]int{}
+	for kind, list := range all {
+		for id, texts := range list {
+			out[[2]string{kind, id}] = len(texts)
+		}
+	}
+	return out, err
+}
+
+// logParties logs once a day what keeps people from signing in at a party. The start has logged what there was then.
+func (i *instance) logParties(ctx context.Context, a *App) {
+	ticker := time.NewTicker(24 * time.Hour)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if err := i.examineParties(ctx, a, a.logFinding); err != nil && ctx.Err() == nil {
+			i.log.Error("identity providers and service providers cannot be looked at", zap.Error(err))
+		}
+	}
+}
