@@ -384,11 +384,14 @@ func (a *App) hasRules(text string) bool {
 // Guard names the addresses of a site whose root a protect guards, and the place of that protect.
 func (a *App) Guard(place string, sites []string) {
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	if a.guarded == nil {
 		a.guarded = map[string][]string{}
 	}
 	a.guarded[place] = append(a.guarded[place], sites...)
+	a.mu.Unlock()
+	if a.tree != nil { // otherwise checkSites looks at it
+		a.checkTwice(place, sites)
+	}
 }
 
 // guardedSites returns the addresses of the sites that let nobody in without credentials.

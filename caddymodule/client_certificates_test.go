@@ -314,6 +314,7 @@ func TestBoundTokens(t *testing.T) {
 			apis introspection
 		}
 		forward_auth api {
+			client_certificate_header Client-Cert
 			origins https://api.example.com
 			scopes orders.read
 		}`, "protect orders.read")

@@ -182,7 +182,7 @@ deny    eve    GET  /office/1        ip 10.0.0.1 at 2026-11-22T12:00:00Z
 public  -      GET  /healthz
 allow   ada    GET  /local/1
 invalid ada    GET  /reports//1
-allow   robot  POST /reports/1       header "Accept: application/json"
+deny    robot  POST /reports/1       header "Accept: application/json"
 deny    deploy GET  /reports/1
 public  -      GET  http://`+s.addr+`/anything
 `)

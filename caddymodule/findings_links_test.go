@@ -43,6 +43,7 @@ func TestFindingsLeadToTheirCause(t *testing.T) {
 				need groups staff
 			}
 		}
+		forward_auth_from 10.0.0.0/8
 		forward_auth wiki {
 			login
 			origins https://wiki.example.com

@@ -1,7 +1,6 @@
 package caddymodule
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -45,7 +44,12 @@ func (a *App) checkProxies(app *caddyhttp.App) {
 			}
 		}
 	}
-	a.checkTwice()
+	a.mu.Lock()
+	guarded := maps.Clone(a.guarded)
+	a.mu.Unlock()
+	for _, place := range slices.Sorted(maps.Keys(guarded)) {
+		a.checkTwice(place, guarded[place])
+	}
 	for _, name := range slices.Sorted(maps.Keys(a.Policies)) {
 		if f, ok := a.Policies[name].DeniesAlone(name); ok {
 			a.Found(f)
@@ -53,22 +57,17 @@ func (a *App) checkProxies(app *caddyhttp.App) {
 	}
 }
 
-// checkTwice finds sites that are guarded here and declared for another proxy too.
-func (a *App) checkTwice() {
-	a.mu.Lock()
-	guarded := maps.Clone(a.guarded)
-	a.mu.Unlock()
+// checkTwice finds sites that a protect guards and that are declared for another proxy, too.
+func (a *App) checkTwice(place string, sites []string) {
 	for _, name := range slices.Sorted(maps.Keys(a.ForwardAuth.Named)) {
 		for _, origin := range a.ForwardAuth.Named[name].Origins {
-			for _, place := range slices.Sorted(maps.Keys(guarded)) {
-				if slices.Contains(guarded[place], origin) {
-					block := "forward_auth " + name
-					a.Found(finding.Finding{
-						Severity: finding.Warning, Place: a.Places.Of(block), About: block,
-						Reason: fmt.Sprintf("%s: %s is a site of this Caddy too, which the protect at %s guards by rules of its own", block, origin, place),
-						Mend:   "keep the one that requests go through",
-					})
-				}
+			if slices.Contains(sites, origin) {
+				block := "forward_auth " + name
+				a.Found(finding.Finding{
+					Severity: finding.Warning, Place: a.Places.Of(block), About: block,
+					Reason: block + ": " + origin + " is a site of this Caddy too, which the protect at " + place + " guards by rules of its own",
+					Mend:   "keep the one that requests go through",
+				})
 			}
 		}
 	}

@@ -1,7 +1,9 @@
 package caddymodule_test
 
 import (
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 )
 
@@ -33,10 +35,15 @@ func TestAddressBehindAProxyThatAppends(t *testing.T) {
 
 // TestEnvoyNamesItsGateOverHTTP: the name stands in front of all that is the client's, who cannot choose another one.
 func TestEnvoyNamesItsGateOverHTTP(t *testing.T) {
-	s := newServer(t)
-	s.extra = "forward_auth_from 127.0.0.1\n\t\tforward_auth api {\n\t\t\torigins https://api.test\n\t\t\tscopes orders.read\n\t\t}\n" +
+	s := newWalk(t)
+	config := s.config
+	_, port, _ := strings.Cut(s.addr, ":")
+	s.config = func() string {
+		return config() + fmt.Sprintf("\nhttp://api.test:%s, http://other.test:%s {\n\tgatehouse\n}\n", port, port)
+	}
+	s.extra = "forward_auth_from 127.0.0.1\n\t\tforward_auth api {\n\t\t\torigins https://api.test:" + port + "\n\t\t\tscopes orders.read\n\t\t}\n" +
 		"\t\tpolicy readers {\n\t\t\tallow {\n\t\t\t\tmatch method GET\n\t\t\t}\n\t\t}\n\t\tpolicy nobody {\n\t\t\tallow {\n\t\t\t\tneed person none\n\t\t\t}\n\t\t}"
-	s.mustLoad()
+	s.reload()
 	token := s.token()
 	for _, tt := range []struct {
 		method, path, host string
@@ -55,7 +62,7 @@ func TestEnvoyNamesItsGateOverHTTP(t *testing.T) {
 		{"GET", "/oauth/policy/unknown/ext-authz/x", "other.test", 400},
 	} {
 		r := s.request(tt.method, "http://"+s.addr+tt.path, nil)
-		r.Host = tt.host
+		r.Host = tt.host + ":" + port
 		r.Header.Set("Authorization", "Bearer "+token)
 		r.Header.Set("X-Forwarded-Proto", "https")
 		r.Header.Set("X-Forwarded-For", "192.0.2.7")

@@ -72,7 +72,7 @@ func TestAccessJWT(t *testing.T) {
 				t.Errorf("Introspect = %v", in)
 			}
 			authztest.WantStatus(t, "validation", h.Validate(got.Access), 200)
-			authztest.WantStatus(t, "userinfo", h.Get("/oauth/userinfo", "Authorization", "Bearer "+got.Access), 200)
+			authztest.WantStatus(t, "userinfo by a token for an API", h.Get("/oauth/userinfo", "Authorization", "Bearer "+got.Access), 401)
 			next := h.Refresh("jwt", got.Refresh)
 			if accessJWT(t, h, next.Text("access_token"), alg)["sub"] != authztest.Demo {
 				t.Error("a refreshed token is no JWT of the person")

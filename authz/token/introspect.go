@@ -80,6 +80,11 @@ func (i *Introspection) MeantFor(resources ...string) bool {
 	return a.Meant(i.Audience)
 }
 
+// NamedBy reports whether a rule that asks for these scopes and clients names the token.
+func (i *Introspection) NamedBy(scopes, clients []string) bool {
+	return client.NamesInRule(scopes, clients, i.Stranger)
+}
+
 // At tells whether the token can be used at a site, named by its origin.
 func (i *Introspection) At(site string) bool {
 	return i.AppPassword == "" || slices.Contains(i.Audience, site)

@@ -170,8 +170,8 @@ func TestUnknownAddressOpensNothing(t *testing.T) {
 	}
 }
 
-// TestCertificateThatTheClientNames tells the attack of a thief of a token that is bound to a certificate, who sends the
-// certificate, which is no secret, in the header of a proxy.
+// TestCertificateThatTheClientNames tells the attack of a thief of a token that is bound to a certificate. The thief
+// sends the certificate, which is no secret, in the header of a proxy.
 func TestCertificateThatTheClientNames(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)

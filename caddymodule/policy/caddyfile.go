@@ -225,4 +225,4 @@ func (m matcherTokens) set(d *caddyfile.Dispenser) (caddy.ModuleMap, error) {
 }
 
 // AsksForPath reports whether a set of matchers can depend on the path. A matcher that is unknown here can.
-func AsksForPath(set caddy.ModuleMap) bool { return PartsOf(set).Path }
+func AsksForPath(set caddy.ModuleMap) bool { return partsOf(set).Path }

@@ -94,7 +94,7 @@ func TestPartsOfMatchers(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &set); err != nil {
 			t.Fatal(err)
 		}
-		p := PartsOf(set)
+		p := partsOf(set)
 		var got []string
 		for name, is := range map[string]bool{"1 path": p.Path, "2 method": p.Method, "3 query": p.Query, "4 host": p.Host, "5 address": p.Address} {
 			if is {
@@ -103,7 +103,7 @@ func TestPartsOfMatchers(t *testing.T) {
 		}
 		all := strings.Join(sorted(got), " ") + strings.Join(append([]string{""}, p.Params...), " ")
 		if all != want {
-			t.Errorf("PartsOf(%s) = %q, want %q", text, all, want)
+			t.Errorf("partsOf(%s) = %q, want %q", text, all, want)
 		}
 	}
 }

@@ -40,9 +40,9 @@ var (
 	byAddress = regexp.MustCompile(`_ip|remote|addr`)
 )
 
-// PartsOf returns the parts that a set of matchers asks for. A matcher that is unknown here asks for all but the
+// partsOf returns the parts that a set of matchers asks for. A matcher that is unknown here asks for all but the
 // address.
-func PartsOf(set caddy.ModuleMap) (out Parts) {
+func partsOf(set caddy.ModuleMap) (out Parts) {
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		raw := set[name]
 		parts, known := partsByMatcher[name]
@@ -59,7 +59,7 @@ func PartsOf(set caddy.ModuleMap) (out Parts) {
 				return everyPart
 			}
 			for _, set := range inner {
-				parts = parts.Or(PartsOf(set))
+				parts = parts.Or(partsOf(set))
 			}
 		case name == "expression", name == "vars", name == "vars_regexp", name == "file":
 			text := strings.ReplaceAll(strings.ToLower(string(raw)), "uri.path", "")
@@ -77,7 +77,7 @@ var everyPart = Parts{Path: true, Method: true, Query: true, Host: true, Address
 // PartsOfAll returns the parts that some of several sets ask for.
 func PartsOfAll(sets []caddy.ModuleMap) (out Parts) {
 	for _, set := range sets {
-		out = out.Or(PartsOf(set))
+		out = out.Or(partsOf(set))
 	}
 	return out
 }

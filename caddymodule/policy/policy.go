@@ -16,7 +16,6 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 )
 
@@ -245,7 +244,7 @@ func (s Selection) Judge(who Facts) Decision {
 	}
 	lacking := Decision{Outcome: Denied}
 	for _, rule := range s.allow {
-		if !rule.open(who.Now) || who.Unnamed && !client.NamesInRule(rule.Need.Scopes, rule.Need.Clients, who.Who.Stranger) {
+		if !rule.open(who.Now) || who.Unnamed && !who.Who.NamedBy(rule.Need.Scopes, rule.Need.Clients) {
 			continue
 		}
 		switch outcome := rule.Need.Judge(who); outcome {

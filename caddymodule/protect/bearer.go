@@ -67,9 +67,9 @@ func (rec *arrival) bearer() (token string, byProof bool, bad *refusal) {
 	return token, byProof, nil
 }
 
-// isForeign reports whether a bearer token is none of this issuer, in a request with a session of the site: the scripts
-// of many applications send tokens of their own. The session decides then, and the token goes on to the upstream.
-// (docs/decisions/gateway.md#bearer-tokens)
+// isForeign reports whether a bearer token is that of the application, in a request with a session of the site: the
+// scripts of many applications send tokens of their own. The session decides then, and the token goes on to the
+// upstream. (docs/decisions/gateway.md#bearer-tokens)
 func (p *Protect) isForeign(r *http.Request, rec *arrival, text string, bad *refusal) bool {
 	if !p.Login || len(rec.authorization) != 1 || text == "" && bad == nil || isOurs(text, p.issuer) {
 		return false

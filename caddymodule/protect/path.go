@@ -79,7 +79,8 @@ func canonicalPath(escaped string) bool {
 		if seg != "" && strings.Trim(seg, ". ") == "" { // ".", "..", and what some systems take for them
 			return false
 		}
-		// Windows opens the directory "api" by the names "api." and "api ". At the end of a path Caddy's matchers do the same.
+		// Windows opens the directory "api" by the names "api." and "api ". At the end of a path Caddy's matchers do the
+		// same.
 		if before != "" && strings.ContainsAny(before[len(before)-1:], ". ") {
 			return false
 		}

@@ -59,8 +59,8 @@ func plainMethod(r *http.Request) bool {
 	return true
 }
 
-// plainQuery reports whether upstreams find the parameters in a query that are found here: it parses, and each of params
-// is there once at most, under no other spelling.
+// plainQuery reports whether upstreams find the parameters in a query that are found here: it parses, and each of
+// params is there once at most, under no other spelling.
 func plainQuery(raw string, params []string) bool {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
@@ -82,8 +82,8 @@ func plainQuery(raw string, params []string) bool {
 // odd reports whether a text has characters that end it for some programs.
 func odd(s string) bool { return !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl) }
 
-// sameParam reports whether some upstreams take the names of two parameters for the same: upper and lower case (ASP.NET),
-// white space around it, . and white space for _ and what follows a bracket (PHP).
+// sameParam reports whether some upstreams take the names of two parameters for the same: upper and lower case
+// (ASP.NET), white space around it, . and white space for _ and what follows a bracket (PHP).
 func sameParam(a, b string) bool { return plainParam(a) == plainParam(b) }
 
 func plainParam(name string) string {

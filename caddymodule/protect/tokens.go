@@ -30,11 +30,11 @@ func (p *Protect) meant(who *token.Introspection) bool {
 
 // names reports whether the site, or what it needs of every caller, names a token that is meant for it.
 func (p *Protect) names(need *policy.Need, who *token.Introspection) bool {
-	return who.AppPassword != "" || p.takes.Names(who.Audience, who.Stranger) || client.NamesInRule(need.Scopes, need.Clients, who.Stranger)
+	return who.AppPassword != "" || p.takes.Names(who.Audience, who.Stranger) || who.NamedBy(need.Scopes, need.Clients)
 }
 
-// acceptances are the ways in which a token opens the site: by what the site says of all requests, and by each rule that
-// names scopes or clients.
+// acceptances are the ways in which a token opens the site: by what the site says of all requests, and by each rule
+// that names scopes or clients.
 func (p *Protect) acceptances() []client.Acceptance {
 	all := p.takes
 	all.Scopes = slices.Concat(p.Scopes, p.Need.Scopes)
@@ -55,8 +55,8 @@ func (p *Protect) acceptances() []client.Acceptance {
 	return out
 }
 
-// Narrowed returns what decides in place of p for requests that Further asks for scopes or an audience: tokens are named
-// by them, too.
+// Narrowed returns what decides in place of p for requests that Further asks for scopes or an audience: tokens are
+// named by them, too.
 func (p *Protect) Narrowed(scopes, audience []string) *Protect {
 	q := *p
 	q.takes.Scopes = slices.Concat(p.takes.Scopes, scopes)

@@ -66,8 +66,8 @@ func hasErrorRoute(r *http.Request) bool {
 // sharedCacheFields are read by caches between here and the browser in place of Cache-Control. (RFC 9213)
 var sharedCacheFields = []string{"Cdn-Cache-Control", "Surrogate-Control"}
 
-// keepPrivate keeps an answer for one person out of caches that others are served from. RFC 9111 3.5 keeps only those to
-// requests with Authorization out of them, and a session comes in a cookie.
+// keepPrivate keeps an answer for one person out of caches that others are served from. RFC 9111 3.5 keeps only those
+// to requests with Authorization out of them, and a session comes in a cookie.
 func keepPrivate(h http.Header) {
 	for _, name := range sharedCacheFields {
 		delete(h, name)

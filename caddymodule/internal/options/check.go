@@ -169,14 +169,14 @@ func CheckTrusted(s string) error {
 	if err != nil {
 		return err
 	}
-	if TooWide(n) {
+	if tooWide(n) {
 		return fmt.Errorf("%s would trust strangers: name the networks of the proxies, such as 10.0.0.0/8 or fd00::/8", s)
 	}
 	return nil
 }
 
-// TooWide reports whether a network is larger than any that one operator has.
-func TooWide(n netip.Prefix) bool {
+// tooWide reports whether a network is larger than any that one operator has.
+func tooWide(n netip.Prefix) bool {
 	if n.Addr().Unmap().Is4() {
 		bits := n.Bits()
 		if n.Addr().Is4In6() {

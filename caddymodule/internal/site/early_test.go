@@ -58,8 +58,8 @@ func TestHandlersBeforeProtect(t *testing.T) {
 	}
 }
 
-// TestServersReadFromTheRight: a server with a handler of ours does not take the address at the left of X-Forwarded-For,
-// which the client has written.
+// TestServersReadFromTheRight: a server with one of the handlers does not take the address at the left of
+// X-Forwarded-For, which the client has written.
 func TestServersReadFromTheRight(t *testing.T) {
 	t.Parallel()
 	var app caddyhttp.App

@@ -12,7 +12,7 @@ import (
 
 // What a server believes of the proxies in front of it.
 
-// ReadFromRight makes the servers that have a handler of ours read X-Forwarded-For from the right, as
+// ReadFromRight makes the servers with protect or gatehouse read X-Forwarded-For from the right, as
 // trusted_proxies_strict does: proxies append to it, and what stands at its left the client has written.
 func ReadFromRight(app *caddyhttp.App) {
 	for _, srv := range app.Servers {
@@ -31,7 +31,7 @@ func namedOf(srv *caddyhttp.Server) (out []list) {
 	return out
 }
 
-// hasOurs reports whether a list has a handler of ours.
+// hasOurs reports whether a list has protect or gatehouse.
 func hasOurs(l list) bool {
 	for i := range l {
 		for j := range l[i].steps {
