@@ -17,7 +17,7 @@ import (
 const format = 2
 
 // ErrNewer says that a newer version has written what this one would misread.
-var ErrNewer = errors.New("a newer version of Gatehouse has written this storage: use that version")
+var ErrNewer = storage.ErrNewer
 
 // Readable returns ErrNewer unless this program can read the records.
 func Readable(tx storage.Tx) error {

@@ -1,6 +1,7 @@
 package badgerstore
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -24,8 +25,8 @@ const memTableSize = 12 << 20
 const ttlMargin = time.Hour
 
 // settings returns Badger's options. Its defaults take 900 MB at a million records, these a quarter of that.
-func settings(o Options) badger.Options {
-	b := badger.DefaultOptions(o.Dir).
+func settings(o Options, dir string) badger.Options {
+	b := badger.DefaultOptions(dir).
 		WithSyncWrites(!syncsWAL). // where it is off, wal does it
 		WithMemTableSize(memTableSize).
 		WithNumMemtables(2).
@@ -40,7 +41,7 @@ func settings(o Options) badger.Options {
 		WithValueLogFileSize(64 << 20).
 		WithMetricsEnabled(false).
 		WithBypassLockGuard(locksForBadger). // lockDir has it
-		WithLogger(logger{o.Log.Named("badger").WithOptions(zap.AddCallerSkip(1)).Sugar()})
+		WithLogger(logger{o.Log.Named("badger").WithOptions(zap.AddCallerSkip(1)).Sugar(), strings.NewReplacer(cmp.Or(dir, "/"), cmp.Or(o.Dir, "/"))})
 	// examine verifies tables before Badger sees them: Badger's own check continues without a table that fails it.
 	b.ChecksumVerificationMode = options.NoVerification
 	if o.memory {
@@ -95,9 +96,16 @@ func lost(format string, args ...any) error {
 }
 
 // logger passes Badger's messages to zap; those about compactions are for debugging only.
-type logger struct{ log *zap.SugaredLogger }
+type logger struct {
+	log  *zap.SugaredLogger
+	name *strings.Replacer // of the directory, as the operator knows it
+}
 
-func (l logger) Errorf(f string, a ...any)   { l.log.Errorf(strings.TrimSpace(f), a...) }
-func (l logger) Warningf(f string, a ...any) { l.log.Warnf(strings.TrimSpace(f), a...) }
-func (l logger) Infof(f string, a ...any)    { l.log.Debugf(strings.TrimSpace(f), a...) }
+func (l logger) text(f string, a []any) string {
+	return l.name.Replace(strings.TrimSpace(fmt.Sprintf(f, a...)))
+}
+
+func (l logger) Errorf(f string, a ...any)   { l.log.Error(l.text(f, a)) }
+func (l logger) Warningf(f string, a ...any) { l.log.Warn(l.text(f, a)) }
+func (l logger) Infof(f string, a ...any)    { l.log.Debug(l.text(f, a)) }
 func (l logger) Debugf(string, ...any)       {}

@@ -250,7 +250,7 @@ func (l *Lasting) reopen(ctx context.Context) error {
 		return err
 	}
 	o := l.opt
-	o.atLeast = seq
+	o.atLeast, o.same = seq, old.side.mark
 	s, err := openDir(ctx, o)
 	if err != nil {
 		return err

@@ -18,8 +18,10 @@ const sideName = "COMMITS"
 // sideFile has two slots, written in turn, so a slot torn by a power loss loses one number only. It is not synced:
 // after a power loss it may name an older commit than Badger has, never a newer one.
 type sideFile struct {
-	f  *os.File
-	st os.FileInfo // of f
+	f    *os.File
+	path string      // where the operator sees it
+	st   os.FileInfo // of f
+	mark mark
 }
 
 const (
@@ -34,37 +36,29 @@ func slot(seq uint64) []byte {
 	return b[:]
 }
 
-// openSideFile opens the file, or makes one that says seq.
-func openSideFile(dir string, seq uint64) (*sideFile, error) {
-	path := filepath.Join(dir, sideName)
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+// openSideFile opens the file in dir, which is called name, or makes one that says seq.
+func openSideFile(dir, name string, seq uint64) (_ *sideFile, err error) {
+	s := &sideFile{path: filepath.Join(name, sideName)}
+	if s.f, err = os.OpenFile(filepath.Join(dir, sideName), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return nil, err
+	}
+	if s.mark, err = readMark(s.f); err == nil && s.mark == (mark{}) { // it is new, or the process ended while it was made
+		if s.mark, err = newMark(); err == nil {
+			err = errors.Join(s.write(seq), s.mark.write(s.f), s.f.Sync(), syncDir(dir))
+		}
+	}
 	if err == nil {
-		return newSideFile(f)
+		s.st, err = s.f.Stat()
 	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	if f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
-		return nil, err
-	}
-	s := &sideFile{f: f}
-	if err = errors.Join(s.write(seq), f.Sync(), syncDir(dir)); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return newSideFile(f)
-}
-
-func newSideFile(f *os.File) (*sideFile, error) {
-	st, err := f.Stat()
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, errors.Join(err, s.f.Close())
 	}
-	return &sideFile{f: f, st: st}, nil
+	return s, nil
 }
 
 // present returns an error when another file, or none, is where this one was.
 func (s *sideFile) present() error {
-	st, err := os.Lstat(s.f.Name())
+	st, err := os.Lstat(s.path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(st, s.st) {
 		return fmt.Errorf("%w: %s is not the file that was opened", ErrRemoved, sideName)
 	}
@@ -96,6 +90,13 @@ func checkSideFile(dir string, last diskState) error {
 		return err
 	}
 	defer f.Close()
+	m, err := readMark(f)
+	if err != nil {
+		return err
+	}
+	if m == (mark{}) && last.seq > 0 {
+		return lost("%s does not say which format the store has", sideName)
+	}
 	var seq uint64
 	intact := 0
 	for i := range int64(2) {

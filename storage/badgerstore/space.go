@@ -119,7 +119,7 @@ func (p *space) pause() time.Duration {
 
 // watch looks after free space and file modes until ctx ends.
 func (s *Store) watch(ctx context.Context) {
-	modes := fileModes{dir: s.opt.Dir}
+	modes := fileModes{dir: s.dir}
 	for {
 		modes.mend()
 		timer := time.NewTimer(s.space.pause())

@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -63,8 +64,9 @@ type Options struct {
 	sync func(*os.File) error
 	// failed is called when the store is poisoned.
 	failed func()
-	// atLeast is a commit that the directory must hold.
+	// atLeast is a commit that the directory must hold, of the store with the mark same.
 	atLeast uint64
+	same    mark
 	// closeWait replaces the constant.
 	closeWait time.Duration
 	// marks is how many there are for keys.
@@ -80,6 +82,7 @@ type Store struct {
 	now       func() time.Time
 	db        *badger.DB
 	lock      *dirLock // keeps other processes out; nil in memory
+	dir       string   // a path to the directory that was opened, whatever happens to Options.Dir; see anchor
 	side      *sideFile
 	wal       *wal // nil: in memory, and where Badger syncs
 	space     *space
@@ -207,7 +210,7 @@ func open(o Options) (_ *Store, err error) {
 			return nil, err
 		}
 	}
-	if s.db, err = openBadger(settings(o).WithReadOnly(s.readOnly)); err != nil {
+	if s.db, err = openBadger(settings(o, s.dir).WithReadOnly(s.readOnly)); err != nil {
 		return nil, err
 	}
 	seq, err := s.counter()
@@ -218,12 +221,15 @@ func open(o Options) (_ *Store, err error) {
 		return nil, lost("the commit counter reads %d, the files say %d", seq, last.seq)
 	}
 	if !o.memory {
-		if s.side, err = openSideFile(o.Dir, seq); err != nil {
+		if s.side, err = openSideFile(s.dir, o.Dir, seq); err != nil {
+			return nil, err
+		}
+		if err := s.present(); err != nil { // it was replaced after it was locked
 			return nil, err
 		}
 	}
 	if !o.memory && syncsWAL && !s.readOnly {
-		if s.wal, err = openWAL(o.Dir, o.sync); err != nil {
+		if s.wal, err = openWAL(s.dir, o.sync); err != nil {
 			return nil, err
 		}
 	}
@@ -246,8 +252,8 @@ func open(o Options) (_ *Store, err error) {
 func (s *Store) prepare() (diskState, error) {
 	dir := s.opt.Dir
 	if s.opt.atLeast > 0 {
-		if _, err := os.Stat(filepath.Join(dir, sideName)); err != nil {
-			return diskState{}, fmt.Errorf("%w: %w", ErrRemoved, err)
+		if err := s.opt.same.wantedIn(dir); err != nil {
+			return diskState{}, err
 		}
 	} else if err := os.MkdirAll(dir, 0o700); err != nil {
 		return diskState{}, err
@@ -259,12 +265,17 @@ func (s *Store) prepare() (diskState, error) {
 	if s.lock, err = lockDir(dir); err != nil {
 		return diskState{}, err
 	}
+	s.dir = anchor(s.lock, dir)
+	s.space.dir = s.dir
 	full := s.space.look()
 	if full != nil && !errors.Is(full, storage.ErrFull) {
 		return diskState{}, full
 	}
 	if _, err := os.Stat(filepath.Join(dir, restoring)); !errors.Is(err, fs.ErrNotExist) {
 		return diskState{}, fmt.Errorf("a restore did not finish (%s is there): empty the directory and restore again", restoring)
+	}
+	if err := checkFormat(dir); err != nil {
+		return diskState{}, err
 	}
 	last, err := examine(dir)
 	if err != nil {
@@ -334,13 +345,13 @@ func (s *Store) Close() error {
 		s.sweeps.Wait()
 		err := s.closeBadger()
 		if !s.opt.memory {
-			(&fileModes{dir: s.opt.Dir}).mend() // the last table
+			(&fileModes{dir: s.dir}).mend() // the last table
 		}
 		s.wal.close()
 		if s.side != nil {
 			err = errors.Join(err, s.side.close())
 		}
-		if s.lock != nil {
+		if s.lock != nil && !errors.Is(err, errStuck) { // otherwise Badger still writes there
 			err = errors.Join(err, s.lock.release())
 		}
 		if err != nil {
@@ -350,10 +361,19 @@ func (s *Store) Close() error {
 	return s.closed
 }
 
-// closeBadger waits a bounded time: whatever was answered is durable without it.
+// closeBadger waits a bounded time: whatever was answered is durable without it. It leaves Badger alone that would write
+// by path into what took the place of its directory.
 func (s *Store) closeBadger() error {
+	if !s.opt.memory && s.dir == s.opt.Dir {
+		if err := s.present(); err != nil {
+			return fmt.Errorf("%w: %w", errStuck, err)
+		}
+	}
 	done := make(chan error, 1)
-	go func() { done <- s.db.Close() }()
+	go func() {
+		done <- s.db.Close()
+		runtime.KeepAlive(s) // a collected descriptor of the lock would be reused, and Badger's paths lead through it
+	}()
 	timer := time.NewTimer(s.opt.closeWait)
 	defer timer.Stop()
 	select {

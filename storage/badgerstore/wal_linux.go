@@ -2,6 +2,7 @@ package badgerstore
 
 import (
 	"errors"
+	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -17,6 +18,20 @@ func datasync(f *os.File) error {
 			return err
 		}
 	}
+}
+
+// anchor returns a path to the locked directory that leads there even when dir was renamed or replaced, or another file
+// system was mounted over it. It returns dir where there is no /proc.
+func anchor(l *dirLock, dir string) string {
+	path := fmt.Sprintf("/proc/self/fd/%d", l.dir.Fd())
+	is, err := l.dir.Stat()
+	if err != nil {
+		return dir
+	}
+	if st, err := os.Stat(path); err != nil || !os.SameFile(st, is) {
+		return dir
+	}
+	return path
 }
 
 // allocate gives a log that Badger has made its blocks, so that writing to it through the memory map never meets a full
