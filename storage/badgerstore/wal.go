@@ -37,6 +37,7 @@ type wal struct {
 
 	open   func(name string) (*os.File, error) // os.Open; tests replace it
 	wait   func(time.Duration)                 // between attempts to open a log
+	make   func(name string) error             // makes the file of a log; tests replace it
 	folder *os.File                            // dir, for the sync of its entries
 	spare  []*os.File                          // descriptors to give up when a log begins
 	filled int64                               // bytes in Badger's table in memory, never less than it counts itself
@@ -45,15 +46,15 @@ type wal struct {
 // openWAL finds the log that Badger writes next. Call it after Badger has opened the directory and before anything is
 // written.
 func openWAL(dir string, sync func(*os.File) error) (*wal, error) {
-	names, err := filepath.Glob(filepath.Join(dir, "*.mem"))
+	names, err := logFiles(dir)
 	if err != nil {
 		return nil, err
 	}
-	w := &wal{dir: dir, sync: sync, open: os.Open, wait: time.Sleep}
+	w := &wal{dir: dir, sync: sync, open: os.Open, wait: time.Sleep, make: makeLog}
 	for _, name := range names {
 		var fid int
-		if _, err := fmt.Sscanf(filepath.Base(name), "%05d.mem", &fid); err != nil {
-			return nil, fmt.Errorf("a log with another name than Badger gives: %s", filepath.Base(name))
+		if _, err := fmt.Sscanf(name, "%05d.mem", &fid); err != nil {
+			return nil, fmt.Errorf("a log with another name than Badger gives: %s", name)
 		}
 		w.fid = max(w.fid, fid)
 	}
@@ -87,8 +88,9 @@ func (w *wal) close() {
 
 func (w *wal) path(fid int) string { return filepath.Join(w.dir, fmt.Sprintf("%05d.mem", fid)) }
 
-// ready makes sure of descriptors before closures run, if their batch may make Badger begin another log: Badger would
-// be of no use after it could not. It waits for them for a while. On an error nothing has been written.
+// ready makes sure of descriptors and of the next log's blocks before closures run, if their batch may make Badger begin
+// another log: Badger would be of no use after it could not open one, and a process that writes to a log without blocks
+// on a full disk dies of SIGBUS. It waits for descriptors for a while. On an error nothing has been written.
 func (w *wal) ready() error {
 	if w == nil || w.filled+2*spareBatch < memTableSize {
 		return nil
@@ -101,8 +103,18 @@ func (w *wal) ready() error {
 	if err != nil {
 		return fmt.Errorf("%w: a new log needs file descriptors: %w", storage.ErrUnavailable, err)
 	}
-	return nil
+	err = w.make(w.path(w.fid + 1))
+	switch {
+	case err == nil, errors.Is(err, fs.ErrExist):
+		return nil
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fmt.Errorf("%w: a new log needs %d MiB: %w", storage.ErrFull, logSize>>20, err)
+	}
+	return fmt.Errorf("%w: make a new log: %w", storage.ErrUnavailable, err)
 }
+
+// logSize is what Badger makes of a log that it begins.
+const logSize = 2 * memTableSize
 
 // spareBatch is more than the size of a batch in bytes.
 const spareBatch = 2 << 20
@@ -154,7 +166,7 @@ func (w *wal) written() (*os.File, error) {
 	}
 	for {
 		next := w.path(w.fid + 1)
-		if _, err := os.Lstat(next); errors.Is(err, fs.ErrNotExist) {
+		if st, err := os.Lstat(next); errors.Is(err, fs.ErrNotExist) || err == nil && st.Size() == 0 { // ready has made it
 			return w.file, linked(w.file)
 		} else if err != nil {
 			return nil, err

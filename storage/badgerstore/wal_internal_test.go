@@ -66,7 +66,7 @@ func TestDescriptorsNeverComeBack(t *testing.T) {
 	w.open = func(name string) (*os.File, error) {
 		return nil, &os.PathError{Op: "open", Path: name, Err: syscall.EMFILE}
 	}
-	if err := os.WriteFile(w.path(3), nil, 0o600); err != nil {
+	if err := os.WriteFile(w.path(3), []byte("3"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.written(); err == nil || waits == 0 || waits > openTries {

@@ -47,6 +47,25 @@ func allocate(log string) {
 	}
 }
 
+// makeLog makes the file of a log that Badger will begin, with the blocks for it and still of no length: so Badger takes
+// it for a new one, and its first write through the memory map has its blocks. It makes none where the file system cannot
+// set blocks aside.
+func makeLog(name string) error {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	err = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, logSize)
+	unable := errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS)
+	if err = errors.Join(err, f.Close()); err != nil {
+		err = errors.Join(err, os.Remove(name))
+	}
+	if unable {
+		return nil
+	}
+	return err
+}
+
 // reserve gives a file blocks for size bytes. ok is false where the file system cannot.
 func reserve(f *os.File, size int64) (ok bool, err error) {
 	err = unix.Fallocate(int(f.Fd()), 0, 0, size)

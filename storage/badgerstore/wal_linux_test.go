@@ -128,7 +128,7 @@ func TestRotationWithoutDescriptors(t *testing.T) {
 	s.commit = func(txn *badger.Txn, seq uint64) error {
 		logs := s.wal.fid
 		err := txn.CommitAt(seq, nil)
-		if _, e := os.Lstat(s.wal.path(logs + 1)); e == nil {
+		if st, e := os.Lstat(s.wal.path(logs + 1)); e == nil && st.Size() > 0 {
 			if len(s.wal.spare) > 0 {
 				t.Errorf("log %d was begun while %d descriptors were kept", logs+1, len(s.wal.spare))
 			}
@@ -171,6 +171,55 @@ func TestRotationWithoutDescriptors(t *testing.T) {
 	wantKey(t, s, "key", "1")
 }
 
+// TestNewLogHasItsBlocks: before Badger writes to a log that it begins, the blocks of the log are there. A batch for
+// which they cannot be had is refused before its closures run.
+func TestNewLogHasItsBlocks(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, t.TempDir())
+	begun := 0
+	s.commit = func(txn *badger.Txn, seq uint64) error {
+		next := s.wal.path(s.wal.fid + 1)
+		before, missing := os.Lstat(next)
+		err := txn.CommitAt(seq, nil)
+		if after, e := os.Lstat(next); e == nil && after.Size() > 0 {
+			begun++
+			if missing != nil || before.Size() != 0 || allocated(before) < logSize || allocated(after) < logSize {
+				t.Errorf("%s was begun without its blocks: %v", filepath.Base(next), missing)
+			}
+		}
+		return err
+	}
+	value := strings.Repeat("x", 256<<10)
+	for range 200 {
+		mustPut(t, s, "key", value)
+	}
+	if begun < 3 {
+		t.Errorf("%d logs were begun, want several", begun)
+	}
+	made := s.wal.make
+	s.wal.make = func(string) error { return syscall.ENOSPC }
+	var refused error
+	for range 200 {
+		ran := false
+		refused = s.Update(t.Context(), func(tx storage.Tx) error {
+			ran = true
+			return tx.Put([]byte("key"), []byte(value), time.Time{})
+		})
+		if refused != nil {
+			if ran {
+				t.Error("the closure ran although its batch was refused")
+			}
+			break
+		}
+	}
+	if !errors.Is(refused, storage.ErrFull) {
+		t.Errorf("Update when there is no room for a new log = %v, want %v", refused, storage.ErrFull)
+	}
+	s.wal.make = made
+	mustPut(t, s, "key", "1")
+	wantKey(t, s, "key", "1")
+}
+
 // TestLogIsFollowed: when Badger begins another log, that log is synced.
 func TestLogIsFollowed(t *testing.T) {
 	t.Parallel()
@@ -178,6 +227,10 @@ func TestLogIsFollowed(t *testing.T) {
 	synced := map[string]int{}
 	s := mustOpen(t, dir, Options{SweepEvery: -1, sync: func(f *os.File) error {
 		logs, err := filepath.Glob(filepath.Join(dir, "*.mem"))
+		logs = slices.DeleteFunc(logs, func(name string) bool { // those that Badger has not begun
+			st, err := os.Stat(name)
+			return err == nil && st.Size() == 0
+		})
 		if newest := filepath.Base(slices.Max(logs)); err == nil && newest != filepath.Base(f.Name()) {
 			err = errors.New("synced " + f.Name() + ", Badger writes " + newest)
 		}
