@@ -328,6 +328,11 @@ func (a *App) loadStorage() error {
 	if !ok {
 		return fmt.Errorf("gatehouse: storage module %T does not open a store", mod)
 	}
+	if s, ok := mod.(interface{ Advice() (reason, mend string) }); ok {
+		if reason, mend := s.Advice(); reason != "" {
+			a.warn("storage", reason, mend)
+		}
+	}
 	a.storage = s
 	return nil
 }

@@ -26,8 +26,8 @@ func init() {
 // Storage keeps the records in a PostgreSQL database. A write is durable once it has returned.
 type Storage struct {
 	// Where the database is: postgres://user:password@host:5432/database?sslmode=verify-full. Several hosts are separated
-	// by commas; the one that takes writes is used. A placeholder such as {env.DATABASE_URL} keeps the password out of
-	// the configuration.
+	// by commas; the one that takes writes is used. Without sslmode it is verify-full, unless each host is this machine.
+	// A placeholder such as {env.DATABASE_URL} keeps the password out of the configuration.
 	URL string `json:"url,omitempty"`
 	// The URL of the same database without the pooler that the URL leads to, on which this server hears what others
 	// write. Default: the URL.
@@ -139,6 +139,15 @@ func (s *Storage) Provision(caddy.Context) error {
 
 // Place is where the database is, without user and password.
 func (s *Storage) Place() string { return s.place }
+
+// Advice says what the configuration leaves open, and what to write. Empty: nothing.
+func (s *Storage) Advice() (reason, mend string) {
+	if !s.opt.LacksMode() {
+		return "", ""
+	}
+	return name + ": the URL does not say how the database proves that it is the right one, so it must have a certificate of its host's name",
+		"write sslmode=verify-full into the URL, with sslrootcert=FILE for an authority of your own, or sslmode=disable if no one else can read what is sent"
+}
 
 // seed makes the mark of a URL mean nothing outside of this process.
 var seed = maphash.MakeSeed()

@@ -121,6 +121,28 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
+// TestURLWithoutAMode: what the Caddyfile leaves open is said before anything connects.
+func TestURLWithoutAMode(t *testing.T) {
+	for url, want := range map[string]string{
+		"postgres://a:secret@db.example.com/c":                     "sslmode=verify-full",
+		"postgres://a:secret@db.example.com/c?sslmode=verify-full": "",
+		"postgres://a:secret@db.example.com/c?sslmode=disable":     "",
+		"postgres://a:secret@localhost/c":                          "",
+	} {
+		s, err := read(t, "postgres "+url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := provision(t, s); err != nil {
+			t.Fatal(err)
+		}
+		reason, mend := s.Advice()
+		if (reason == "") != (want == "") || !strings.Contains(mend, want) || strings.Contains(reason+mend, "secret") {
+			t.Errorf("%s: Advice = %q, %q, want %q", url, reason, mend, want)
+		}
+	}
+}
+
 // TestRestoreIntoADatabase: the command fills an empty schema, and no other.
 func TestRestoreIntoADatabase(t *testing.T) {
 	url := server.URL(pgtest.Database)

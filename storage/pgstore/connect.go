@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,10 +41,13 @@ func parseURL(text string) (*pgconn.Config, error) {
 		return nil, errors.New("there is no URL: give it as " + form)
 	}
 	config, err := pgconn.ParseConfig(text)
-	if scheme, _, ok := strings.Cut(text, "://"); ok && scheme != "postgres" && scheme != "postgresql" { // it would be read as a list of name=value
+	if scheme, _, ok := strings.Cut(text, "://"); !ok || scheme != "postgres" && scheme != "postgresql" { // it would be read as a list of name=value
 		config, err = nil, errors.New("it begins with neither postgres:// nor postgresql://")
 	} else if err == nil && strings.Contains(config.Database, "@") { // behind a / of the password
 		err = errors.New("the database is not a name")
+	}
+	if err == nil && !saysMode(text) {
+		err = verifyHosts(config)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the URL cannot be read%s: it must be of the form %s, with special characters of the password as %%40 for @",
@@ -58,6 +63,58 @@ func parseURL(text string) (*pgconn.Config, error) {
 		config.RuntimeParams["application_name"] = "gatehouse"
 	}
 	return config, nil
+}
+
+// saysMode reports whether a URL says how much TLS there must be.
+func saysMode(text string) bool {
+	text, _, _ = strings.Cut(text, "#")
+	_, query, _ := strings.Cut(text, "?")
+	q, err := url.ParseQuery(query)
+	modes := q["sslmode"]
+	return err == nil && (len(modes) > 0 && !slices.Contains(modes, "") || len(modes) == 0 && q.Get("ssl") == "true")
+}
+
+// LacksMode reports whether a URL leads to another machine and does not say how much TLS there must be. The database has
+// to prove its name then, as with sslmode=verify-full.
+func (o Options) LacksMode() bool {
+	for _, text := range [...]string{o.URL, o.DirectURL} {
+		config, err := parseURL(text)
+		if err == nil && !saysMode(text) && slices.ContainsFunc(append(config.Fallbacks, &pgconn.FallbackConfig{Host: config.Host}), remote) {
+			return true
+		}
+	}
+	return false
+}
+
+func remote(f *pgconn.FallbackConfig) bool { return !local(f.Host) }
+
+// local reports whether a host is this machine, so that nobody else can read what is sent.
+func local(host string) bool {
+	if strings.HasPrefix(host, "/") || strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// verifyHosts makes a configuration that verify-full would make, unless each host is this machine. Without a mode pgconn
+// would talk to anybody who answers, and in clear text if they do not speak TLS.
+func verifyHosts(config *pgconn.Config) error {
+	all := append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}}, config.Fallbacks...)
+	if !slices.ContainsFunc(all, remote) {
+		return nil
+	}
+	all = slices.DeleteFunc(all, func(f *pgconn.FallbackConfig) bool { return f.TLSConfig == nil && !strings.HasPrefix(f.Host, "/") })
+	if !slices.ContainsFunc(all, remote) { // PGSSLMODE or a service file say disable
+		return errors.New("it has no sslmode, and only the URL can say that there is no TLS: add sslmode=disable to it")
+	}
+	for _, f := range all {
+		if f.TLSConfig != nil {
+			f.TLSConfig.InsecureSkipVerify, f.TLSConfig.VerifyPeerCertificate, f.TLSConfig.ServerName = false, nil, f.Host
+		}
+	}
+	config.Host, config.Port, config.TLSConfig, config.Fallbacks = all[0].Host, all[0].Port, all[0].TLSConfig, all[1:]
+	return nil
 }
 
 // reason returns what is wrong with a URL whose user and host were understood. Otherwise a part of the password may
