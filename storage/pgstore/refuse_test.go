@@ -46,6 +46,7 @@ func TestRefusals(t *testing.T) {
 		"one column fewer": {setup: tables + "ALTER TABLE gatehouse_kv DROP x", want: []string{"somebody else"}},
 		"half of it":       {setup: "CREATE TABLE gatehouse_meta (name text PRIMARY KEY, value text NOT NULL)", want: []string{"missing"}},
 		"facts of nobody":  {setup: tables + "DELETE FROM gatehouse_meta", want: []string{"does not say what it is"}},
+		"no schema":        {setup: "DROP SCHEMA public", want: []string{"no schema", "name another one with `schema`"}},
 		"no primary key":   {setup: tables + "ALTER TABLE gatehouse_kv DROP CONSTRAINT gatehouse_kv_pkey", want: []string{"primary key"}},
 		"TLS is missing": {url: func(db string) string {
 			return pgtest.URLAt(plain.Address(), pgtest.User, pgtest.Password, db, "sslmode=require")

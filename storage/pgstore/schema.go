@@ -289,6 +289,8 @@ func (s *Store) refusedTo(what string, err error) error {
 		return &fault{unavailable("the connection was lost"), "the connection to the database was lost"}
 	case e.Code == "42501":
 		return refusal("this user may not %s (%s): let it own the database (ALTER DATABASE … OWNER TO …), or GRANT it CREATE and USAGE on the schema and ALL on the tables", what, e.Message)
+	case e.Code == "3F000":
+		return refusal("there is no schema to %s in (%s): make it, let this user USE it, or name another one with `schema`", what, e.Message)
 	case e.Code == "40001", e.Code == "40P01":
 		return errAgain
 	case e.Code == "53100":

@@ -11,10 +11,10 @@ import (
 type texts struct {
 	table, meta string
 
-	getText, putText, deleteText, sweepText, notifyText string
-	beginView, beginUpdate                              []statement
-	scanTexts                                           [2]struct{ bounded, open string } // ascending, descending
-	durability                                          string
+	getText, putText, deleteText, sweepText, notifyText, healthText string
+	beginView, beginUpdate                                          []statement
+	scanTexts                                                       [2]struct{ bounded, open string } // ascending, descending
+	durability                                                      string
 }
 
 // newTexts returns the statements for the tables of a schema; empty: the first of the search path.
@@ -37,6 +37,13 @@ func newTexts(schema string) *texts {
 		q.scanTexts[i].open = from + " ORDER BY k" + order + " LIMIT $2"
 		q.scanTexts[i].bounded = from + " AND k < $3 ORDER BY k" + order + " LIMIT $2"
 	}
+	q.healthText = "SELECT current_setting('transaction_read_only'), coalesce(current_setting('fsync', true), 'on'), (true"
+	for _, t := range [...]string{q.table, q.meta} {
+		for _, right := range [...]string{"SELECT", "INSERT", "UPDATE", "DELETE"} {
+			q.healthText += " AND has_table_privilege('" + strings.ReplaceAll(t, "'", "''") + "', '" + right + "')"
+		}
+	}
+	q.healthText += ")::text"
 	q.beginView = []statement{{sql: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"}}
 	return q
 }

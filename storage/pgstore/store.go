@@ -226,9 +226,7 @@ func (s *Store) Check(ctx context.Context) error {
 	}
 }
 
-const readOnlyText = "SELECT current_setting('transaction_read_only')"
-
-// ask asks the server whether it takes writes.
+// ask asks the server whether it takes writes, and keeps them.
 func (s *Store) ask(ctx context.Context) error {
 	if err := s.history.trouble(); err != nil {
 		return err
@@ -238,13 +236,19 @@ func (s *Store) ask(ctx context.Context) error {
 		return err
 	}
 	defer s.pool.put(c)
-	results, err := c.run(statement{sql: readOnlyText})
+	results, err := c.run(statement{sql: s.sql.healthText})
 	if err != nil {
 		return s.failed(c, err)
 	}
-	if string(results[0].Rows[0][0]) != "off" {
+	row := results[0].Rows[0]
+	switch {
+	case string(row[0]) != "off":
 		s.pool.reset(c.era)
 		return unavailable("the database is read-only: it is a standby, or was told so")
+	case string(row[1]) == "off":
+		return unavailable("the database has fsync = off by now: when its machine fails it loses what was answered")
+	case string(row[2]) != "true":
+		return unavailable("this user may no longer read and write the tables of the database: GRANT it ALL on them")
 	}
 	return s.full()
 }
