@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
