@@ -9,14 +9,16 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
 )
 
 // TestAccessLogHoldsNoSecret: what leaves a request out of the access log must not hide who sent it.
 func TestAccessLogHoldsNoSecret(t *testing.T) {
-	s := newServer(t)
-	file := filepath.Join(s.dir, "log")
-	s.options = "log {\n\t\toutput file " + file + "\n\t}"
-	config := strings.Replace(s.caddyfile(), "\tgatehouse\n}", "\tgatehouse\n\tlog\n}", 1)
+	s := servertest.NewServer(t)
+	file := filepath.Join(s.Dir, "log")
+	s.Options = "log {\n\t\toutput file " + file + "\n\t}"
+	config := strings.Replace(s.Caddyfile(), "\tgatehouse\n}", "\tgatehouse\n\tlog\n}", 1)
 	raw, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(config), map[string]any{"filename": "Caddyfile"})
 	if err != nil {
 		t.Fatalf("adapt: %v", err)
@@ -25,12 +27,12 @@ func TestAccessLogHoldsNoSecret(t *testing.T) {
 		t.Fatalf("load: %v", err)
 	}
 	const canary = "a-value-that-no-log-may-hold"
-	_, port, _ := strings.Cut(s.addr, ":")
+	_, port, _ := strings.Cut(s.Addr, ":")
 	for name, send := range map[string]func(*http.Request){
 		"query":            nil,
-		"page-with-a-hint": func(r *http.Request) { r.Header.Set("Referer", s.issuer()+"/oauth/logout?id_token_hint="+canary) },
+		"page-with-a-hint": func(r *http.Request) { r.Header.Set("Referer", s.Issuer()+"/oauth/logout?id_token_hint="+canary) },
 		"page-in-a-mad-query": func(r *http.Request) {
-			r.Header.Set("Referer", s.issuer()+"/oauth/authorize?x=%zz&id_token_hint="+canary)
+			r.Header.Set("Referer", s.Issuer()+"/oauth/authorize?x=%zz&id_token_hint="+canary)
 		},
 		"no-page":              func(r *http.Request) { r.Header.Set("Referer", "::"+canary) },
 		"another-host":         func(r *http.Request) { r.Host, r.URL.RawQuery = "localhost:1"+port[:2], "token="+canary },
@@ -41,13 +43,13 @@ func TestAccessLogHoldsNoSecret(t *testing.T) {
 		"sign-out":             func(r *http.Request) { r.URL.Path, r.URL.RawQuery = "/saml/partner/slo", "SAMLRequest="+canary },
 		"artifact":             func(r *http.Request) { r.URL.Path, r.URL.RawQuery = "/saml/partner/acs", "SAMLart="+canary },
 	} {
-		r := s.request(http.MethodGet, s.issuer()+"/"+name, nil)
+		r := s.Request(http.MethodGet, s.Issuer()+"/"+name, nil)
 		if send == nil {
 			r.URL.RawQuery = "refresh_token=" + canary
 		} else {
 			send(r)
 		}
-		s.do(r)
+		s.Do(r)
 	}
 	log, err := os.ReadFile(file)
 	if err != nil {

@@ -1,42 +1,22 @@
 package caddymodule_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/caddyserver/caddy/v2/caddyconfig"
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 	"github.com/google/go-cmp/cmp"
 
 	_ "github.com/gatehouse-id/gatehouse/caddymodule"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 const separator = "----------\n"
-
-// adapt returns the JSON of a Caddyfile, or the error as text.
-func adapt(t *testing.T, caddyfile string) (string, error) {
-	t.Helper()
-	raw, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile), map[string]any{"filename": "Caddyfile"})
-	if err != nil {
-		return "", err
-	}
-	var out bytes.Buffer
-	if err := json.Indent(&out, withoutPlaces.ReplaceAll(raw, nil), "", "\t"); err != nil {
-		t.Fatal(err)
-	}
-	return out.String(), nil
-}
-
-// withoutPlaces are the lines at which options stand. TestMistakes tests them.
-var withoutPlaces = regexp.MustCompile(`,"places":\{[^}]*\}`)
 
 // TestAdaptGolden holds each file of testdata/adapt: a Caddyfile above the line, the JSON or the error below it.
 func TestAdaptGolden(t *testing.T) {
@@ -53,7 +33,7 @@ func TestAdaptGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			input, want, _ := strings.Cut(string(raw), separator)
-			got, err := adapt(t, input)
+			got, err := servertest.Adapt(t, input)
 			good := !strings.HasPrefix(filepath.Base(file), "bad_") && !strings.HasPrefix(filepath.Base(file), "later_")
 			switch {
 			case err != nil && good:

@@ -20,43 +20,45 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule"
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
 )
 
 func TestReloadWithOtherOptions(t *testing.T) {
-	s := newServer(t)
-	s.mustLoad()
-	token := s.token()
-	storage := s.storage
+	s := servertest.NewServer(t)
+	s.MustLoad()
+	token := s.Token()
+	storage := s.Storage
 
-	s.storage = storage + " {\n min_free 64MiB\n}"
-	if err := s.load(); err == nil || !strings.Contains(err.Error(), "other options") {
+	s.Storage = storage + " {\n min_free 64MiB\n}"
+	if err := s.Load(); err == nil || !strings.Contains(err.Error(), "other options") {
 		t.Errorf("reload with another min_free = %v, want a refusal", err)
 	}
-	if got := s.enters(token); got != http.StatusOK {
+	if got := s.Enters(token); got != http.StatusOK {
 		t.Errorf("after a refused reload: status = %d, want 200", got)
 	}
 	// After a full stop it is another start.
-	s.stop()
-	s.mustLoad()
-	if got := s.enters(token); got != http.StatusOK {
+	s.Stop()
+	s.MustLoad()
+	if got := s.Enters(token); got != http.StatusOK {
 		t.Errorf("after a restart: status = %d, want 200", got)
 	}
 	// A client that is gone from the configuration has inactive tokens.
-	s.extra = ""
-	raw := bytes.Replace(s.json(), []byte(`"id":"reports"`), []byte(`"id":"renamed"`), 1)
+	s.Extra = ""
+	raw := bytes.Replace(s.JSON(), []byte(`"id":"reports"`), []byte(`"id":"renamed"`), 1)
 	if err := caddy.Load(raw, true); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.enters(token); got != http.StatusUnauthorized {
+	if got := s.Enters(token); got != http.StatusUnauthorized {
 		t.Errorf("token of a client that is gone: status = %d, want 401", got)
 	}
 }
 
 func TestEncryptionKey(t *testing.T) {
-	s := newServer(t)
-	s.mustLoad()
-	file := filepath.Join(s.dir, "store.key")
+	s := servertest.NewServer(t)
+	s.Fresh = true
+	s.MustLoad()
+	file := filepath.Join(s.Dir, "store.key")
 	info, err := os.Stat(file)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("key file: %v, %v", info, err)
@@ -65,31 +67,31 @@ func TestEncryptionKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, jwks := s.get("/oauth/jwks")
-	token := s.token()
+	_, jwks := s.Get("/oauth/jwks")
+	token := s.Token()
 
-	s.key = "encryption_key " + testKey + " " + strings.TrimSpace(string(first)) // rotation: a new one seals, both open
-	s.mustLoad()
-	if _, now := s.get("/oauth/jwks"); now != jwks {
+	s.Key = "encryption_key " + servertest.TestKey + " " + strings.TrimSpace(string(first)) // rotation: a new one seals, both open
+	s.MustLoad()
+	if _, now := s.Get("/oauth/jwks"); now != jwks {
 		t.Error("the signing keys changed with the encryption key")
 	}
-	if got := s.enters(token); got != http.StatusOK {
+	if got := s.Enters(token); got != http.StatusOK {
 		t.Errorf("after the rotation: status = %d, want 200", got)
 	}
-	s.key = "encryption_key " + otherKey // none that opens what is sealed
-	if err := s.load(); err == nil || !strings.Contains(err.Error(), "encryption_key") {
+	s.Key = "encryption_key " + servertest.OtherKey // none that opens what is sealed
+	if err := s.Load(); err == nil || !strings.Contains(err.Error(), "encryption_key") {
 		t.Errorf("load with a wrong key = %v, want an error that names encryption_key", err)
 	}
-	if got := s.enters(token); got != http.StatusOK {
+	if got := s.Enters(token); got != http.StatusOK {
 		t.Errorf("after a refused key: status = %d, want 200", got)
 	}
-	s.key = "encryption_key " + testKey // the older one is gone: what it had sealed was sealed anew
-	eventually(t, "the new key has sealed everything", func() bool { return s.load() == nil })
+	s.Key = "encryption_key " + servertest.TestKey // the older one is gone: what it had sealed was sealed anew
+	servertest.Eventually(t, "the new key has sealed everything", func() bool { return s.Load() == nil })
 	if again, err := os.ReadFile(file); err != nil || string(again) != string(first) {
 		t.Error("the key file changed")
 	}
 	// Counters go on in the registry of each new configuration.
-	if _, body := s.do(s.request(http.MethodGet, "http://"+s.admin+"/metrics", nil)); !strings.Contains(body, "gatehouse_token_responses_total 1\n") {
+	if _, body := s.Do(s.Request(http.MethodGet, "http://"+s.Admin+"/metrics", nil)); !strings.Contains(body, "gatehouse_token_responses_total 1\n") {
 		t.Error("/metrics lost its counters at a reload")
 	}
 }
@@ -97,22 +99,22 @@ func TestEncryptionKey(t *testing.T) {
 // TestOlderEncryptionKeyCanGo: after the encryption key was replaced, the server says when the older one is needed no
 // more, and then starts and signs without it.
 func TestOlderEncryptionKeyCanGo(t *testing.T) {
-	s := newServer(t)
-	s.key = "encryption_key " + otherKey
-	s.mustLoad()
-	_, jwks := s.get("/oauth/jwks")
-	s.key = "encryption_key " + testKey + " " + otherKey
-	s.mustLoad()
-	if out := s.run("", "keys", "reseal"); !strings.Contains(out, "older encryption keys can be removed") {
+	s := servertest.NewServer(t)
+	s.Key = "encryption_key " + servertest.OtherKey
+	s.MustLoad()
+	_, jwks := s.Get("/oauth/jwks")
+	s.Key = "encryption_key " + servertest.TestKey + " " + servertest.OtherKey
+	s.MustLoad()
+	if out := s.Run("", "keys", "reseal"); !strings.Contains(out, "older encryption keys can be removed") {
 		t.Errorf("keys reseal = %s, want that the older key can go", out)
 	}
-	s.stop()
-	s.key = "encryption_key " + testKey
-	s.mustLoad()
-	if _, now := s.get("/oauth/jwks"); now != jwks {
+	s.Stop()
+	s.Key = "encryption_key " + servertest.TestKey
+	s.MustLoad()
+	if _, now := s.Get("/oauth/jwks"); now != jwks {
 		t.Error("the signing keys changed when the older encryption key was removed")
 	}
-	if out := s.run("", "keys", "reseal"); !strings.Contains(out, "has one encryption key") || !strings.Contains(out, "0 signing keys, 0 secrets") {
+	if out := s.Run("", "keys", "reseal"); !strings.Contains(out, "has one encryption key") || !strings.Contains(out, "0 signing keys, 0 secrets") {
 		t.Errorf("keys reseal with one key = %s", out)
 	}
 }
@@ -123,8 +125,8 @@ func TestProvision(t *testing.T) {
 	t.Setenv("GATEHOUSE_TEST_SHORT", "hunter2")
 	good := `"issuer":"{env.GATEHOUSE_TEST_ISSUER}"`
 	keys, private := filepath.Join(t.TempDir(), "keys.json"), filepath.Join(t.TempDir(), "private.json")
-	writeFile(t, keys, `{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`, 0o600) // RFC 8037 appendix A
-	writeFile(t, private, `{"keys":[{"kty":"OKP","crv":"Ed25519","d":"nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`, 0o600)
+	servertest.WriteFile(t, keys, `{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`, 0o600) // RFC 8037 appendix A
+	servertest.WriteFile(t, private, `{"keys":[{"kty":"OKP","crv":"Ed25519","d":"nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`, 0o600)
 	clientWithKeys := func(jwks string) string {
 		return `,"clients":[{"id":"a","auth_method":"private_key_jwt","jwks":"` + jwks + `","grants":["client_credentials"],"scopes":["x"]}]`
 	}
@@ -170,19 +172,19 @@ func TestProvision(t *testing.T) {
 		"other languages":           {good + `,"identity":{"locales":["nl","de-AT"]}`, nil},
 		"languages that are none":   {good + `,"identity":{"locales":["xh","../en"]}`, []string{"there are no messages for xh", "../en is not a locale"}},
 		"parts of a client": {
-			good + `,"clients":[{"id":"a","secrets":["` + testSecret + `"],"grants":["client_credentials"],"scopes":["x"],"logo":"x"}]`,
+			good + `,"clients":[{"id":"a","secrets":["` + servertest.TestSecret + `"],"grants":["client_credentials"],"scopes":["x"],"logo":"x"}]`,
 			[]string{"client a: logo: x is not a .png, .jpg or .gif file"},
 		},
 		"keys in a file":       {good + clientWithKeys(keys), nil},
 		"keys at a URL":        {good + clientWithKeys("https://a.example.com/jwks"), nil},
 		"keys in no file":      {good + clientWithKeys(keys+".not"), []string{"client a: jwks: ", "no such file"}},
 		"a private key":        {good + clientWithKeys(private), []string{"client a: jwks: ", "publish the public part alone"}},
-		"keys beside a secret": {good + strings.Replace(clientWithKeys(keys), `"grants"`, `"secrets":["`+testSecret+`"],"grants"`, 1), []string{"remove either"}},
+		"keys beside a secret": {good + strings.Replace(clientWithKeys(keys), `"grants"`, `"secrets":["`+servertest.TestSecret+`"],"grants"`, 1), []string{"remove either"}},
 		"logout pages of others": {
 			good + strings.Replace(clientWithKeys(keys), `"grants"`, `"redirect_uris":["https://a.example.com/"],"frontchannel_logout_uri":"https://b.example.com/","grants"`, 1),
 			[]string{"frontchannel_logout_uri"},
 		},
-		"jwt access tokens": {good + `,"clients":[{"id":"a","secrets":["` + testSecret + `"],"grants":["client_credentials"],"scopes":["x"],"token_format":"jwt"}]`, nil},
+		"jwt access tokens": {good + `,"clients":[{"id":"a","secrets":["` + servertest.TestSecret + `"],"grants":["client_credentials"],"scopes":["x"],"token_format":"jwt"}]`, nil},
 		"app without a version": {
 			good + `,"clients":[{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"],"app":{"identifier":"x","platform":"y"}}]`,
 			[]string{"app: the version"},
@@ -196,9 +198,9 @@ func TestProvision(t *testing.T) {
 			`"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"],"lifetimes":{"code":30000000000}}]`, nil},
 		"client twice":            {good + `,"clients":[{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"]},{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"]}]`, []string{"client a is defined twice"}},
 		"person twice":            {good + `,"identity":{"persons":[{"username":"a","password":"long enough"},{"username":"A","password":"long enough"}]}`, []string{"person A is defined twice"}},
-		"partitions that are off": {good + `,"api_clients":[{"id":"a","secrets":["` + testSecret + `"],"apis":["persons"],"partitions":["acme"]}]`, []string{"api_client a: partitions is set, but identity has no partitions"}},
+		"partitions that are off": {good + `,"api_clients":[{"id":"a","secrets":["` + servertest.TestSecret + `"],"apis":["persons"],"partitions":["acme"]}]`, []string{"api_client a: partitions is set, but identity has no partitions"}},
 		"a partition that there is not": {
-			good + `,"identity":{"partitions":{"names":["acme"]}},"api_clients":[{"id":"a","secrets":["` + testSecret + `"],"apis":["persons"],"partitions":["acme","default","globex"]}]`,
+			good + `,"identity":{"partitions":{"names":["acme"]}},"api_clients":[{"id":"a","secrets":["` + servertest.TestSecret + `"],"apis":["persons"],"partitions":["acme","default","globex"]}]`,
 			[]string{`api_client a: identity has no partition "globex"`},
 		},
 		"storage":               {good + `,"storage":{"module":"nothing"}`, []string{"gatehouse.storage.nothing"}},
@@ -219,7 +221,7 @@ func TestProvision(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := validate(t, []byte(`{"admin":{"disabled":true},"apps":{"gatehouse":{`+tt.app+`},`+anySite+`}}`))
+			err := servertest.Validate(t, []byte(`{"admin":{"disabled":true},"apps":{"gatehouse":{`+tt.app+`},`+anySite+`}}`))
 			if tt.want == nil && err != nil {
 				t.Fatalf("Validate: %v", err)
 			}
@@ -228,7 +230,7 @@ func TestProvision(t *testing.T) {
 					t.Errorf("Validate = %v, want an error with %q", err, want)
 				}
 			}
-			if err != nil && (strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), testSecret)) {
+			if err != nil && (strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), servertest.TestSecret)) {
 				t.Errorf("the error repeats a secret: %v", err)
 			}
 		})
@@ -254,15 +256,15 @@ func atHome(t *testing.T) {
 		"partner.pem":          string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: partner.Key.Certificate.Raw})),
 		"breached.txt":         strings.Repeat("0", 40) + ":1\n",
 	} {
-		writeFile(t, filepath.Join(dir, name), text, 0o600)
+		servertest.WriteFile(t, filepath.Join(dir, name), text, 0o600)
 	}
 	for name, value := range map[string]string{
-		"UNITS": filepath.Join(dir, "identity.json"), "GATEHOUSE_KEY": testKey, "GATEHOUSE_OLD_KEY": otherKey, "SHOP_SECRET": testSecret, "WIKI_SECRET": testSecret, "CODE_SECRET": testSecret, "FORGE_SECRET": testSecret, "API_SECRET": testSecret,
-		"SHOP_OLD_SECRET": testSecret + "-old", "OPS_SECRET": testSecret, "S": testSecret, "RS_SECRET": testSecret, "CORP_SECRET": testSecret, "LDAP_PASSWORD": testSecret,
-		"DEMO_PASSWORD": testPassword, "LOGO": filepath.Join(dir, "logo.png"), "OFFICE": "192.0.2.0/24", "EXT": t.TempDir(), "NET": "198.51.100.0/24",
+		"UNITS": filepath.Join(dir, "identity.json"), "GATEHOUSE_KEY": servertest.TestKey, "GATEHOUSE_OLD_KEY": servertest.OtherKey, "SHOP_SECRET": servertest.TestSecret, "WIKI_SECRET": servertest.TestSecret, "CODE_SECRET": servertest.TestSecret, "FORGE_SECRET": servertest.TestSecret, "API_SECRET": servertest.TestSecret,
+		"SHOP_OLD_SECRET": servertest.TestSecret + "-old", "OPS_SECRET": servertest.TestSecret, "S": servertest.TestSecret, "RS_SECRET": servertest.TestSecret, "CORP_SECRET": servertest.TestSecret, "LDAP_PASSWORD": servertest.TestSecret,
+		"DEMO_PASSWORD": servertest.TestPassword, "LOGO": filepath.Join(dir, "logo.png"), "OFFICE": "192.0.2.0/24", "EXT": t.TempDir(), "NET": "198.51.100.0/24",
 		"HOOK": "https://hook.example.com/", "K": strings.Repeat("0123456789abcdef", 4), "SECOND": "second",
-		"SMTP_SERVER": "smtp.example.com:587", "SMTP_FROM": "Gatehouse <no-reply@example.com>", "SMTP_USER": "u", "SMTP_PASSWORD": testSecret, "SMTP_TLS": "starttls",
-		"SMS_URL": "https://sms.example.com/", "SMS_TOKEN": testSecret, "SMS_KEY": testSecret, "SMS_FROM": "The shop", "PUSH_SECRET": testSecret, "PUSH_TOKEN": "t",
+		"SMTP_SERVER": "smtp.example.com:587", "SMTP_FROM": "Gatehouse <no-reply@example.com>", "SMTP_USER": "u", "SMTP_PASSWORD": servertest.TestSecret, "SMTP_TLS": "starttls",
+		"SMS_URL": "https://sms.example.com/", "SMS_TOKEN": servertest.TestSecret, "SMS_KEY": servertest.TestSecret, "SMS_FROM": "The shop", "PUSH_SECRET": servertest.TestSecret, "PUSH_TOKEN": "t",
 	} {
 		t.Setenv(name, value)
 	}
@@ -299,7 +301,7 @@ func TestJSONEqualsCaddyfile(t *testing.T) {
 		if !bytes.Contains(adapted, []byte(`"http":`)) {
 			adapted = bytes.Replace(adapted, []byte(`"apps":{`), []byte(`"apps":{`+anySite+`,`), 1)
 		}
-		if err := validate(t, adapted); err != nil {
+		if err := servertest.Validate(t, adapted); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}
 		n++
@@ -313,12 +315,12 @@ func TestJSONEqualsCaddyfile(t *testing.T) {
 func TestSecretsAreNotPrinted(t *testing.T) {
 	t.Parallel()
 	a := &caddymodule.App{
-		EncryptionKeys: []options.Sensitive{testKey},
-		Clients:        []client.Client{{ID: "a", Secrets: []options.Sensitive{testSecret}, SecretHashes: []options.Sensitive{"$2a$hash"}}},
-		Identity:       caddymodule.Identity{Persons: []caddymodule.Person{{Username: "demo", Password: testPassword}}},
+		EncryptionKeys: []options.Sensitive{servertest.TestKey},
+		Clients:        []client.Client{{ID: "a", Secrets: []options.Sensitive{servertest.TestSecret}, SecretHashes: []options.Sensitive{"$2a$hash"}}},
+		Identity:       caddymodule.Identity{Persons: []caddymodule.Person{{Username: "demo", Password: servertest.TestPassword}}},
 	}
 	for _, text := range []string{fmt.Sprintf("%v", a.Clients), fmt.Sprintf("%+v", a.Identity), fmt.Sprintf("%#v", a.EncryptionKeys), fmt.Sprint(errors.New(fmt.Sprint(a.Clients[0])))} {
-		for _, s := range []string{testKey, testSecret, testPassword, "$2a$hash"} {
+		for _, s := range []string{servertest.TestKey, servertest.TestSecret, servertest.TestPassword, "$2a$hash"} {
 			if strings.Contains(text, s) {
 				t.Errorf("printed: %s", text)
 			}

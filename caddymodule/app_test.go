@@ -20,72 +20,72 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
 func TestServe(t *testing.T) {
-	s := newServer(t)
-	s.mustLoad()
+	s := servertest.NewServer(t)
+	s.MustLoad()
 
 	t.Run("health", func(t *testing.T) {
-		resp, body := s.get("/healthz")
+		resp, body := s.Get("/healthz")
 		if resp.StatusCode != http.StatusOK || strings.TrimSpace(body) != `{"status":"ok"}` {
 			t.Errorf("GET /healthz = %d %s", resp.StatusCode, body)
 		}
-		resp, _ = s.do(s.request(http.MethodPost, s.issuer()+"/healthz", nil))
+		resp, _ = s.Do(s.Request(http.MethodPost, s.Issuer()+"/healthz", nil))
 		if resp.StatusCode != http.StatusMethodNotAllowed || resp.Header.Get("Allow") == "" {
 			t.Errorf("POST /healthz = %d, Allow %q", resp.StatusCode, resp.Header.Get("Allow"))
 		}
 	})
 	t.Run("discovery", func(t *testing.T) {
-		_, body := s.get("/.well-known/openid-configuration")
+		_, body := s.Get("/.well-known/openid-configuration")
 		var m struct {
 			Issuer string `json:"issuer"`
 			Token  string `json:"token_endpoint"`
 		}
-		if err := json.Unmarshal([]byte(body), &m); err != nil || m.Issuer != s.issuer() || m.Token != s.issuer()+"/oauth/token" {
+		if err := json.Unmarshal([]byte(body), &m); err != nil || m.Issuer != s.Issuer() || m.Token != s.Issuer()+"/oauth/token" {
 			t.Errorf("metadata = %+v, %v", m, err)
 		}
 	})
 	t.Run("token opens the API", func(t *testing.T) {
-		if got := s.enters(s.token()); got != http.StatusOK {
+		if got := s.Enters(s.Token()); got != http.StatusOK {
 			t.Errorf("status = %d, want 200", got)
 		}
-		if got := s.enters("ghat_nothing"); got != http.StatusUnauthorized {
+		if got := s.Enters("ghat_nothing"); got != http.StatusUnauthorized {
 			t.Errorf("forged token: status = %d, want 401", got)
 		}
 	})
 	t.Run("start page", func(t *testing.T) {
-		if resp, _ := s.get("/"); resp.StatusCode != http.StatusSeeOther || resp.Header.Get("Location") != "/account" {
+		if resp, _ := s.Get("/"); resp.StatusCode != http.StatusSeeOther || resp.Header.Get("Location") != "/account" {
 			t.Errorf("GET / = %d to %q, want /account", resp.StatusCode, resp.Header.Get("Location"))
 		}
 	})
 	t.Run("unknown path", func(t *testing.T) {
 		for _, path := range []string{"//", "/nothing", "/oauthx", "/sign-inx", "/oauth/../sign-in", "/healthz/x"} {
-			resp, body := s.get(path)
+			resp, body := s.Get(path)
 			if resp.StatusCode != http.StatusNotFound || !strings.Contains(body, "<html") {
 				t.Errorf("GET %s = %d", path, resp.StatusCode)
 			}
 		}
 	})
 	t.Run("another host", func(t *testing.T) {
-		port := s.addr[strings.Index(s.addr, ":"):]
+		port := s.Addr[strings.Index(s.Addr, ":"):]
 		for host, want := range map[string]int{
 			"LOCALHOST" + port: http.StatusOK, "localhost": http.StatusMisdirectedRequest, "localhost:1": http.StatusMisdirectedRequest,
 		} {
 			for _, path := range []string{"/oauth/jwks", "/healthz"} {
-				r := s.request(http.MethodGet, s.issuer()+path, nil)
+				r := s.Request(http.MethodGet, s.Issuer()+path, nil)
 				r.Host = host
-				if resp, _ := s.do(r); resp.StatusCode != want {
+				if resp, _ := s.Do(r); resp.StatusCode != want {
 					t.Errorf("Host %s %s: status = %d, want %d", host, path, resp.StatusCode, want)
 				}
 			}
 		}
 	})
 	t.Run("metrics", func(t *testing.T) {
-		_, body := s.do(s.request(http.MethodGet, "http://"+s.admin+"/metrics", nil))
+		_, body := s.Do(s.Request(http.MethodGet, "http://"+s.Admin+"/metrics", nil))
 		for _, want := range []string{
 			`gatehouse_requests_total{endpoint="token",outcome="ok"} 1`, "gatehouse_token_responses_total 1", "gatehouse_storage_commits_total ",
 			"gatehouse_storage_free_bytes ", "gatehouse_password_hash_queue 0", "gatehouse_panics_total 0", `gatehouse_requests_total{endpoint="other",outcome="refused"} 6`,
@@ -99,24 +99,24 @@ func TestServe(t *testing.T) {
 
 // TestServeWhenStorageFails: what cannot be told is 503, /healthz says why, and all of it passes by itself.
 func TestServeWhenStorageFails(t *testing.T) {
-	s := newServer(t)
-	s.storage, s.key = "storage memory failing", "encryption_key "+testKey
-	s.mustLoad()
-	token := s.token()
-	m := memoryOf(t, "failing")
+	s := servertest.NewServer(t)
+	s.Storage, s.Key = "storage memory failing", "encryption_key "+servertest.TestKey
+	s.MustLoad()
+	token := s.Token()
+	m := servertest.MemoryOf(t, "failing")
 
-	m.full.Store(true)
-	resp, body := s.get("/healthz")
+	m.Full.Store(true)
+	resp, body := s.Get("/healthz")
 	if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "free space") || resp.Header.Get("Retry-After") == "" {
 		t.Errorf("GET /healthz on a full disk = %d %s", resp.StatusCode, body)
 	}
-	if got := s.enters(token); got != http.StatusOK {
+	if got := s.Enters(token); got != http.StatusOK {
 		t.Errorf("reads on a full disk: status = %d, want 200", got)
 	}
-	m.full.Store(false)
+	m.Full.Store(false)
 	broken := fmt.Errorf("%w: /secret/path is on fire", storage.ErrUnavailable)
-	m.fail.Store(&broken)
-	if got := s.enters(token); got != http.StatusServiceUnavailable {
+	m.Fail.Store(&broken)
+	if got := s.Enters(token); got != http.StatusServiceUnavailable {
 		t.Errorf("storage down: status = %d, want 503", got)
 	}
 	for _, tt := range []struct {
@@ -129,50 +129,51 @@ func TestServeWhenStorageFails(t *testing.T) {
 		{badgerstore.ErrRemoved, `"storage: its directory was removed or replaced"`},
 	} {
 		broken := fmt.Errorf("%w: a commit failed: %w", storage.ErrUnavailable, tt.cause)
-		m.fail.Store(&broken)
-		if resp, body = s.get("/healthz"); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, tt.want) || strings.Contains(body, "secret") {
+		m.Fail.Store(&broken)
+		if resp, body = s.Get("/healthz"); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, tt.want) || strings.Contains(body, "secret") {
 			t.Errorf("GET /healthz after %v = %d %s, want 503 with %s", tt.cause, resp.StatusCode, body, tt.want)
 		}
 	}
-	m.fail.Store(nil)
-	if got := s.enters(token); got != http.StatusOK {
+	m.Fail.Store(nil)
+	if got := s.Enters(token); got != http.StatusOK {
 		t.Errorf("storage back: status = %d, want 200", got)
 	}
-	if resp, body = s.get("/healthz"); resp.StatusCode != http.StatusOK {
+	if resp, body = s.Get("/healthz"); resp.StatusCode != http.StatusOK {
 		t.Errorf("GET /healthz = %d %s", resp.StatusCode, body)
 	}
 }
 
 // TestPanic: a panic is an answer with a reference, and it is counted.
 func TestPanic(t *testing.T) {
-	s := newServer(t)
-	s.storage, s.key = "storage memory panicking", "encryption_key "+testKey
-	s.mustLoad()
-	token := s.token()
-	m := memoryOf(t, "panicking")
-	m.panics.Store(true)
-	r := s.request(http.MethodPost, s.issuer()+"/oauth/api/v2/token/introspect", strings.NewReader("token="+token))
+	s := servertest.NewServer(t)
+	s.Storage, s.Key = "storage memory panicking", "encryption_key "+servertest.TestKey
+	s.MustLoad()
+	token := s.Token()
+	m := servertest.MemoryOf(t, "panicking")
+	m.Panics.Store(true)
+	r := s.Request(http.MethodPost, s.Issuer()+"/oauth/api/v2/token/introspect", strings.NewReader("token="+token))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.SetBasicAuth("ops", "the-secret-of-ops-in-all-of-these-tests")
-	if resp, body := s.do(r); resp.StatusCode != http.StatusInternalServerError || strings.Contains(body, "goroutine") || strings.Contains(body, "the store is broken") {
+	if resp, body := s.Do(r); resp.StatusCode != http.StatusInternalServerError || strings.Contains(body, "goroutine") || strings.Contains(body, "the store is broken") {
 		t.Errorf("introspection = %d %s, want 500 without any detail", resp.StatusCode, body)
 	}
-	if got := s.enters(token); got != http.StatusInternalServerError {
+	if got := s.Enters(token); got != http.StatusInternalServerError {
 		t.Errorf("protect: status = %d, want 500", got)
 	}
-	m.panics.Store(false)
-	if got := s.enters(token); got != http.StatusOK {
+	m.Panics.Store(false)
+	if got := s.Enters(token); got != http.StatusOK {
 		t.Errorf("afterwards: status = %d, want 200", got)
 	}
-	if _, body := s.do(s.request(http.MethodGet, "http://"+s.admin+"/metrics", nil)); !strings.Contains(body, "gatehouse_panics_total 2\n") {
+	if _, body := s.Do(s.Request(http.MethodGet, "http://"+s.Admin+"/metrics", nil)); !strings.Contains(body, "gatehouse_panics_total 2\n") {
 		t.Errorf("/metrics does not count 2 panics: %s", body[strings.Index(body, "gatehouse_panics"):][:200])
 	}
 }
 
 func TestReloadUnderLoad(t *testing.T) {
-	s := newServer(t)
-	s.mustLoad()
-	token := s.token()
+	s := servertest.NewServer(t)
+	s.Grace = "10s"
+	s.MustLoad()
+	token := s.Token()
 	before := runtime.NumGoroutine()
 
 	var failed, lost, done atomic.Int64
@@ -188,10 +189,10 @@ func TestReloadUnderLoad(t *testing.T) {
 				default:
 				}
 				done.Add(1)
-				got, err := s.try(token)
+				got, err := try(s, token)
 				if err != nil { // Caddy loses a connection that is made at the moment of a reload; clients try again
 					lost.Add(1)
-					got, err = s.try(token)
+					got, err = try(s, token)
 				}
 				if err != nil || got != http.StatusOK {
 					failed.Add(1)
@@ -200,27 +201,27 @@ func TestReloadUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	for i := range 20 {
+	for i := range 10 {
 		for range 100 { // requests between two reloads, on connections that are kept alive
 			<-progress
 		}
-		s.extra = fmt.Sprintf("scope round.%d", i) // another configuration, so that Caddy does reload
-		s.mustLoad()
+		s.Extra = fmt.Sprintf("scope round.%d", i) // another configuration, so that Caddy does reload
+		s.MustLoad()
 		if i%5 == 0 {
-			if err := caddy.Load(s.broken(), true); err == nil {
+			if err := caddy.Load(s.Broken(), true); err == nil {
 				t.Error("a broken configuration was loaded")
 			}
 		}
-		if open, _ := caddymodule.OpenStores(); open != 1 {
+		if open, _ := servertest.OpenStores(); open != 1 {
 			t.Errorf("after reload %d: %d stores open, want 1", i, open)
 		}
 	}
 	close(stop)
 	load.Wait()
-	t.Logf("%d requests, %d connections lost, %d requests failed, 20 reloads", done.Load(), lost.Load(), failed.Load())
-	s.transport.CloseIdleConnections()
-	eventually(t, "one configuration uses the store", func() bool {
-		_, users := caddymodule.OpenStores()
+	t.Logf("%d requests, %d connections lost, %d requests failed, 10 reloads", done.Load(), lost.Load(), failed.Load())
+	s.Transport.CloseIdleConnections()
+	servertest.Eventually(t, "one configuration uses the store", func() bool {
+		_, users := servertest.OpenStores()
 		return users == 1
 	})
 	if after := runtime.NumGoroutine(); after > before+50 {
@@ -229,32 +230,18 @@ func TestReloadUnderLoad(t *testing.T) {
 }
 
 func oneStoreOneUser() bool {
-	open, users := caddymodule.OpenStores()
+	open, users := servertest.OpenStores()
 	return open == 1 && users == 1
 }
 
-// eventually waits for what happens soon by itself.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	tick, give := time.NewTicker(5*time.Millisecond), time.After(10*time.Second)
-	defer tick.Stop()
-	for !is() {
-		select {
-		case <-tick.C:
-		case <-give:
-			t.Fatalf("not so after 10 s: %s", what)
-		}
-	}
-}
-
 // try sends a token to the protected API; unlike enters it may run in any goroutine.
-func (s *server) try(token string) (int, error) {
-	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+s.api+"/", nil)
+func try(s *servertest.Server, token string) (int, error) {
+	r, err := http.NewRequestWithContext(s.T.Context(), http.MethodGet, "http://"+s.API+"/", nil)
 	if err != nil {
 		return 0, err
 	}
 	r.Header.Set("Authorization", "Bearer "+token)
-	resp, err := s.transport.RoundTrip(r)
+	resp, err := s.Transport.RoundTrip(r)
 	if err != nil {
 		return 0, err
 	}
@@ -262,53 +249,26 @@ func (s *server) try(token string) (int, error) {
 	return resp.StatusCode, errors.Join(err, resp.Body.Close())
 }
 
-// broken is a configuration that names a client twice.
-func (s *server) broken() []byte {
-	s.t.Helper()
-	var config map[string]any
-	if err := json.Unmarshal(s.json(), &config); err != nil {
-		s.t.Fatal(err)
-	}
-	app := config["apps"].(map[string]any)["gatehouse"].(map[string]any)
-	clients := app["clients"].([]any)
-	app["clients"] = append(clients, clients[0])
-	raw, err := json.Marshal(config)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return raw
-}
-
-// validate does what `caddy validate` does.
-func validate(t *testing.T, raw []byte) error {
-	t.Helper()
-	var config caddy.Config
-	if err := json.Unmarshal(raw, &config); err != nil {
-		t.Fatal(err)
-	}
-	return caddy.Validate(&config)
-}
-
 func TestValidateBesideServer(t *testing.T) {
-	s := newServer(t)
-	s.mustLoad()
+	s := servertest.NewServer(t)
+	s.MustLoad()
 	for range 3 {
-		if err := validate(t, s.json()); err != nil {
+		if err := servertest.Validate(t, s.JSON()); err != nil {
 			t.Fatalf("Validate beside a running server: %v", err)
 		}
 	}
-	eventually(t, "the running configuration alone uses its store", oneStoreOneUser)
-	if got := s.enters(s.token()); got != http.StatusOK {
+	servertest.Eventually(t, "the running configuration alone uses its store", oneStoreOneUser)
+	if got := s.Enters(s.Token()); got != http.StatusOK {
 		t.Errorf("after Validate: status = %d, want 200", got)
 	}
 	// Nothing is made by looking: neither the directory nor the key. The command runs in a process of its own, where
 	// nothing is served.
-	s.stop()
-	other := newServer(t)
-	if err := validate(t, other.json()); err != nil {
+	s.Stop()
+	other := servertest.NewServer(t)
+	if err := servertest.Validate(t, other.JSON()); err != nil {
 		t.Fatal(err)
 	}
-	if entries, err := os.ReadDir(other.dir); err != nil || len(entries) != 0 {
+	if entries, err := os.ReadDir(other.Dir); err != nil || len(entries) != 0 {
 		t.Errorf("Validate left %v, %v", entries, err)
 	}
 }
@@ -338,76 +298,66 @@ func TestFailedStart(t *testing.T) {
 		t.Cleanup(func() { st.Close() })
 	}
 	for name, tt := range map[string]struct {
-		prepare func(t *testing.T, s *server)
+		prepare func(t *testing.T, s *servertest.Server)
 		want    string
 	}{
-		"attack F12: second opener of a directory": {func(t *testing.T, s *server) {
-			writeFile(t, filepath.Join(s.dir, "store.key"), testKey, 0o600)
-			taken(t, filepath.Join(s.dir, "store"))
+		"attack F12: second opener of a directory": {func(t *testing.T, s *servertest.Server) {
+			servertest.WriteFile(t, filepath.Join(s.Dir, "store.key"), servertest.TestKey, 0o600)
+			taken(t, filepath.Join(s.Dir, "store"))
 		}, "another process"},
-		"key file readable by others": {func(t *testing.T, s *server) {
-			writeFile(t, filepath.Join(s.dir, "store.key"), testKey, 0o644)
+		"key file readable by others": {func(t *testing.T, s *servertest.Server) {
+			servertest.WriteFile(t, filepath.Join(s.Dir, "store.key"), servertest.TestKey, 0o644)
 		}, "chmod 600"},
-		"key file damaged": {func(t *testing.T, s *server) {
-			writeFile(t, filepath.Join(s.dir, "store.key"), "not a key", 0o600)
+		"key file damaged": {func(t *testing.T, s *servertest.Server) {
+			servertest.WriteFile(t, filepath.Join(s.Dir, "store.key"), "not a key", 0o600)
 		}, "32 bytes"},
-		"key file lost": {func(t *testing.T, s *server) {
-			st, err := badgerstore.Open(t.Context(), badgerstore.Options{Dir: filepath.Join(s.dir, "store")})
+		"key file lost": {func(t *testing.T, s *servertest.Server) {
+			st, err := badgerstore.Open(t.Context(), badgerstore.Options{Dir: filepath.Join(s.Dir, "store")})
 			if err != nil {
 				t.Fatal(err)
 			}
 			st.Close()
 		}, "is missing: put the file back"},
-		"no room":               {func(_ *testing.T, s *server) { s.storage += " {\n min_free 100000TiB\n}" }, "free"},
-		"a guest without a key": {func(_ *testing.T, s *server) { s.storage = "storage memory keyless" }, "encryption_key is required"},
-		"a directory that is a file": {func(t *testing.T, s *server) {
-			writeFile(t, filepath.Join(s.dir, "store"), "x", 0o600)
+		"no room":               {func(_ *testing.T, s *servertest.Server) { s.Storage += " {\n min_free 100000TiB\n}" }, "free"},
+		"a guest without a key": {func(_ *testing.T, s *servertest.Server) { s.Storage = "storage memory keyless" }, "encryption_key is required"},
+		"a directory that is a file": {func(t *testing.T, s *servertest.Server) {
+			servertest.WriteFile(t, filepath.Join(s.Dir, "store"), "x", 0o600)
 		}, "store"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			running := newServer(t)
-			running.mustLoad()
-			s := newServer(t)
-			s.admin = running.admin
+			running := servertest.NewServer(t)
+			running.MustLoad()
+			s := servertest.NewServer(t)
+			s.Admin = running.Admin
 			tt.prepare(t, s)
 			bystanderStarts.Store(0)
-			if err := caddy.Load(bytes.Replace(s.json(), []byte(`"apps":{`), []byte(`"apps":{"bystander":{},`), 1), true); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if err := caddy.Load(bytes.Replace(s.JSON(), []byte(`"apps":{`), []byte(`"apps":{"bystander":{},`), 1), true); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("load = %v, want an error with %q", err, tt.want)
 			}
-			eventually(t, "the running configuration alone uses its store", oneStoreOneUser)
+			servertest.Eventually(t, "the running configuration alone uses its store", oneStoreOneUser)
 			if got := bystanderStarts.Load(); got != 0 {
 				t.Errorf("%d other apps were started, and their sockets opened, before the refusal; want none", got)
 			}
-			if got := running.enters(running.token()); got != http.StatusOK {
+			if got := running.Enters(running.Token()); got != http.StatusOK {
 				t.Errorf("the old configuration answers %d, want 200", got)
 			}
 		})
 	}
 }
 
-func writeFile(t *testing.T, path, text string, mode os.FileMode) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), mode); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(path, mode); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestStoreOutlivesRequests: a request of a configuration that was replaced keeps its store open until it is done.
 func TestStoreOutlivesRequests(t *testing.T) {
-	s := newServer(t)
-	s.storage, s.key = "storage memory first", "encryption_key "+testKey
-	s.mustLoad()
-	token := s.token()
-	first := memoryOf(t, "first")
+	s := servertest.NewServer(t)
+	s.Storage, s.Key = "storage memory first", "encryption_key "+servertest.TestKey
+	s.MustLoad()
+	token := s.Token()
+	first := servertest.MemoryOf(t, "first")
 
 	gate := make(chan struct{})
-	first.gate.Store(&gate)
+	first.Gate.Store(&gate)
 	answered := make(chan int, 1)
 	go func() {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.api+"/", nil)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.API+"/", nil)
 		if err != nil {
 			t.Error(err)
 			return
@@ -421,28 +371,28 @@ func TestStoreOutlivesRequests(t *testing.T) {
 		resp.Body.Close()
 		answered <- resp.StatusCode
 	}()
-	<-first.inside // the request is in the store now
+	<-first.Inside // the request is in the store now
 
-	s.storage = "storage memory second"
-	s.mustLoad() // returns after the grace period, while the request still waits
+	s.Storage = "storage memory second"
+	s.MustLoad() // returns after the grace period, while the request still waits
 	select {
-	case <-first.closed:
+	case <-first.Closed:
 		t.Fatal("the store was closed under a request")
 	default:
 	}
-	if open, _ := caddymodule.OpenStores(); open != 2 {
+	if open, _ := servertest.OpenStores(); open != 2 {
 		t.Errorf("%d stores open, want 2", open)
 	}
-	first.gate.Store(nil)
+	first.Gate.Store(nil)
 	close(gate)
 	<-answered
-	s.transport.CloseIdleConnections()
+	s.Transport.CloseIdleConnections()
 	select {
-	case <-first.closed:
+	case <-first.Closed:
 	case <-time.After(10 * time.Second):
 		t.Error("the store was never closed")
 	}
-	if got := s.enters(s.token()); got != http.StatusOK {
+	if got := s.Enters(s.Token()); got != http.StatusOK {
 		t.Errorf("the new configuration answers %d, want 200", got)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference/referencetest"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
 	"github.com/gatehouse-id/gatehouse/idp/kerberos/kerberostest"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
@@ -86,8 +87,8 @@ func TestCaddyfileExamples(t *testing.T) {
 	keyPEM := string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 	certPEM := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}))
 	for name, content := range map[string]string{
-		"ops.pem": keyPEM, "envoy.key": keyPEM, "envoy.crt": certPEM, "clients.crt": certPEM, "clients.pem": certPEM,
-		"logo.png": picture, "settings.json": "{}", "pwned.txt": "", "apple-developer-domain-association.txt": "of Apple", "federation.pem": "", "directory-ca.pem": certPEM, "http.keytab": string(kerberostest.Keytab(t, "HTTP/auth.example.com")), "extension/en.json": "{}",
+		"ops.pem": keyPEM, "envoy.Key": keyPEM, "envoy.crt": certPEM, "clients.crt": certPEM, "clients.pem": certPEM,
+		"logo.png": picture, "settings.JSON": "{}", "pwned.txt": "", "apple-developer-domain-association.txt": "of Apple", "federation.pem": "", "directory-ca.pem": certPEM, "http.keytab": string(kerberostest.Keytab(t, "HTTP/auth.example.com")), "extension/en.JSON": "{}",
 	} {
 		file := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
@@ -100,7 +101,7 @@ func TestCaddyfileExamples(t *testing.T) {
 	placeholder := regexp.MustCompile(`\{env\.([A-Z_]+)\}`)
 	load := func(what, text string) {
 		t.Helper()
-		if _, err := adapt(t, text); err != nil {
+		if _, err := servertest.Adapt(t, text); err != nil {
 			t.Errorf("%s: %v\n%s", what, err, text)
 			return
 		}
@@ -112,7 +113,7 @@ func TestCaddyfileExamples(t *testing.T) {
 			}
 			return "a-secret-that-is-long-enough-for-everybody"
 		})
-		raw, err := adapt(t, text)
+		raw, err := servertest.Adapt(t, text)
 		var config caddy.Config
 		if err == nil {
 			err = json.Unmarshal([]byte(raw), &config)

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
 )
 
 // The secret that "client add" of the earlier version gave the client shop.
@@ -25,20 +27,20 @@ func ofBefore(name string) string {
 // TestServerOfBefore: a server starts on a store that the binary of an earlier version has written, and everything in
 // it still works.
 func TestServerOfBefore(t *testing.T) {
-	s := configured(t, "")
-	s.key = "encryption_key " + testKey
-	config := filepath.Join(s.dir, "caddy.json")
-	writeFile(t, config, string(s.json()), 0o600)
-	if out, err := run(t, "", "restore", unpacked(t, ofBefore("server.backup.gz")), "--config", config); err != nil {
+	s := servertest.Configured(t, "")
+	s.Key = "encryption_key " + servertest.TestKey
+	config := filepath.Join(s.Dir, "caddy.json")
+	servertest.WriteFile(t, config, string(s.JSON()), 0o600)
+	if out, err := servertest.Run(t, "", "restore", unpacked(t, ofBefore("server.backup.gz")), "--config", config); err != nil {
 		t.Fatalf("restore = %s, %v", out, err)
 	}
-	s.mustLoad()
+	s.MustLoad()
 
 	t.Run("persons sign in", func(t *testing.T) {
 		for username, password := range map[string]string{
-			"demo@example.com": testPassword,           // of the Caddyfile
-			"ann@example.com":  "The password of ann!", // added by command
-			"bob":              "The password of bob!", // imported with a hash of another system
+			"demo@example.com": servertest.TestPassword, // of the Caddyfile
+			"ann@example.com":  "The password of ann!",  // added by command
+			"bob":              "The password of bob!",  // imported with a hash of another system
 		} {
 			if got := signsIn(t, s, username, password); got != "/account" {
 				t.Errorf("%s comes to %s, want the account", username, got)
@@ -57,26 +59,26 @@ func TestServerOfBefore(t *testing.T) {
 			{"group list", "orders.audit"},
 			{"client list", "shop"},
 		} {
-			if out := s.run("", strings.Fields(tc.command)...); !strings.Contains(out, tc.want) {
+			if out := s.Run("", strings.Fields(tc.command)...); !strings.Contains(out, tc.want) {
 				t.Errorf("%s = %s, want %q in it", tc.command, out, tc.want)
 			}
 		}
-		r := s.request(http.MethodPost, s.issuer()+"/oauth/token",
+		r := s.Request(http.MethodPost, s.Issuer()+"/oauth/token",
 			strings.NewReader(url.Values{"grant_type": {"client_credentials"}, "scope": {"orders.read"}}.Encode()))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.SetBasicAuth("shop", secretOfBefore)
-		if resp, body := s.do(r); resp.StatusCode != http.StatusOK {
+		if resp, body := s.Do(r); resp.StatusCode != http.StatusOK {
 			t.Errorf("a token for shop: %d %s", resp.StatusCode, body)
 		}
 	})
 	t.Run("the events are sound", func(t *testing.T) {
-		if out := s.run("", "events", "verify"); !strings.HasSuffix(strings.TrimSpace(out), "sound") {
+		if out := s.Run("", "events", "verify"); !strings.HasSuffix(strings.TrimSpace(out), "sound") {
 			t.Errorf("events verify = %s", out)
 		}
 	})
 	t.Run("the settings are those of then", func(t *testing.T) {
-		kept(t, "settings", settingsOfBefore(t), decode[any](t, s.run("", "config", "export")))
-		if out := s.run("", "config", "diff", ofBefore("settings.json")); strings.TrimSpace(out) != "0 members would change" {
+		kept(t, "settings", settingsOfBefore(t), servertest.Decode[any](t, s.Run("", "config", "export")))
+		if out := s.Run("", "config", "diff", ofBefore("settings.json")); strings.TrimSpace(out) != "0 members would change" {
 			t.Errorf("config diff = %s", out)
 		}
 	})
@@ -85,10 +87,10 @@ func TestServerOfBefore(t *testing.T) {
 // TestSettingsOfBefore: what "config export" of an earlier version has written is imported by a new server, and
 // exported the same.
 func TestSettingsOfBefore(t *testing.T) {
-	s := configured(t, "")
-	s.mustLoad()
-	s.run("", "config", "import", ofBefore("settings.json"))
-	kept(t, "settings", settingsOfBefore(t), decode[any](t, s.run("", "config", "export")))
+	s := servertest.Configured(t, "")
+	s.MustLoad()
+	s.Run("", "config", "import", ofBefore("settings.json"))
+	kept(t, "settings", settingsOfBefore(t), servertest.Decode[any](t, s.Run("", "config", "export")))
 }
 
 func settingsOfBefore(t *testing.T) any {
@@ -97,7 +99,7 @@ func settingsOfBefore(t *testing.T) any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return decode[any](t, string(raw))
+	return servertest.Decode[any](t, string(raw))
 }
 
 // kept fails for every member of was that is lost or has another value. Members of is may be new.
@@ -130,11 +132,11 @@ func kept(t *testing.T, path string, was, is any) {
 }
 
 // signsIn tells where a browser comes to that signs in for the account page.
-func signsIn(t *testing.T, s *server, username, password string) string {
+func signsIn(t *testing.T, s *servertest.Server, username, password string) string {
 	t.Helper()
-	b := newBrowser(t)
-	page, body := b.open(s.issuer() + "/account")
-	page, _ = b.submit(page, body, url.Values{"username": {username}, "password": {password}})
+	b := servertest.NewBrowser(t)
+	page, body := b.Open(s.Issuer() + "/account")
+	page, _ = b.Submit(page, body, url.Values{"username": {username}, "password": {password}})
 	return page.Request.URL.Path
 }
 
@@ -155,6 +157,6 @@ func unpacked(t *testing.T, file string) string {
 		t.Fatal(err)
 	}
 	out := filepath.Join(t.TempDir(), "backup")
-	writeFile(t, out, string(raw), 0o600)
+	servertest.WriteFile(t, out, string(raw), 0o600)
 	return out
 }

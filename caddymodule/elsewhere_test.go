@@ -5,14 +5,16 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
 )
 
 // A gateway asks the issuer under another name than its own, such as 127.0.0.1 for localhost. It must not take the
 // answer for a yes.
 func TestIssuerUnderAnotherHost(t *testing.T) {
-	s := newServer(t)
-	_, port, _ := strings.Cut(s.addr, ":")
-	s.site = fmt.Sprintf(`protect orders.read
+	s := servertest.NewServer(t)
+	_, port, _ := strings.Cut(s.Addr, ":")
+	s.Site = fmt.Sprintf(`protect orders.read
 	}
 	http://other.localhost:%[1]s {
 		respond "other"
@@ -22,11 +24,11 @@ func TestIssuerUnderAnotherHost(t *testing.T) {
 	}
 	http://paths.localhost:%[1]s {
 		respond /one "one"`, port)
-	s.mustLoad()
+	s.MustLoad()
 	ask := func(host, path string) (int, string) {
-		r := s.request(http.MethodGet, "http://"+s.addr+path, nil)
+		r := s.Request(http.MethodGet, "http://"+s.Addr+path, nil)
 		r.Host = host
-		res, body := s.do(r)
+		res, body := s.Do(r)
 		return res.StatusCode, body
 	}
 	for _, path := range []string{"/", "/healthz", "/oauth/forward-auth", "/.well-known/openid-configuration", "/nothing"} {
@@ -46,7 +48,7 @@ func TestIssuerUnderAnotherHost(t *testing.T) {
 		}
 	}
 	// A reload provisions the server anew.
-	s.mustLoad()
+	s.MustLoad()
 	if status, _ := ask("127.0.0.1:"+port, "/"); status != http.StatusMisdirectedRequest {
 		t.Errorf("after a reload: %d, want 421", status)
 	}

@@ -7,15 +7,17 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
 )
 
 // A browser that opens an https issuer is held to https from then on, and its pages allow nothing that they do not
 // need. A proxy in front ends TLS here.
 func TestHeadersOfHTTPSIssuer(t *testing.T) {
-	s := newServer(t)
-	_, port, _ := strings.Cut(s.addr, ":")
-	text := strings.Replace(s.caddyfile(), "issuer "+s.issuer(), "issuer https://auth.example.com", 1)
-	text = strings.Replace(text, "\nhttp://"+s.addr+" {", "\nhttp://auth.example.com:"+port+" {", 1)
+	s := servertest.NewServer(t)
+	_, port, _ := strings.Cut(s.Addr, ":")
+	text := strings.Replace(s.Caddyfile(), "issuer "+s.Issuer(), "issuer https://auth.example.com", 1)
+	text = strings.Replace(text, "\nhttp://"+s.Addr+" {", "\nhttp://auth.example.com:"+port+" {", 1)
 	raw, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), map[string]any{"filename": "Caddyfile"})
 	if err != nil {
 		t.Fatal(err)
@@ -25,9 +27,9 @@ func TestHeadersOfHTTPSIssuer(t *testing.T) {
 	}
 	ask := func(path string) http.Header {
 		t.Helper()
-		r := s.request(http.MethodGet, "http://"+s.addr+path, nil)
+		r := s.Request(http.MethodGet, "http://"+s.Addr+path, nil)
 		r.Host = "auth.example.com"
-		res, _ := s.do(r)
+		res, _ := s.Do(r)
 		if res.StatusCode == http.StatusMisdirectedRequest {
 			t.Fatalf("%s = 421", path)
 		}
@@ -50,9 +52,9 @@ func TestHeadersOfHTTPSIssuer(t *testing.T) {
 
 // The issuer of a developer's machine does not hold every port of localhost to https.
 func TestHeadersOfLoopbackIssuer(t *testing.T) {
-	s := newServer(t)
-	s.mustLoad()
-	res, _ := s.do(s.request(http.MethodGet, s.issuer()+"/sign-in", nil))
+	s := servertest.NewServer(t)
+	s.MustLoad()
+	res, _ := s.Do(s.Request(http.MethodGet, s.Issuer()+"/sign-in", nil))
 	if got := res.Header.Values("Strict-Transport-Security"); len(got) > 0 {
 		t.Errorf("Strict-Transport-Security = %q, want none", got)
 	}

@@ -16,6 +16,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
 )
 
 // BenchmarkMachine measures the endpoints that machines call, through Caddy and with records on disk, but without a
@@ -59,13 +61,13 @@ func BenchmarkMachine(b *testing.B) {
 http://localhost:0 {
 	gatehouse
 }
-`, filepath.Join(b.TempDir(), "store"), testSecret, testPassword)
+`, filepath.Join(b.TempDir(), "store"), servertest.TestSecret, servertest.TestPassword)
 	server := benchServer(b, config)
 	post := func(b *testing.B, path, form, client string, w http.ResponseWriter) {
 		b.Helper()
 		r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "http://localhost:1"+path, strings.NewReader(form))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		r.SetBasicAuth(client, testSecret)
+		r.SetBasicAuth(client, servertest.TestSecret)
 		server.ServeHTTP(w, r)
 	}
 	issue := func(b *testing.B, f url.Values) string {
@@ -82,7 +84,7 @@ http://localhost:0 {
 	}
 	own := url.Values{"grant_type": {"client_credentials"}}
 	ofClient := issue(b, own)
-	ofPerson := issue(b, url.Values{"grant_type": {"password"}, "username": {"demo@example.com"}, "password": {testPassword}})
+	ofPerson := issue(b, url.Values{"grant_type": {"password"}, "username": {"demo@example.com"}, "password": {servertest.TestPassword}})
 	rec := httptest.NewRecorder()
 	post(b, "/oauth/device_authorization", "", "tv", rec)
 	var begun struct {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddytest"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
 )
 
 // mistake is a Caddyfile with a mistake that people make, in a directory of its own.
@@ -68,7 +69,7 @@ func TestMistakes(t *testing.T) {
 
 func (m *mistake) write(name, text string) {
 	m.Helper()
-	writeFile(m.T, name, text, 0o600)
+	servertest.WriteFile(m.T, name, text, 0o600)
 }
 
 // told returns what the operator is told, with what differs from run to run replaced.
@@ -122,18 +123,18 @@ func (m *mistake) lines(start bool) (lines []string) {
 	if !start {
 		return lines
 	}
-	admin := freeAddr(m.T)
+	admin := servertest.FreeAddr(m.T)
 	raw = []byte(strings.Replace(string(raw), "{", `{"admin":{"listen":"`+admin+`","config":{"persist":false}},`, 1))
-	m.Cleanup((&server{t: m.T}).stop)
+	m.Cleanup((&servertest.Server{T: m.T}).Stop)
 	if err := caddy.Load(raw, true); err != nil {
 		return append(lines, "start    "+err.Error())
 	}
-	out, err := run(m.T, "", "check", "--address", admin, "--json")
+	out, err := servertest.Run(m.T, "", "check", "--address", admin, "--json")
 	var answer struct {
 		Findings []finding.Finding `json:"findings"`
 	}
 	if out != "" {
-		answer.Findings = decode[struct {
+		answer.Findings = servertest.Decode[struct {
 			Findings []finding.Finding `json:"findings"`
 		}](m.T, out).Findings
 	}
@@ -186,7 +187,7 @@ func (m *mistake) startOnce(text string) {
 	if err := caddy.Load([]byte(strings.Replace(string(raw), "{", `{"admin":{"disabled":true,"config":{"persist":false}},`, 1)), true); err != nil {
 		m.Fatal(err)
 	}
-	(&server{t: m.T}).stop()
+	(&servertest.Server{T: m.T}).Stop()
 }
 
 // lockStorage locks a storage as process 4242 would.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
 	"github.com/gatehouse-id/gatehouse/internal/openapi/openapitest"
 )
 
@@ -31,24 +32,24 @@ var pathParameter = regexp.MustCompile(`\{[^}]+\}`)
 // TestOpenAPI holds the document against what is served: every operation is there and asks for credentials, and no
 // other method is.
 func TestOpenAPI(t *testing.T) {
-	s := configured(t, "")
-	s.inIdentity = "session_api on\ncredentials_key " + strings.Repeat("ab", 32) // without these the two APIs answer nothing but 503
-	s.mustLoad()
-	resp, body := s.get("/api/openapi.json")
+	s := servertest.Configured(t, "")
+	s.InIdentity = "session_api on\ncredentials_key " + strings.Repeat("ab", 32) // without these the two APIs answer nothing but 503
+	s.MustLoad()
+	resp, body := s.Get("/api/openapi.json")
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "application/json;charset=UTF-8" || resp.Header.Get("X-Content-Type-Options") != "nosniff" {
 		t.Fatalf("GET /api/openapi.json = %d %v", resp.StatusCode, resp.Header)
 	}
-	if again, _ := s.call(http.MethodGet, "/api/openapi.json", nil, "If-None-Match", resp.Header.Get("ETag")); again.StatusCode != http.StatusNotModified {
+	if again, _ := s.Call(http.MethodGet, "/api/openapi.json", nil, "If-None-Match", resp.Header.Get("ETag")); again.StatusCode != http.StatusNotModified {
 		t.Errorf("with its ETag = %d, want 304", again.StatusCode)
 	}
-	if post, _ := s.call(http.MethodPost, "/api/openapi.json", map[string]any{}); post.StatusCode != http.StatusMethodNotAllowed || post.Header.Get("Allow") != "GET, HEAD" {
+	if post, _ := s.Call(http.MethodPost, "/api/openapi.json", map[string]any{}); post.StatusCode != http.StatusMethodNotAllowed || post.Header.Get("Allow") != "GET, HEAD" {
 		t.Errorf("POST = %d %q", post.StatusCode, post.Header.Get("Allow"))
 	}
 	for _, wrong := range openapitest.Check([]byte(body)) {
 		t.Error(wrong)
 	}
-	doc := decode[described](t, body)
-	if len(doc.Servers) != 1 || doc.Servers[0].URL != s.issuer() {
+	doc := servertest.Decode[described](t, body)
+	if len(doc.Servers) != 1 || doc.Servers[0].URL != s.Issuer() {
 		t.Errorf("servers = %v, want the issuer", doc.Servers)
 	}
 	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
@@ -62,13 +63,13 @@ func TestOpenAPI(t *testing.T) {
 			if o.Security != nil {
 				continue
 			}
-			r := s.request(method, s.issuer()+pathParameter.ReplaceAllString(path, "x"), nil)
-			if resp, text := s.do(r); resp.StatusCode != http.StatusUnauthorized || !strings.HasPrefix(resp.Header.Get("WWW-Authenticate"), "Basic ") {
+			r := s.Request(method, s.Issuer()+pathParameter.ReplaceAllString(path, "x"), nil)
+			if resp, text := s.Do(r); resp.StatusCode != http.StatusUnauthorized || !strings.HasPrefix(resp.Header.Get("WWW-Authenticate"), "Basic ") {
 				t.Errorf("%s %s without credentials = %d %s, want 401", method, path, resp.StatusCode, text)
 			}
 		}
 		slices.Sort(allow)
-		resp, text := s.call(http.MethodPatch, pathParameter.ReplaceAllString(path, "x"), map[string]any{})
+		resp, text := s.Call(http.MethodPatch, pathParameter.ReplaceAllString(path, "x"), map[string]any{})
 		got := strings.Split(strings.ReplaceAll(resp.Header.Get("Allow"), " ", ""), ",")
 		slices.Sort(got)
 		if resp.StatusCode != http.StatusMethodNotAllowed || !slices.Equal(got, allow) {
@@ -79,10 +80,10 @@ func TestOpenAPI(t *testing.T) {
 
 // TestOpenAPIKnowsEveryRoute reads the routes of the APIs in their sources.
 func TestOpenAPIKnowsEveryRoute(t *testing.T) {
-	s := configured(t, "")
-	s.mustLoad()
-	_, body := s.get("/api/openapi.json")
-	doc := decode[described](t, body)
+	s := servertest.Configured(t, "")
+	s.MustLoad()
+	_, body := s.Get("/api/openapi.json")
+	doc := servertest.Decode[described](t, body)
 	names := map[string]bool{}
 	for path := range doc.Paths {
 		names[pathParameter.ReplaceAllString(path, "{}")] = true
@@ -114,10 +115,10 @@ func TestOpenAPIKnowsEveryRoute(t *testing.T) {
 
 // TestOpenAPIHoldsNoSecret: it is for everybody.
 func TestOpenAPIHoldsNoSecret(t *testing.T) {
-	s := configured(t, "")
-	s.mustLoad()
-	_, body := s.get("/api/openapi.json")
-	for _, secret := range []string{opsSecret, testSecret, testPassword, s.dir} {
+	s := servertest.Configured(t, "")
+	s.MustLoad()
+	_, body := s.Get("/api/openapi.json")
+	for _, secret := range []string{servertest.OpsSecret, servertest.TestSecret, servertest.TestPassword, s.Dir} {
 		if strings.Contains(body, secret) {
 			t.Errorf("the document holds %q", secret)
 		}

@@ -7,17 +7,19 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
 )
 
 // parties is a configuration in which every party has a file of its own.
-func parties(s *server) map[string]string {
+func parties(s *servertest.Server) map[string]string {
 	files := map[string]string{}
-	for _, name := range []string{"sp.xml", "idp.xml", "federation.pem", "http.keytab", "ca.pem", "logo.png", "icon.png", "jwks.json", "issuer.json"} {
-		files[name] = filepath.Join(s.dir, name)
+	for _, name := range []string{"sp.xml", "idp.xml", "federation.pem", "http.keytab", "ca.pem", "logo.png", "icon.png", "jwks.JSON", "issuer.JSON"} {
+		files[name] = filepath.Join(s.Dir, name)
 	}
-	files["de.json"] = filepath.Join(s.dir, "ext", "de.json")
-	s.inIdentity = "extension " + filepath.Join(s.dir, "ext")
-	s.extra = `
+	files["de.JSON"] = filepath.Join(s.Dir, "ext", "de.JSON")
+	s.InIdentity = "extension " + filepath.Join(s.Dir, "ext")
+	s.Extra = `
 		service_provider wiki {
 			metadata ` + files["sp.xml"] + `
 		}
@@ -39,7 +41,7 @@ func parties(s *server) map[string]string {
 			grants client_credentials
 			scopes orders.read
 			logo ` + files["logo.png"] + `
-			jwks ` + files["jwks.json"] + `
+			jwks ` + files["jwks.JSON"] + `
 		}
 		client build {
 			auth_method workload
@@ -49,7 +51,7 @@ func parties(s *server) map[string]string {
 		trust_issuer https://ci.example.com {
 			match sub repo:example
 			client build
-			jwks ` + files["issuer.json"] + `
+			jwks ` + files["issuer.JSON"] + `
 		}
 	`
 	return files
@@ -67,9 +69,9 @@ func spMetadata(until time.Time) string {
 func TestFaultOfOneParty(t *testing.T) {
 	for _, state := range []string{"missing", "broken"} {
 		t.Run(state, func(t *testing.T) {
-			s := newServer(t)
+			s := servertest.NewServer(t)
 			files := parties(s)
-			if err := os.MkdirAll(filepath.Join(s.dir, "ext"), 0o700); err != nil {
+			if err := os.MkdirAll(filepath.Join(s.Dir, "ext"), 0o700); err != nil {
 				t.Fatal(err)
 			}
 			if state == "broken" {
@@ -80,21 +82,21 @@ func TestFaultOfOneParty(t *testing.T) {
 				}
 			}
 			for _, when := range []string{"start", "reload"} {
-				s.mustLoad()
-				if res, body := s.get("/healthz"); res.StatusCode != http.StatusOK {
+				s.MustLoad()
+				if res, body := s.Get("/healthz"); res.StatusCode != http.StatusOK {
 					t.Errorf("after the %s: /healthz = %d %s", when, res.StatusCode, body)
 				}
-				if got := s.enters(s.token()); got != http.StatusOK {
+				if got := s.Enters(s.Token()); got != http.StatusOK {
 					t.Errorf("after the %s: the API answers %d to another client", when, got)
 				}
 				for _, about := range []string{"service_provider wiki", "idp partner", "idp desk", "idp directory", "client shop: logo", "client shop: jwks", "trust_issuer https://ci.example.com: jwks"} {
-					s.wantFinding("warning", "Caddyfile:", about)
+					s.WantFinding("warning", "Caddyfile:", about)
 				}
 				if state == "broken" {
-					s.wantFinding("warning", "Caddyfile:", "identity: extension", "de.json")
+					s.WantFinding("warning", "Caddyfile:", "identity: extension", "de.JSON")
 				}
 			}
-			if _, metrics := s.do(s.request(http.MethodGet, "http://"+s.admin+"/metrics", nil)); !strings.Contains(metrics, `gatehouse_party_warnings{id="wiki",kind="service_provider"} 1`) {
+			if _, metrics := s.Do(s.Request(http.MethodGet, "http://"+s.Admin+"/metrics", nil)); !strings.Contains(metrics, `gatehouse_party_warnings{id="wiki",kind="service_provider"} 1`) {
 				t.Error("the metrics do not have a warning about the service provider wiki")
 			}
 		})
@@ -104,9 +106,9 @@ func TestFaultOfOneParty(t *testing.T) {
 // TestMetadataEnds: metadata of a service provider that has ended, or will within weeks, is a finding, and the server
 // goes on. It is over without a reload when newer metadata is there.
 func TestMetadataEnds(t *testing.T) {
-	s := newServer(t)
-	file := filepath.Join(s.dir, "sp.xml")
-	s.extra = "service_provider wiki {\n\tmetadata " + file + "\n}\n"
+	s := servertest.NewServer(t)
+	file := filepath.Join(s.Dir, "sp.xml")
+	s.Extra = "service_provider wiki {\n\tmetadata " + file + "\n}\n"
 	for _, tt := range []struct {
 		until time.Duration
 		want  string
@@ -117,17 +119,17 @@ func TestMetadataEnds(t *testing.T) {
 		if err := os.WriteFile(file, []byte(spMetadata(time.Now().Add(tt.until))), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s.mustLoad()
-		s.wantFinding("warning", "Caddyfile:", "service_provider wiki", tt.want, "put newer metadata there")
-		if got := s.enters(s.token()); got != http.StatusOK {
+		s.MustLoad()
+		s.WantFinding("warning", "Caddyfile:", "service_provider wiki", tt.want, "put newer metadata there")
+		if got := s.Enters(s.Token()); got != http.StatusOK {
 			t.Errorf("with metadata that ends in %s the API answers %d", tt.until, got)
 		}
 	}
 	if err := os.WriteFile(file, []byte(spMetadata(time.Now().AddDate(1, 0, 0))), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.mustLoad()
-	if all, err := s.findings(); all != "" || err != nil {
+	s.MustLoad()
+	if all, err := s.Findings(); all != "" || err != nil {
 		t.Errorf("check = %v with metadata for a year, findings:\n%s", err, all)
 	}
 }

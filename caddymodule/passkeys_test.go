@@ -6,19 +6,21 @@ import (
 	"net/http/cookiejar"
 	"strings"
 	"testing"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
 )
 
 // TestPasskeys: the sign-in page offers passkeys where browsers allow them, unless the Caddyfile switches them off.
 func TestPasskeys(t *testing.T) {
-	s := configured(t, "")
+	s := servertest.Configured(t, "")
 	page := func() string {
 		t.Helper()
-		s.transport.CloseIdleConnections()
+		s.Transport.CloseIdleConnections()
 		jar, err := cookiejar.New(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp, err := (&http.Client{Transport: patient{s.transport}, Jar: jar}).Do(s.request(http.MethodGet, s.issuer()+"/sign-in", nil))
+		resp, err := (&http.Client{Transport: servertest.Patient{s.Transport}, Jar: jar}).Do(s.Request(http.MethodGet, s.Issuer()+"/sign-in", nil))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -29,12 +31,12 @@ func TestPasskeys(t *testing.T) {
 		}
 		return string(body)
 	}
-	s.mustLoad()
+	s.MustLoad()
 	if !strings.Contains(page(), "data-passkey") {
-		t.Errorf("%s offers no passkeys", s.issuer())
+		t.Errorf("%s offers no passkeys", s.Issuer())
 	}
-	s.inIdentity = "passkeys off"
-	s.mustLoad()
+	s.InIdentity = "passkeys off"
+	s.MustLoad()
 	if strings.Contains(page(), "asskey") {
 		t.Error("passkeys are off, and the page offers them")
 	}

@@ -6,22 +6,21 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
 )
 
 // An authorization service that a gateway asks: what cannot be decided is no yes.
 func TestPeersPermission(t *testing.T) {
-	s := newServer(t)
-	s.mustLoad()
+	s := servertest.NewServer(t)
+	s.MustLoad()
 	t.Run("peer 1: asking for permission without being a proxy that may", func(t *testing.T) {
 		for _, path := range []string{"/oauth/forward-auth", "/oauth/forward-auth?login", "/oauth/forward-auth?login&proxy=nginx", "/oauth/ext-authz", "/oauth/x", "/outpost.goauthentik.io/auth/nginx"} {
 			for _, header := range []string{"", "X-Original-URI", "X-Original-URL", "X-Forwarded-Uri"} {
-				r := s.request(http.MethodGet, s.issuer()+path, nil)
+				r := s.Request(http.MethodGet, s.Issuer()+path, nil)
 				if header != "" {
 					r.Header.Set(header, "/oauth/x")
 				}
-				if res, _ := s.do(r); res.StatusCode < http.StatusBadRequest {
+				if res, _ := s.Do(r); res.StatusCode < http.StatusBadRequest {
 					t.Errorf("%s with %s = %d, want a refusal", path, header, res.StatusCode)
 				}
 			}
@@ -57,12 +56,12 @@ func TestPeersPermission(t *testing.T) {
 		} {
 			method, path, _ := strings.Cut(target, " ")
 			for _, values := range credentials {
-				r := s.request(method, s.issuer()+path, nil)
+				r := s.Request(method, s.Issuer()+path, nil)
 				r.Header["Authorization"] = values
 				if strings.Contains(values[0], "\xff") {
 					r.Header["Authorization"] = []string{"Bearer é"}
 				}
-				res, body := s.do(r)
+				res, body := s.Do(r)
 				if res.StatusCode >= http.StatusInternalServerError || strings.Contains(body, "panic") {
 					t.Errorf("%s with %.40q = %d %s", target, values, res.StatusCode, body)
 				}
@@ -73,12 +72,12 @@ func TestPeersPermission(t *testing.T) {
 			}
 		}
 		for _, values := range credentials {
-			r := s.request(http.MethodGet, "http://"+s.api+"/", nil)
+			r := s.Request(http.MethodGet, "http://"+s.API+"/", nil)
 			r.Header["Authorization"] = values
 			if strings.Contains(values[0], "\xff") {
 				continue
 			}
-			if res, body := s.do(r); res.StatusCode != http.StatusUnauthorized && res.StatusCode != http.StatusBadRequest {
+			if res, body := s.Do(r); res.StatusCode != http.StatusUnauthorized && res.StatusCode != http.StatusBadRequest {
 				t.Errorf("protect with %.40q = %d %s, want 401 or 400", values, res.StatusCode, body)
 			}
 		}
@@ -86,11 +85,11 @@ func TestPeersPermission(t *testing.T) {
 	t.Run("peer 49: headers by which a proxy names another host", func(t *testing.T) {
 		changing := regexp.MustCompile(`name="csrf" value="[^"]*"|flow=[\w-]+|reference: [A-Z0-9-]+|"ref":"[^"]*"`)
 		read := func(path, header, value string) string {
-			r := s.request(http.MethodGet, s.issuer()+path, nil)
+			r := s.Request(http.MethodGet, s.Issuer()+path, nil)
 			if header != "" {
 				r.Header.Set(header, value)
 			}
-			res, body := s.do(r)
+			res, body := s.Do(r)
 			return changing.ReplaceAllString(res.Status+" "+res.Header.Get("Location")+" "+body, "")
 		}
 		names := []string{
@@ -112,18 +111,9 @@ func TestPeersPermission(t *testing.T) {
 	})
 }
 
-// tryLoad adapts and loads the server's Caddyfile.
-func (s *server) tryLoad() error {
-	raw, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(s.caddyfile()), map[string]any{"filename": "Caddyfile"})
-	if err != nil {
-		return err
-	}
-	return caddy.Load(raw, true)
-}
-
 // A part of the configuration cannot be had. The site must not be served without its protection.
 func TestPeersMissingParts(t *testing.T) {
-	s := newServer(t)
+	s := servertest.NewServer(t)
 	t.Run("peer 12: what protect needs cannot be loaded", func(t *testing.T) {
 		for name, site := range map[string]string{
 			"groups": "groups {$GATEHOUSE_NOT_SET}", "groups at run time": "groups {env.GATEHOUSE_NOT_SET}", "a file of groups": "groups {file./nonexistent/groups}", "scopes": "scopes {env.GATEHOUSE_NOT_SET}",
@@ -131,35 +121,35 @@ func TestPeersMissingParts(t *testing.T) {
 			"another authorization server": "introspect https://auth.example.com/x", "its secret": "introspect https://auth.example.com/x {\n\t\t\tclient ops {env.GATEHOUSE_NOT_SET}\n\t\t}",
 			"its key": "introspect https://auth.example.com/x {\n\t\t\tclient ops\n\t\t\tkey /nonexistent/key.pem\n\t\t}", "a header": "headers {env.GATEHOUSE_NOT_SET} sub", "an empty list": "groups",
 		} {
-			s.site = "protect {\n\t\t" + site + "\n\t}"
-			if err := s.tryLoad(); err == nil {
+			s.Site = "protect {\n\t\t" + site + "\n\t}"
+			if err := s.TryLoad(); err == nil {
 				t.Errorf("%s: the configuration is served", name)
-				r := s.request(http.MethodGet, "http://"+s.api+"/", nil)
-				if res, body := s.do(r); res.StatusCode < http.StatusBadRequest {
+				r := s.Request(http.MethodGet, "http://"+s.API+"/", nil)
+				if res, body := s.Do(r); res.StatusCode < http.StatusBadRequest {
 					t.Errorf("%s: the site answers %d %s", name, res.StatusCode, body)
 				}
 			}
 		}
 		// A policy can be in the storage, which is known after the start: the site is served, and refuses everybody.
-		s.site = "protect {\n\t\tpolicy staff\n\t\tpublic /\n\t}"
-		if err := s.tryLoad(); err != nil {
+		s.Site = "protect {\n\t\tpolicy staff\n\t\tpublic /\n\t}"
+		if err := s.TryLoad(); err != nil {
 			t.Errorf("a policy: %v", err)
-		} else if res, body := s.do(s.request(http.MethodGet, "http://"+s.api+"/", nil)); res.StatusCode != http.StatusForbidden {
+		} else if res, body := s.Do(s.Request(http.MethodGet, "http://"+s.API+"/", nil)); res.StatusCode != http.StatusForbidden {
 			t.Errorf("a policy: the site answers %d %s, want 403", res.StatusCode, body)
 		}
-		s.site = ""
+		s.Site = ""
 		for name, more := range map[string]string{
 			"a secret": "client late {\n\t\t\tsecret {env.GATEHOUSE_NOT_SET}\n\t\t\tgrants client_credentials\n\t\t\tscopes a\n\t\t}", "a secret in a file": "api_client late {\n\t\t\tsecret {file./nonexistent/secret}\n\t\t\tapis events\n\t\t}",
 			"metadata": "idp late saml {\n\t\t\tmetadata /nonexistent/metadata.xml\n\t\t}",
 		} {
-			s.extra = more
-			if err := s.tryLoad(); err == nil {
+			s.Extra = more
+			if err := s.TryLoad(); err == nil {
 				t.Errorf("%s: the configuration is served", name)
 			}
 		}
-		s.extra = ""
-		s.mustLoad()
-		if res, body := s.do(s.request(http.MethodGet, "http://"+s.api+"/", nil)); res.StatusCode != http.StatusUnauthorized {
+		s.Extra = ""
+		s.MustLoad()
+		if res, body := s.Do(s.Request(http.MethodGet, "http://"+s.API+"/", nil)); res.StatusCode != http.StatusUnauthorized {
 			t.Errorf("with all its parts: %d %s, want 401", res.StatusCode, body)
 		}
 	})

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
 )
 
 // TestPersonsGuide runs what docs/persons.md shows.
@@ -26,20 +28,20 @@ func TestPersonsGuide(t *testing.T) {
 			t.Errorf("Adapt: %v in\n%s", err, c)
 		}
 	}
-	p := newProvisioning(t)
+	p := servertest.NewProvisioning(t)
 	for i, path := range []string{"/Users", "/Groups"} {
-		p.made(path, strings.Replace(examples["json"][i], `"staff"`, `"guests"`, 1)) // staff is there: demo is in it
+		made(p, path, strings.Replace(examples["json"][i], `"staff"`, `"guests"`, 1)) // staff is there: demo is in it
 	}
-	if status, o := p.scim(http.MethodGet, `/Users?filter=userName%20eq%20"bjensen@example.com"`, ""); status != http.StatusOK || o["totalResults"] != 1.0 {
+	if status, o := p.SCIM(http.MethodGet, `/Users?filter=userName%20eq%20"bjensen@example.com"`, ""); status != http.StatusOK || o["totalResults"] != 1.0 {
 		t.Errorf("GET = %d %v, want one person", status, o)
 	}
 	dir := t.TempDir()
 	for kind, want := range map[string]string{"csv": "2 persons: 2 created", "jsonl": "2 persons: 2 created"} {
 		file := filepath.Join(dir, "people."+kind)
-		writeFile(t, file, examples[kind][0], 0o600)
-		if out := p.run("", "person", "import", file); !strings.Contains(out, want) {
+		servertest.WriteFile(t, file, examples[kind][0], 0o600)
+		if out := p.Run("", "person", "import", file); !strings.Contains(out, want) {
 			t.Errorf("import of %s = %s, want %s", kind, out, want)
 		}
 	}
-	p.token("legacy", p.password("anna@example.com", "secret"))
+	p.Token("legacy", p.Password("anna@example.com", "secret"))
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-id/gatehouse/authz/dpop/dpoptest"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
 )
 
 // sink discards an answer.
@@ -98,7 +99,7 @@ http://127.0.0.1:0 {
 	}
 	respond ok
 }
-`, filepath.Join(b.TempDir(), "store"), testSecret, testSecret, testPassword, elsewhere.URL, testSecret)
+`, filepath.Join(b.TempDir(), "store"), servertest.TestSecret, servertest.TestSecret, servertest.TestPassword, elsewhere.URL, servertest.TestSecret)
 	raw, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(config), map[string]any{"filename": "Caddyfile"})
 	if err != nil {
 		b.Fatal(err)
@@ -124,7 +125,7 @@ http://127.0.0.1:0 {
 	token := func(client string, form url.Values, proofs ...string) string {
 		r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "http://localhost:1/oauth/token", strings.NewReader(form.Encode()))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		r.SetBasicAuth(client, testSecret)
+		r.SetBasicAuth(client, servertest.TestSecret)
 		for _, proof := range proofs {
 			r.Header.Set("DPoP", proof)
 		}
@@ -139,7 +140,7 @@ http://127.0.0.1:0 {
 		return answer.AccessToken
 	}
 	own := url.Values{"grant_type": {"client_credentials"}}
-	demo := url.Values{"grant_type": {"password"}, "username": {"demo@example.com"}, "password": {testPassword}}
+	demo := url.Values{"grant_type": {"password"}, "username": {"demo@example.com"}, "password": {servertest.TestPassword}}
 
 	for _, bb := range []struct{ name, path, token string }{
 		{"without", "/open", ""},

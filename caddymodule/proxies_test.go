@@ -5,16 +5,18 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
 )
 
 // TestAddressBehindAProxyThatAppends tells the attack of a client that writes an address of its own into
 // X-Forwarded-For, to which the proxy appends the true one.
 func TestAddressBehindAProxyThatAppends(t *testing.T) {
-	s := newServer(t)
-	s.options = "servers {\n\t\ttrusted_proxies static 127.0.0.1/32\n\t}"
-	s.site = "protect orders.read {\n\t\tdeny {\n\t\t\tmatch client_ip 203.0.113.0/24\n\t\t}\n\t}"
-	s.mustLoad()
-	token := s.token()
+	s := servertest.NewServer(t)
+	s.Options = "servers {\n\t\ttrusted_proxies static 127.0.0.1/32\n\t}"
+	s.Site = "protect orders.read {\n\t\tdeny {\n\t\t\tmatch client_ip 203.0.113.0/24\n\t\t}\n\t}"
+	s.MustLoad()
+	token := s.Token()
 	for forwarded, want := range map[string]int{
 		"203.0.113.9":                        http.StatusForbidden,
 		"192.0.2.1, 203.0.113.9":             http.StatusForbidden,
@@ -24,10 +26,10 @@ func TestAddressBehindAProxyThatAppends(t *testing.T) {
 		"not an address, 203.0.113.9":        http.StatusForbidden,
 		"2001:db8::1, 2001:db8::2, 10.0.0.1": http.StatusOK,
 	} {
-		r := s.request(http.MethodGet, "http://"+s.api+"/", nil)
+		r := s.Request(http.MethodGet, "http://"+s.API+"/", nil)
 		r.Header.Set("Authorization", "Bearer "+token)
 		r.Header.Set("X-Forwarded-For", forwarded)
-		if resp, body := s.do(r); resp.StatusCode != want {
+		if resp, body := s.Do(r); resp.StatusCode != want {
 			t.Errorf("X-Forwarded-For %q: status = %d, want %d; %s", forwarded, resp.StatusCode, want, body)
 		}
 	}
@@ -35,16 +37,16 @@ func TestAddressBehindAProxyThatAppends(t *testing.T) {
 
 // TestEnvoyNamesItsGateOverHTTP: the name stands in front of all that is the client's, who cannot choose another one.
 func TestEnvoyNamesItsGateOverHTTP(t *testing.T) {
-	s := newWalk(t)
-	config := s.config
-	_, port, _ := strings.Cut(s.addr, ":")
-	s.config = func() string {
+	s := servertest.NewWalk(t)
+	config := s.Config
+	_, port, _ := strings.Cut(s.Addr, ":")
+	s.Config = func() string {
 		return config() + fmt.Sprintf("\nhttp://api.test:%s, http://other.test:%s {\n\tgatehouse\n}\n", port, port)
 	}
-	s.extra = "forward_auth_from 127.0.0.1\n\t\tforward_auth api {\n\t\t\torigins https://api.test:" + port + "\n\t\t\tscopes orders.read\n\t\t}\n" +
+	s.Extra = "forward_auth_from 127.0.0.1\n\t\tforward_auth api {\n\t\t\torigins https://api.test:" + port + "\n\t\t\tscopes orders.read\n\t\t}\n" +
 		"\t\tpolicy readers {\n\t\t\tallow {\n\t\t\t\tmatch method GET\n\t\t\t}\n\t\t}\n\t\tpolicy nobody {\n\t\t\tallow {\n\t\t\t\tneed person none\n\t\t\t}\n\t\t}"
-	s.reload()
-	token := s.token()
+	s.Reload()
+	token := s.Token()
 	for _, tt := range []struct {
 		method, path, host string
 		want               int
@@ -61,12 +63,12 @@ func TestEnvoyNamesItsGateOverHTTP(t *testing.T) {
 		{"GET", "/oauth/ext-authz/../policy/readers/ext-authz/x", "other.test", 400},
 		{"GET", "/oauth/policy/unknown/ext-authz/x", "other.test", 400},
 	} {
-		r := s.request(tt.method, "http://"+s.addr+tt.path, nil)
+		r := s.Request(tt.method, "http://"+s.Addr+tt.path, nil)
 		r.Host = tt.host + ":" + port
 		r.Header.Set("Authorization", "Bearer "+token)
 		r.Header.Set("X-Forwarded-Proto", "https")
 		r.Header.Set("X-Forwarded-For", "192.0.2.7")
-		resp, body := s.do(r)
+		resp, body := s.Do(r)
 		decision := map[bool]string{true: "allow", false: "deny"}[tt.want == http.StatusOK]
 		if resp.StatusCode != tt.want || resp.Header.Get("Gatehouse-Decision") != decision {
 			t.Errorf("%s %s about %s: status = %d, decision %q, want %d and %s; %s", tt.method, tt.path, tt.host, resp.StatusCode, resp.Header.Get("Gatehouse-Decision"), tt.want, decision, body)

@@ -5,59 +5,61 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
 )
 
 // TestSwitchesInTheCaddyfile: sign-up and password reset need no wire names and no file, and a reload is enough.
 func TestSwitchesInTheCaddyfile(t *testing.T) {
-	s := configured(t, "")
-	address, _ := mailbox(t)
-	plain := s.extra
+	s := servertest.Configured(t, "")
+	address, _ := servertest.Mailbox(t)
+	plain := s.Extra
 	const signUp, forgot = `href="/sign-up`, `href="/forgot`
 	offers := func(link string, want bool) {
 		t.Helper()
-		if page := s.signInPage(); strings.Contains(page, link) != want {
+		if page := s.SignInPage(); strings.Contains(page, link) != want {
 			t.Errorf("the sign-in page has %s: %t, want %t\n%s", link, !want, want, page)
 		}
 	}
-	s.mustLoad()
+	s.MustLoad()
 	offers(signUp, false)
 	offers(forgot, false)
-	s.extra += "mail smtp " + address + " {\n\tfrom Gatehouse <no-reply@example.com>\n}\n"
-	s.mustLoad()
+	s.Extra += "mail smtp " + address + " {\n\tfrom Gatehouse <no-reply@example.com>\n}\n"
+	s.MustLoad()
 	offers(signUp, false)
 	offers(forgot, true)
 	t.Setenv("GATEHOUSE_SIGN_UP", "on")
-	s.inIdentity = "sign_up {env.GATEHOUSE_SIGN_UP}\n\tpassword_reset off\n"
-	s.mustLoad()
+	s.InIdentity = "sign_up {env.GATEHOUSE_SIGN_UP}\n\tpassword_reset off\n"
+	s.MustLoad()
 	offers(signUp, true)
 	offers(forgot, false)
-	if body := s.mustCall("GET", "/api/v2/config/features", nil, http.StatusOK); !strings.Contains(body, `"sign_up_enabled":true`) || !strings.Contains(body, `"password_reset_enabled":false`) {
+	if body := s.MustCall("GET", "/api/v2/config/features", nil, http.StatusOK); !strings.Contains(body, `"sign_up_enabled":true`) || !strings.Contains(body, `"password_reset_enabled":false`) {
 		t.Errorf("features = %s", body)
 	}
-	s.extra = plain
-	s.mustLoad()
-	s.wantFinding("warning Caddyfile:", "features.sign_up_enabled")
+	s.Extra = plain
+	s.MustLoad()
+	s.WantFinding("warning Caddyfile:", "features.sign_up_enabled")
 
 	t.Setenv("GATEHOUSE_SIGN_UP", "yes")
-	if err := s.load(); err == nil || !strings.Contains(err.Error(), `identity: sign_up: "yes" is not known, want one of: on, off, at Caddyfile:`) {
+	if err := s.Load(); err == nil || !strings.Contains(err.Error(), `identity: sign_up: "yes" is not known, want one of: on, off, at Caddyfile:`) {
 		t.Errorf("load = %v", err)
 	}
 }
 
 // TestCheckReportsOverruledSwitch: an operator who writes sign_up on and sees no sign-up is told why.
 func TestCheckReportsOverruledSwitch(t *testing.T) {
-	s := newServer(t)
-	s.mustLoad()
-	off := filepath.Join(s.dir, "off.json")
-	writeFile(t, off, `{"features":{"sign_up_enabled":false}}`, 0o600)
-	s.run("", "config", "import", off)
-	s.inIdentity = "sign_up on\n\tsms on"
-	s.mustLoad()
-	s.wantFinding("warning Caddyfile:", "identity: sign_up: the settings have features.sign_up_enabled off, which counts", "config import")
-	s.wantFinding("warning Caddyfile:", "features.sms_enabled is on, and there is nothing to send text messages by")
-	s.inIdentity = "sign_up off"
-	s.mustLoad()
-	if all, _ := s.findings(); all != "" {
+	s := servertest.NewServer(t)
+	s.MustLoad()
+	off := filepath.Join(s.Dir, "off.json")
+	servertest.WriteFile(t, off, `{"features":{"sign_up_enabled":false}}`, 0o600)
+	s.Run("", "config", "import", off)
+	s.InIdentity = "sign_up on\n\tsms on"
+	s.MustLoad()
+	s.WantFinding("warning Caddyfile:", "identity: sign_up: the settings have features.sign_up_enabled off, which counts", "config import")
+	s.WantFinding("warning Caddyfile:", "features.sms_enabled is on, and there is nothing to send text messages by")
+	s.InIdentity = "sign_up off"
+	s.MustLoad()
+	if all, _ := s.Findings(); all != "" {
 		t.Errorf("the same in both, and still found:\n%s", all)
 	}
 }
@@ -71,7 +73,7 @@ func TestSwitchesInJSON(t *testing.T) {
 		`{"pin":"true"}`:          `"true" is not known`,
 	} {
 		raw := `{"apps":{"gatehouse":{"issuer":"http://localhost:1","identity":{"switches":` + switches + `}},` + anySite + `}}`
-		if err := validate(t, []byte(raw)); err == nil || !strings.Contains(err.Error(), want) {
+		if err := servertest.Validate(t, []byte(raw)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("validate %s = %v, want %q", switches, err, want)
 		}
 	}

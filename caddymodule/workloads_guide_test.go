@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
 )
 
 // TestWorkloadsGuide runs the two configurations of docs/workloads.md for jobs, with stand-ins for GitHub and for a
@@ -43,18 +45,18 @@ func TestWorkloadsGuide(t *testing.T) {
 	}))
 	t.Cleanup(github.Close)
 
-	s := newServer(t)
-	file := filepath.Join(s.dir, "cluster-keys.json")
-	writeFile(t, file, string(keys), 0o600)
+	s := servertest.NewServer(t)
+	file := filepath.Join(s.Dir, "cluster-keys.json")
+	servertest.WriteFile(t, file, string(keys), 0o600)
 	inside := regexp.MustCompile(`(?s)issuer https://auth.example.com\n(.*?)\n\t}\n}`)
 	jobs, _, _ := strings.Cut(string(raw), "## Assertions about people")
 	for _, m := range regexp.MustCompile("(?s)```caddyfile\n(.*?)```").FindAllStringSubmatch(jobs, -1) {
-		s.extra += inside.FindStringSubmatch(m[1])[1] + "\n"
+		s.Extra += inside.FindStringSubmatch(m[1])[1] + "\n"
 	}
-	here := strings.NewReplacer("https://token.actions.githubusercontent.com", github.URL, "https://deploy.example.com", "http://"+s.api, "/etc/gatehouse/cluster-keys.json", file)
-	s.extra = here.Replace(s.extra)
-	s.site = "protect deploy.write {\n\t\taudience http://" + s.api + "\n\t}"
-	s.mustLoad()
+	here := strings.NewReplacer("https://token.actions.githubusercontent.com", github.URL, "https://deploy.example.com", "http://"+s.API, "/etc/gatehouse/cluster-keys.json", file)
+	s.Extra = here.Replace(s.Extra)
+	s.Site = "protect deploy.write {\n\t\taudience http://" + s.API + "\n\t}"
+	s.MustLoad()
 
 	now := time.Now().Unix()
 	ask := func(issuer, sub, jti string, form url.Values) (token, failure string) {
@@ -63,7 +65,7 @@ func TestWorkloadsGuide(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		payload, err := json.Marshal(map[string]any{"iss": issuer, "sub": sub, "aud": s.issuer(), "iat": now, "exp": now + 600, "jti": jti})
+		payload, err := json.Marshal(map[string]any{"iss": issuer, "sub": sub, "aud": s.Issuer(), "iat": now, "exp": now + 600, "jti": jti})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,19 +79,19 @@ func TestWorkloadsGuide(t *testing.T) {
 		}
 		form.Set("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer")
 		form.Set("assertion", assertion)
-		r := s.request(http.MethodPost, s.issuer()+"/oauth/token", strings.NewReader(form.Encode()))
+		r := s.Request(http.MethodPost, s.Issuer()+"/oauth/token", strings.NewReader(form.Encode()))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		_, body := s.do(r)
-		answer := decode[struct {
+		_, body := s.Do(r)
+		answer := servertest.Decode[struct {
 			Token string `json:"access_token"`
 			Error string `json:"error"`
 		}](t, body)
 		return answer.Token, answer.Error
 	}
-	deploy := func() url.Values { return url.Values{"scope": {"deploy.write"}, "resource": {"http://" + s.api}} }
+	deploy := func() url.Values { return url.Values{"scope": {"deploy.write"}, "resource": {"http://" + s.API}} }
 	token, failure := ask(github.URL, "repo:example/app:ref:refs/heads/main", "a", deploy())
-	if token == "" || s.enters(token) != http.StatusOK {
-		t.Errorf("a job on main: %q, %d", failure, s.enters(token))
+	if token == "" || s.Enters(token) != http.StatusOK {
+		t.Errorf("a job on main: %q, %d", failure, s.Enters(token))
 	}
 	if token, failure = ask(github.URL, "repo:example/app:pull_request", "b", deploy()); token != "" || failure != "invalid_grant" {
 		t.Errorf("a pull request: token %t, %q, want invalid_grant", token != "", failure)
@@ -100,7 +102,7 @@ func TestWorkloadsGuide(t *testing.T) {
 			t.Errorf("a pod: %q", failure)
 		}
 	}
-	if s.enters(token) == http.StatusOK {
+	if s.Enters(token) == http.StatusOK {
 		t.Error("the token of the pod enters the site of the job")
 	}
 	if token, failure = ask(cluster, "system:serviceaccount:shop:other", "d", url.Values{}); token != "" || failure != "invalid_grant" {

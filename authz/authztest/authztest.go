@@ -5,6 +5,7 @@ package authztest
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
@@ -21,6 +22,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/certificate"
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
+	"github.com/gatehouse-id/gatehouse/authz/keys/keystest"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
@@ -151,7 +153,7 @@ func (h *Harness) makeDeps() {
 	var err error
 	h.Keyring, err = secret.NewKeyring(bytes.Repeat([]byte{7}, secret.KeySize))
 	h.must(err)
-	h.must(plantKeys(h.Store.Store, h.Keyring))
+	h.must(keystest.Plant(h.Store.Store, h.Keyring, NewClock().Now))
 	h.Keys, err = keys.New(h.T.Context(), h.Store.Store, h.Keyring, h.Clock.Now, nil, log)
 	h.must(err)
 	pages, err := page.New(page.Config{Issuer: h.Issuer, Key: h.Keyring.Derive("csrf"), Log: log})
@@ -163,7 +165,7 @@ func (h *Harness) makeDeps() {
 	if h.addresses {
 		h.deps.Origin = func(r *http.Request) event.Origin { return event.Origin{ClientIP: r.Header.Get("X-Test-Address")} }
 	}
-	h.deps.Events = &event.Recorder{Random: randomReader, Now: h.Clock.Now}
+	h.deps.Events = &event.Recorder{Random: rand.Reader, Now: h.Clock.Now}
 }
 
 // Server returns the server that answers now.
@@ -172,7 +174,7 @@ func (h *Harness) Server() *authz.Server { return h.server.Load() }
 // Move makes the server another node of the store, which numbers its events in this lane.
 func (h *Harness) Move(lane int) {
 	h.T.Helper()
-	h.deps.Events = &event.Recorder{Random: randomReader, Now: h.Clock.Now, Lane: func() int { return lane }}
+	h.deps.Events = &event.Recorder{Random: rand.Reader, Now: h.Clock.Now, Lane: func() int { return lane }}
 	h.Restart(nil)
 }
 

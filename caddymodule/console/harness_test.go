@@ -17,6 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
+	"github.com/gatehouse-id/gatehouse/authz/keys/keystest"
 	"github.com/gatehouse-id/gatehouse/caddymodule/alert"
 	"github.com/gatehouse-id/gatehouse/caddymodule/backup"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
@@ -156,6 +157,7 @@ func newHarnessOver(t *testing.T, over func(storage.Store) storage.Store) *harne
 		Store: h.store, Hasher: hasher, Pages: pages, Log: zap.NewNop(), Now: h.clock.Now, Random: rand.Reader, Events: events, Keyring: keyring, Units: units, Notify: h.notices,
 	})
 	h.must(err)
+	h.must(keystest.Plant(kept, keyring, h.clock.Now))
 	signing, err := keys.New(t.Context(), h.store, keyring, h.clock.Now, nil, zap.NewNop())
 	h.must(err)
 	h.keys = signing

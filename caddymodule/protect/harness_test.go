@@ -607,7 +607,7 @@ func startGateway(t *testing.T, options ...func(*fakeAuthority)) *gateway {
 	}
 	config := fmt.Sprintf(`{"admin":{"disabled":true,"config":{"persist":false}},
 		"logging":{"logs":{"default":{"writer":{"output":"file","filename":%q,"roll":false},"encoder":{"format":"json"},"level":"DEBUG"}}},
-		"apps":{"http":{"grace_period":"1s","servers":{"plain":%s,"trusting":%s}}}}`,
+		"apps":{"http":{"grace_period":"100ms","servers":{"plain":%s,"trusting":%s}}}}`,
 		g.log, server(g.addr, ""), server(g.trusted, `,"trusted_proxies":{"source":"static","ranges":["127.0.0.1/32"]}`))
 	if err := caddy.Load([]byte(config), true); err != nil {
 		t.Fatalf("load: %v", err)

@@ -7,6 +7,7 @@ import (
 	stdcolor "image/color"
 	"image/png"
 	"net/http"
+	"sync/atomic"
 )
 
 const (
@@ -57,17 +58,40 @@ func inArch(x, y float64) bool {
 	return y < 25 && within(9) && !within(4)
 }
 
-// addDrawings adds the icon for browsers and phones that do not read SVG.
-func (a *assets) addDrawings(ground, ink color) error {
+// drawings are the pictures of the icon in two colors.
+type drawings struct {
+	ground, ink color
+	favicon     []byte
+	touch       []byte
+}
+
+// lastDrawings are the newest. Drawing takes longer than everything else at a start or reload, and colors seldom change.
+var lastDrawings atomic.Pointer[drawings]
+
+func draw(ground, ink color) (*drawings, error) {
+	if d := lastDrawings.Load(); d != nil && d.ground == ground && d.ink == ink {
+		return d, nil
+	}
 	var small, large bytes.Buffer
 	if err := png.Encode(&small, drawIcon(faviconSize, ground, ink, false)); err != nil {
-		return err
+		return nil, err
 	}
 	if err := png.Encode(&large, drawIcon(touchSize, ground, ink, true)); err != nil {
+		return nil, err
+	}
+	d := &drawings{ground: ground, ink: ink, favicon: icoFile(small.Bytes()), touch: large.Bytes()}
+	lastDrawings.Store(d)
+	return d, nil
+}
+
+// addDrawings adds the icon for browsers and phones that do not read SVG.
+func (a *assets) addDrawings(ground, ink color) error {
+	d, err := draw(ground, ink)
+	if err != nil {
 		return err
 	}
-	a.add("favicon", "ico", "image/x-icon", icoFile(small.Bytes()))
-	a.touch = a.add("touch", "png", "image/png", large.Bytes())
+	a.add("favicon", "ico", "image/x-icon", d.favicon)
+	a.touch = a.add("touch", "png", "image/png", d.touch)
 	return nil
 }
 
