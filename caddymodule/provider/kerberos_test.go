@@ -42,7 +42,7 @@ func (n *negotiating) RoundTrip(r *http.Request) (*http.Response, error) {
 func withTicket(s *servertest.Server, o kerberostest.Ticket) (*servertest.Browser, *negotiating) {
 	s.T.Helper()
 	b := servertest.NewBrowser(s.T)
-	n := &negotiating{RoundTripper: servertest.Patient{s.Transport}, token: func() []byte { return o.Token(s.T) }}
+	n := &negotiating{RoundTripper: servertest.Patient{Transport: s.Transport}, token: func() []byte { return o.Token(s.T) }}
 	b.Client.Transport = n
 	return b, n
 }

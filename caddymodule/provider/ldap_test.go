@@ -79,7 +79,7 @@ func TestDirectory(t *testing.T) {
 		s.Extra = idp("networks 192.0.2.0/24")
 		s.MustLoad()
 		b := servertest.NewBrowser(t)
-		b.Client.Transport = marking{servertest.Patient{s.Transport}, map[string]string{"X-Forwarded-For": "192.0.2.7", "Forwarded": "for=192.0.2.7", "X-Real-Ip": "192.0.2.7"}}
+		b.Client.Transport = marking{servertest.Patient{Transport: s.Transport}, map[string]string{"X-Forwarded-For": "192.0.2.7", "Forwarded": "for=192.0.2.7", "X-Real-Ip": "192.0.2.7"}}
 		page, body := b.Open(site)
 		if strings.Contains(body, "Staff directory") {
 			t.Errorf("the directory is offered: %s", body)
