@@ -17,8 +17,8 @@ const (
 )
 
 // TestPages looks at every page in every size and colour scheme: nothing scrolls sideways at 320 pixels, axe finds no
-// problem, there are no scripts, nothing comes from elsewhere, and the page is small. With -shots it leaves pictures for
-// people to look at.
+// problem, there are no scripts, nothing comes from elsewhere, and the page is small. With -shots it leaves pictures
+// for people to look at.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	p, s := openShop(t)

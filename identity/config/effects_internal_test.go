@@ -121,7 +121,8 @@ func TestLimits(t *testing.T) {
 	lists(reflect.TypeFor[Units](), "")
 }
 
-// TestConfigurationDocuments writes docs/configuration, a document for each unit and one for the words of the Caddyfile.
+// TestConfigurationDocuments writes docs/configuration, a document for each unit and one for the words of the
+// Caddyfile.
 func TestConfigurationDocuments(t *testing.T) {
 	t.Parallel()
 	goldentest.Documents(t, "../../docs/configuration", configurationDocuments())

@@ -13,9 +13,9 @@ import (
 func TestRelative(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"[a](guide.md), [b](decisions/saml.md#x)": "[a](../guide.md), [b](../decisions/saml.md#x)",
-		"[a](#protect-mcp)":                       "[a](protect-mcp.md)",
-		"[a](https://example.com/a.md)":           "[a](https://example.com/a.md)",
+		"[a](guide.md), [b](start/oidc.md#x)": "[a](../guide.md), [b](../start/oidc.md#x)",
+		"[a](#protect-mcp)":                   "[a](protect-mcp.md)",
+		"[a](https://example.com/a.md)":       "[a](https://example.com/a.md)",
 	} {
 		if got := goldentest.Relative(text); got != want {
 			t.Errorf("Relative(%q) = %q, want %q", text, got, want)

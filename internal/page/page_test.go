@@ -42,7 +42,7 @@ func TestPagesGolden(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(body, want) {
-			t.Errorf("page %q differs from %s; run `make golden` and read the difference. It is now:\n%s", name, file, body)
+			t.Errorf("page %q differs from %s; run `scripts/golden.sh all` and read the difference. It is now:\n%s", name, file, body)
 		}
 	}
 }

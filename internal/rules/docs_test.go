@@ -17,7 +17,7 @@ import (
 var foreign = []struct{ word, why string }{
 	{"/wo" + "rk/", "a path of one machine"},
 	{"/ro" + "ot/", "a path of one machine"},
-	{"../sha" + "red", "a path outside of the tree"},
+	{"../sha" + "red/", "a path outside of the tree"},
 	{"registry.npm" + "js.org", "npm asks the registry that the machine is set up for"},
 	{"registry.yarn" + "pkg.com", "npm asks the registry that the machine is set up for"},
 	{"proxy.go" + "lang.org", "go asks the proxy that the machine is set up for"},
@@ -157,8 +157,8 @@ func TestDocumentsNameRealFiles(t *testing.T) {
 	}
 }
 
-// TestDecisionsHaveAnchors holds references to decisions against the headings of docs/decisions: code and documents name
-// a heading by its anchor, so the headings of a document are unique.
+// TestDecisionsHaveAnchors holds references to decisions against the headings of docs/decisions: code and documents
+// name a heading by its anchor, so the headings of a document are unique.
 func TestDecisionsHaveAnchors(t *testing.T) {
 	t.Parallel()
 	all, err := files()

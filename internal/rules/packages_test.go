@@ -3,6 +3,7 @@ package rules
 import (
 	"go/ast"
 	"go/types"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -11,6 +12,9 @@ const (
 	maxPackageLines = 5000
 	maxPackageFiles = 45
 )
+
+// tables are packages with a file for each entry of a table, so that two entries are not in each other's way.
+var tables = []string{"caddymodule/internal/reference"}
 
 // tooLarge are packages over the limits, with the lines and files that they must not exceed until they are split.
 var tooLarge = map[string]struct{ lines, files int }{
@@ -33,6 +37,9 @@ func TestPackagesAreRooms(t *testing.T) {
 			limit = struct{ lines, files int }{maxPackageLines, maxPackageFiles}
 		} else if lines <= maxPackageLines && files <= maxPackageFiles {
 			t.Errorf("%s has %d lines in %d files: take it off the list of packages that are too large", dir, lines, files)
+		}
+		if slices.Contains(tables, dir) {
+			limit.files = files
 		}
 		if lines > limit.lines || files > limit.files {
 			t.Errorf("%s has %d lines in %d files, at most %d in %d are allowed: split it", dir, lines, files, limit.lines, limit.files)
