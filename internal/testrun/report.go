@@ -53,14 +53,14 @@ func (r *report) fail(what, output string) {
 	r.failures = append(r.failures, what+"\n"+firstError(output))
 }
 
-func (r *report) test(step, name string, seconds float64, passed bool) {
+func (r *report) test(step, pkg, name string, seconds float64, passed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if passed {
 		r.passed++
 	}
 	if !strings.Contains(name, "/") { // subtests are part of theirs
-		r.tests = append(r.tests, took{name: step + ": " + name, wall: duration(seconds)})
+		r.tests = append(r.tests, took{name: step + ": " + pkg + " " + name, wall: duration(seconds)})
 	}
 }
 

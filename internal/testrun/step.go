@@ -160,7 +160,7 @@ func events(in io.Reader, r *report, step string) int {
 				failed += endPackage(r, step, e, text(outputs, key), blamed[e.Package])
 				break
 			}
-			r.test(step, short(e.Package)+" "+e.Test, e.Elapsed, e.Action == "pass")
+			r.test(step, short(e.Package), e.Test, e.Elapsed, e.Action == "pass")
 			if e.Action != "pass" && !blamedBelow(blamed, e) {
 				failed++
 				blamed[e.Package], blamed[key] = true, true
