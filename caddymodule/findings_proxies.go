@@ -1,6 +1,7 @@
 package caddymodule
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -65,7 +66,7 @@ func (a *App) checkTwice(place string, sites []string) {
 				block := "forward_auth " + name
 				a.Found(finding.Finding{
 					Severity: finding.Warning, Place: a.Places.Of(block), About: block,
-					Reason: block + ": " + origin + " is a site of this Caddy too, which the protect at " + place + " guards by rules of its own",
+					Reason: fmt.Sprintf("forward_auth %s: %s is a site of this Caddy too, which the protect at %s guards by rules of its own", name, origin, place),
 					Mend:   "keep the one that requests go through",
 				})
 			}

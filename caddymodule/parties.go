@@ -38,8 +38,8 @@ func (a *App) reportFaults(faults []options.Fault) {
 	}
 }
 
-// checkParties reports what is wrong with the files of identity providers and service providers. While the configuration
-// runs examine looks at most of that again, so it is not among the findings that stay.
+// checkParties reports what is wrong with the files of identity providers and service providers. While the
+// configuration runs examine looks at most of that again, so it is not among the findings that stay.
 func (a *App) checkParties() {
 	say := func(f finding.Finding) {
 		a.firsts = append(a.firsts, f)

@@ -14,10 +14,10 @@ import (
 // parties is a configuration in which every party has a file of its own.
 func parties(s *servertest.Server) map[string]string {
 	files := map[string]string{}
-	for _, name := range []string{"sp.xml", "idp.xml", "federation.pem", "http.keytab", "ca.pem", "logo.png", "icon.png", "jwks.JSON", "issuer.JSON"} {
+	for _, name := range []string{"sp.xml", "idp.xml", "federation.pem", "http.keytab", "ca.pem", "logo.png", "icon.png", "jwks.json", "issuer.json"} {
 		files[name] = filepath.Join(s.Dir, name)
 	}
-	files["de.JSON"] = filepath.Join(s.Dir, "ext", "de.JSON")
+	files["de.json"] = filepath.Join(s.Dir, "ext", "de.json")
 	s.InIdentity = "extension " + filepath.Join(s.Dir, "ext")
 	s.Extra = `
 		service_provider wiki {
@@ -41,7 +41,7 @@ func parties(s *servertest.Server) map[string]string {
 			grants client_credentials
 			scopes orders.read
 			logo ` + files["logo.png"] + `
-			jwks ` + files["jwks.JSON"] + `
+			jwks ` + files["jwks.json"] + `
 		}
 		client build {
 			auth_method workload
@@ -51,7 +51,7 @@ func parties(s *servertest.Server) map[string]string {
 		trust_issuer https://ci.example.com {
 			match sub repo:example
 			client build
-			jwks ` + files["issuer.JSON"] + `
+			jwks ` + files["issuer.json"] + `
 		}
 	`
 	return files
@@ -64,8 +64,8 @@ func spMetadata(until time.Time) string {
 		`Location="https://wiki.example.com/acs" index="0"/></SPSSODescriptor></EntityDescriptor>`
 }
 
-// TestFaultOfOneParty: a file that is missing or broken is a fault of the one whose file it is. The server starts, it is
-// reloaded, everybody else is served, and check names the one.
+// TestFaultOfOneParty: a file that is missing or broken is a fault of the one whose file it is. The server starts,
+// it is reloaded, everybody else is served, and check names the one.
 func TestFaultOfOneParty(t *testing.T) {
 	for _, state := range []string{"missing", "broken"} {
 		t.Run(state, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestFaultOfOneParty(t *testing.T) {
 					s.WantFinding("warning", "Caddyfile:", about)
 				}
 				if state == "broken" {
-					s.WantFinding("warning", "Caddyfile:", "identity: extension", "de.JSON")
+					s.WantFinding("warning", "Caddyfile:", "identity: extension", "de.json")
 				}
 			}
 			if _, metrics := s.Do(s.Request(http.MethodGet, "http://"+s.Admin+"/metrics", nil)); !strings.Contains(metrics, `gatehouse_party_warnings{id="wiki",kind="service_provider"} 1`) {

@@ -47,7 +47,7 @@ func TestForgotByText(t *testing.T) {
 		}
 	}
 	file := filepath.Join(s.dir, "units.json")
-	if err := os.WriteFile(file, []byte(`{"features":{"sms_enabled":true,"password_reset_enabled":true,"username_reminder_via_sms_enabled":true}}`), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(`{"features":{"sms_enabled":true,"password_reset_enabled":true,"username_reminder_via_sms_enabled":true},"step_up":{"second_factor":"ON_DEMAND"}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.must("", "config", "import", file)

@@ -123,7 +123,7 @@ func violations(b *tab, axe, scheme string) []string {
 	}
 	raw := get(b, chromedp.Evaluate[string](
 		`axe.run(`+options+`).then(r => JSON.stringify({
-			Passed: r.passes.length,
+			Passed: r.passes.length + r.incomplete.length,
 			Found: r.violations.map(v => v.id + ': ' + v.help + ': ' + v.nodes.map(n => n.html + ' ' + n.failureSummary).join(' | ')),
 		}))`,
 		chromedp.EvalAwaitPromise,

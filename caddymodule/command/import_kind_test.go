@@ -18,7 +18,7 @@ func TestImportFromOtherSystems(t *testing.T) {
 	const realmID = "9b1c7a52-6f0e-4a0a-8a53-2a6f6f6c4d11"
 	imports := func(args ...string) (out, report string, err error) {
 		t.Helper()
-		file := filepath.Join(t.TempDir(), "report.JSON")
+		file := filepath.Join(t.TempDir(), "report.json")
 		out, err = servertest.Run(t, "", append([]string{"import", "--address", p.Admin, "--report", file}, args...)...)
 		raw, readErr := os.ReadFile(file)
 		if readErr != nil {
@@ -42,7 +42,7 @@ func TestImportFromOtherSystems(t *testing.T) {
 		Caddyfile string
 	}
 
-	_, text, err := imports("keycloak", export("realm.JSON"), "--dry-run")
+	_, text, err := imports("keycloak", export("realm.json"), "--dry-run")
 	if err == nil || !strings.Contains(err.Error(), "1 person would not be imported") {
 		t.Errorf("dry run = %v, want it to say that one person would not come", err)
 	}
@@ -53,7 +53,7 @@ func TestImportFromOtherSystems(t *testing.T) {
 	}
 	p.Refused("no person ada.moved", "", "person", "show", "ada.moved")
 
-	out, text, err := imports("keycloak", export("realm.JSON"))
+	out, text, err := imports("keycloak", export("realm.json"))
 	if err == nil || !strings.Contains(err.Error(), "1 person not imported") || !strings.Contains(out, "client moved-shop {") || !strings.Contains(out, "{env.MOVED_SHOP_SECRET}") ||
 		strings.Contains(out, "shop.example.com/*") || servertest.Decode[report](t, text).Caddyfile != out {
 		t.Errorf("import = %v:\n%s%s", err, out, text)
@@ -62,7 +62,7 @@ func TestImportFromOtherSystems(t *testing.T) {
 		t.Errorf("ada is %+v, want her with the id %s", got, realmID)
 	}
 	p.Token("legacy", p.Password("ada.moved", "correct horse 1"))
-	if _, text, _ := imports("keycloak", export("realm.JSON")); servertest.Decode[report](t, text).Persons.Exists != 1 {
+	if _, text, _ := imports("keycloak", export("realm.json")); servertest.Decode[report](t, text).Persons.Exists != 1 {
 		t.Errorf("the second import = %s, want ada as she is", text)
 	}
 
@@ -90,7 +90,7 @@ func TestImportFromOtherSystems(t *testing.T) {
 		t.Errorf("import = %v:\n%s", err, text)
 	}
 	p.Token("legacy", p.Password("eve.moved@example.com", "correct horse 1"))
-	hydra, text, err := imports("hydra", export("hydra.JSON"))
+	hydra, text, err := imports("hydra", export("hydra.json"))
 	if err != nil || !strings.Contains(text, "implicit") || strings.Contains(text, `"persons"`) {
 		t.Errorf("import = %v:\n%s", err, text)
 	}
@@ -102,8 +102,8 @@ func TestImportFromOtherSystems(t *testing.T) {
 		}
 	})
 	p.Refused("is not a kind of export: want one of auth0, authelia, caddy-security, dex, htpasswd, hydra, keycloak, ldif, oauth2-proxy", "", "import", "okta", "x")
-	p.Refused("no such file", "", "import", "keycloak", export("nowhere.JSON"))
+	p.Refused("no such file", "", "import", "keycloak", export("nowhere.json"))
 	p.Refused("htpasswd: the file is not JSON", "", "import", "keycloak", export("htpasswd"))
 	p.Refused("is a second file of the same kind", "", "import", "authelia", export("configuration.yml"), export("configuration.yml"))
-	p.Refused("keycloak takes at most 1 file", "", "import", "keycloak", export("realm.JSON"), export("realm.JSON"))
+	p.Refused("keycloak takes at most 1 file", "", "import", "keycloak", export("realm.json"), export("realm.json"))
 }

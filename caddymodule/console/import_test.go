@@ -251,7 +251,7 @@ func TestImportAttacks(t *testing.T) {
 		h.must(err)
 		users := ""
 		for _, name := range []string{"owner@example.com", "two.operator@example.com", "operator@example.com", "viewer@example.com", "passkey.alone"} {
-			users += fmt.Sprintf(`{"username":%q,"firstName":"Mallory","email":"mallory-%s","emailVerified":true,"credentials":[{"type":"password","secretData":"{\"value\":\"04961CKXHgV0d9gMl9CFwnvHx4ZqGdqu1v62qnkZ/Go=\",\"salt\":\"c2FsdHNhbHRzYWx0c2FsdA==\"}","credentialData":"{\"hashIterations\":1000,\"algorithm\":\"pbkdf2-sha256\"}"}]},`, name, name)
+			users += fmt.Sprintf(`{"username":%q,"firstName":"Mallory","email":"mallory-%s@example.com","emailVerified":true,"credentials":[{"type":"password","secretData":"{\"value\":\"04961CKXHgV0d9gMl9CFwnvHx4ZqGdqu1v62qnkZ/Go=\",\"salt\":\"c2FsdHNhbHRzYWx0c2FsdA==\"}","credentialData":"{\"hashIterations\":1000,\"algorithm\":\"pbkdf2-sha256\"}"}]},`, name, strings.TrimSuffix(name, "@example.com"))
 		}
 		file := `{"users":[` + strings.TrimSuffix(users, ",") + `]}`
 		for _, update := range []bool{false, true} {

@@ -132,7 +132,11 @@ func (u *Units) WithoutMetadata() (ids []string) {
 func (u *Units) SignsInBy(client, protocol string) bool {
 	for i := range u.Organisations {
 		sp := u.Organisations[i].ServiceProviders[client]
-		if named, _ := sp.protocol(); named != "" && named != protocol {
+		named, _ := sp.protocol()
+		if named == ProtocolSAML && sp.SAMLMetadata == "" {
+			continue // it has no effect before it has metadata
+		}
+		if named != "" && named != protocol {
 			return false
 		}
 	}

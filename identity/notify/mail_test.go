@@ -122,7 +122,7 @@ func (p *post) one(n notify.Notice) notify.Message {
 func sample(kind notify.Kind) notify.Notice {
 	return notify.Notice{
 		Kind: kind, To: "ann@example.com", PersonID: "1", Name: "Ann",
-		Data:  map[string]string{"username": "ann", "address": "new@example.com", "provider": "Partner account", "code": "123456", "application": "The shop", "subject": "f3a1", "app": "Phone", "administrator": "ben@example.com", "sites": "dav.example.com", "site": "wiki.example.com", "person": "ann", "alert": "Refusals", "count": "3", "events": "Login Failed"},
+		Data:  map[string]string{"username": "ann", "address": "new@example.com", "provider": "Partner account", "code": "123456", "application": "The shop", "subject": "f3a1", "app": "Phone", "administrator": "ben@example.com", "sites": "dav.example.com", "site": "wiki.example.com", "person": "ann", "alert": "Refusals", "count": "3", "events": "Login Failed", "settings": "features.pin_enabled"},
 		Until: time.Date(2026, 12, 24, 18, 0, 0, 0, time.UTC),
 	}
 }

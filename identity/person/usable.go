@@ -38,9 +38,9 @@ func ReasonWith(reason string, left []LeftOut) string {
 }
 
 // Usable returns the person without what a profile cannot have. Every way by which other systems bring people uses it:
-// an empty value does not count, space around a value is trimmed, and a value that cannot be kept is left out. It leaves
-// what makes a person unusable, the username and the primary address, for Records to refuse. u is nil if the settings
-// are not known yet. (docs/decisions/scim.md#values-of-other-systems)
+// an empty value does not count, space around a value is trimmed, and a value that cannot be kept is left out. It
+// leaves what makes a person unusable, the username and the primary address, for Records to refuse. u is nil if the
+// settings are not known yet. (docs/decisions/scim.md#values-of-other-systems)
 func (n NewPerson) Usable(u *config.Units, now time.Time) NewPerson {
 	var prof ProfileRecord
 	if n.Profile != nil {

@@ -15,7 +15,8 @@ import (
 // formats are the formats of names by their short names.
 var formats = config.SubjectFormats
 
-// spelled returns a format as SAML spells it. Many service providers name a format in the namespace of the other version.
+// spelled returns a format as SAML spells it. Many service providers name a format in the namespace of the other
+// version.
 func spelled(format string) string {
 	for _, version := range []string{"1.1", "2.0"} {
 		if name, ok := strings.CutPrefix(format, "urn:oasis:names:tc:SAML:"+version+":nameid-format:"); ok {

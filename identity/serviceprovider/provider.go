@@ -172,8 +172,8 @@ func (p *Provider) unsigned() samlidp.Options {
 	return o
 }
 
-// Warnings says what keeps people from signing in at this service provider, now or within 30 days, as far as it is known
-// without asking another server.
+// Warnings says what keeps people from signing in at this service provider, now or within 30 days, as far as it is
+// known without asking another server.
 func (p *Provider) Warnings(now time.Time) []string {
 	if strings.HasPrefix(p.Metadata, "http") {
 		return nil
@@ -185,8 +185,8 @@ func (p *Provider) Warnings(now time.Time) []string {
 	return source.Warnings()
 }
 
-// Warnings returns the service providers by their ids, with what is wrong with each. A list without texts is of one that
-// has nothing wrong.
+// Warnings returns the service providers by their ids, with what is wrong with each. A list without texts is of one
+// that has nothing wrong.
 func (s *Service) Warnings(u *config.Units) map[string][]string {
 	out := map[string][]string{}
 	for _, m := range s.members(u) {

@@ -11,8 +11,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// TestUnverifiedAddressInAssertions: an address that anybody can add to their account reaches no service provider, unless
-// the operator has said so for that attribute.
+// TestUnverifiedAddressInAssertions: an address that anybody can add to their account reaches no service provider,
+// unless the operator has said so for that attribute.
 func TestUnverifiedAddressInAssertions(t *testing.T) {
 	t.Parallel()
 	const victim = "boss@example.com"

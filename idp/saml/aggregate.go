@@ -22,9 +22,9 @@ import (
 // aggregateTime is how long the metadata of a federation can take to arrive.
 const aggregateTime = 2 * time.Minute
 
-// readDocument reads metadata: a document with one entity that is meant, or with entity that one of a federation's. With
-// trust, that certificate must have signed the root or the entity, and only what is signed is returned. around are the
-// elements around it, as far as they are not in it.
+// readDocument reads metadata: a document with one entity that is meant, or with entity that one of a federation's.
+// With trust, that certificate must have signed the root or the entity, and only what is signed is returned. around
+// are the elements around it, as far as they are not in it.
 func readDocument(r io.Reader, entity string, trust *x509.Certificate, now time.Time) (root *node, around []*node, err error) {
 	if entity != "" {
 		return pick(r, entity, trust, now)
@@ -196,8 +196,8 @@ func OpenMetadata(r io.Reader, entity string, trust *x509.Certificate, now time.
 	return root, around, err
 }
 
-// Open opens what has been written where metadata is: the metadata itself, a file, or an https address, which client asks.
-// answered is told of the answer. Metadata of a federation takes its time.
+// Open opens what has been written where metadata is: the metadata itself, a file, or an https address, which
+// client asks. answered is told of the answer. Metadata of a federation takes its time.
 func Open(ctx context.Context, source string, federation bool, client *http.Client, answered func(*http.Response)) (io.ReadCloser, error) {
 	switch {
 	case isXML(source):

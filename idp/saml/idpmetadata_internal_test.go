@@ -48,7 +48,7 @@ func TestParseMetadata(t *testing.T) {
 	if len(m.Signing) != 2 {
 		t.Fatalf("%d certificates, want the two that sign", len(m.Signing))
 	}
-	m.Signing = nil
+	m.Signing, m.Published = nil, nil
 	const binding = "urn:oasis:names:tc:SAML:2.0:bindings:"
 	want := &idpMetadata{
 		EntityID: "https://idp.example", SSO: map[string]string{binding + "HTTP-Redirect": "https://idp.example/sso?a=b&c=d"},

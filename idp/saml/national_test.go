@@ -192,7 +192,7 @@ func levels(t *testing.T, scheme string, classes []string, worth []int, answer f
 					}
 					continue
 				}
-				if !errors.As(err, new(*idp.Invalid)) || id != nil {
+				if !errors.As(err, new(*idp.Rejection)) || id != nil {
 					t.Errorf("attack 780: an answer with %s signs in %+v (%v)", c, id, err)
 				}
 			}

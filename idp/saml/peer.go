@@ -139,7 +139,7 @@ func IsRemote(source string) bool { return isRemote(source) }
 // ReadCertificate reads the certificate that must have signed metadata, from PEM or a PEM file. Empty: nil.
 func ReadCertificate(source string) (*x509.Certificate, error) { return readCertificate(source) }
 
-// Lifetime returns the earliest validUntil of elements of metadata, which can be over. Zero: there is none.
+// Lifetime returns the earliest validUntil of elements of metadata, which can be over, or the zero time.
 func Lifetime(of ...*Node) (until time.Time, err error) {
 	var m idpMetadata
 	for _, n := range of {

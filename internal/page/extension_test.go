@@ -96,7 +96,8 @@ func TestExtension(t *testing.T) {
 	}
 }
 
-// TestExtensionRefusals: an error in the directory fails the start, and makes a reload keep the old state.
+// TestExtensionRefusals: what is wrong in the directory is left out at the start, which says so, and makes a reload
+// keep the old state.
 func TestExtensionRefusals(t *testing.T) {
 	t.Parallel()
 	for name, files := range map[string][]string{
@@ -130,13 +131,14 @@ func TestExtensionRefusals(t *testing.T) {
 			if w := fetch(p, "/assets/ext/good.txt"); w.Body.String() != "good" {
 				t.Errorf("good.txt = %q, want the old one", w.Body)
 			}
-			if _, err := extended(t, dir, nil); err == nil {
-				t.Error("New = nil, want an error")
+			p, err = extended(t, dir, nil)
+			if err != nil || p.ExtensionFault() == nil {
+				t.Errorf("New = %v, want a renderer that knows of a fault", err)
 			}
 		})
 	}
-	if _, err := extended(t, filepath.Join(t.TempDir(), "gone"), nil); err == nil {
-		t.Error("New without the directory = nil, want an error")
+	if p, err := extended(t, filepath.Join(t.TempDir(), "gone"), nil); err != nil || p.ExtensionFault() == nil {
+		t.Errorf("New without the directory = %v, want a renderer that knows of a fault", err)
 	}
 }
 
@@ -212,8 +214,8 @@ func TestExtensionStaysInside(t *testing.T) {
 		for i := range 1001 {
 			put(t, dir, fmt.Sprintf("%d.txt", i), "x")
 		}
-		if _, err := extended(t, dir, nil); err == nil {
-			t.Error("New = nil, want an error")
+		if p, err := extended(t, dir, nil); err != nil || p.ExtensionFault() == nil {
+			t.Errorf("New = %v, want a renderer that knows of a fault", err)
 		}
 	})
 }

@@ -65,7 +65,8 @@ type drawings struct {
 	touch       []byte
 }
 
-// lastDrawings are the newest. Drawing takes longer than everything else at a start or reload, and colors seldom change.
+// lastDrawings are the newest. Drawing takes longer than everything else at a start or reload, and colors seldom
+// change.
 var lastDrawings atomic.Pointer[drawings]
 
 func draw(ground, ink color) (*drawings, error) {

@@ -25,6 +25,7 @@ caddymodule/explain: authz caddymodule/internal caddymodule/policy caddymodule/p
 caddymodule/extauthz: caddymodule/forwardauth caddymodule/internal internal
 caddymodule/forwardauth: authz caddymodule/clientcert caddymodule/extauthz caddymodule/internal caddymodule/mcp caddymodule/policy caddymodule/protect idp internal
 caddymodule/internal: internal
+caddymodule/internal/servertest: authz caddymodule identity idp internal storage
 caddymodule/introspect: authz/token caddymodule/internal internal
 caddymodule/listener:
 caddymodule/manage: authz identity internal storage

@@ -7,7 +7,6 @@ internal: internal storage
 internal/answers/modeltest: authz identity internal storage
 internal/cluster: storage
 # it reads every table
-internal/compat: authz caddymodule/alert caddymodule/backup caddymodule/manage identity internal storage storage/transfer
 internal/login: storage
 internal/loopback:
 internal/near:

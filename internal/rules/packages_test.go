@@ -20,6 +20,7 @@ var tables = []string{"caddymodule/internal/reference"}
 var tooLarge = map[string]struct{ lines, files int }{
 	"identity/config":     {5700, 50},
 	"identity/person":     {5700, 48},
+	"idp/saml":            {5500, 45},
 	"caddymodule/protect": {5600, 46},
 }
 

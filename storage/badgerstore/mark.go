@@ -50,7 +50,7 @@ func (m mark) write(f *os.File) error {
 	return err
 }
 
-// readMark returns the mark in the file of the commit numbers, the zero mark if there is none.
+// readMark returns the mark in the file of the commit numbers, or the zero mark.
 func readMark(f *os.File) (mark, error) {
 	b := make([]byte, markSize)
 	if _, err := f.ReadAt(b, markAt); err != nil && !errors.Is(err, io.EOF) {

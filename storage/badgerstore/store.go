@@ -361,8 +361,8 @@ func (s *Store) Close() error {
 	return s.closed
 }
 
-// closeBadger waits a bounded time: whatever was answered is durable without it. It leaves Badger alone that would write
-// by path into what took the place of its directory.
+// closeBadger waits a bounded time: whatever was answered is durable without it. It leaves Badger alone that would
+// write by path into what took the place of its directory.
 func (s *Store) closeBadger() error {
 	if !s.opt.memory && s.dir == s.opt.Dir {
 		if err := s.present(); err != nil {

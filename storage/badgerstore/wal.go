@@ -88,9 +88,10 @@ func (w *wal) close() {
 
 func (w *wal) path(fid int) string { return filepath.Join(w.dir, fmt.Sprintf("%05d.mem", fid)) }
 
-// ready makes sure of descriptors and of the next log's blocks before closures run, if their batch may make Badger begin
-// another log: Badger would be of no use after it could not open one, and a process that writes to a log without blocks
-// on a full disk dies of SIGBUS. It waits for descriptors for a while. On an error nothing has been written.
+// ready makes sure of descriptors and of the next log's blocks before closures run, if their batch may make Badger
+// begin another log: Badger would be of no use after it could not open one, and a process that writes to a log
+// without blocks on a full disk dies of SIGBUS. It waits for descriptors for a while. On an error nothing has been
+// written.
 func (w *wal) ready() error {
 	if w == nil || w.filled+2*spareBatch < memTableSize {
 		return nil

@@ -47,9 +47,9 @@ func allocate(log string) {
 	}
 }
 
-// makeLog makes the file of a log that Badger will begin, with the blocks for it and still of no length: so Badger takes
-// it for a new one, and its first write through the memory map has its blocks. It makes none where the file system cannot
-// set blocks aside.
+// makeLog makes the file of a log that Badger will begin, with the blocks for it and still of no length: so Badger
+// takes it for a new one, and its first write through the memory map has its blocks. It makes none where the file
+// system cannot set blocks aside.
 func makeLog(name string) error {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

@@ -74,8 +74,8 @@ func saysMode(text string) bool {
 	return err == nil && (len(modes) > 0 && !slices.Contains(modes, "") || len(modes) == 0 && q.Get("ssl") == "true")
 }
 
-// LacksMode reports whether a URL leads to another machine and does not say how much TLS there must be. The database has
-// to prove its name then, as with sslmode=verify-full.
+// LacksMode reports whether a URL leads to another machine and does not say how much TLS there must be. The
+// database has to prove its name then, as with sslmode=verify-full.
 func (o Options) LacksMode() bool {
 	for _, text := range [...]string{o.URL, o.DirectURL} {
 		config, err := parseURL(text)
@@ -97,8 +97,8 @@ func local(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// verifyHosts makes a configuration that verify-full would make, unless each host is this machine. Without a mode pgconn
-// would talk to anybody who answers, and in clear text if they do not speak TLS.
+// verifyHosts makes a configuration that verify-full would make, unless each host is this machine. Without a mode
+// pgconn would talk to anybody who answers, and in clear text if they do not speak TLS.
 func verifyHosts(config *pgconn.Config) error {
 	all := append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}}, config.Fallbacks...)
 	if !slices.ContainsFunc(all, remote) {

@@ -30,6 +30,9 @@ func Twice(s storage.Store) storage.Store {
 	return twice{s}
 }
 
+// TwiceUntracked is Twice for stores that cannot tell whether a reading still holds, such as those behind a pooler.
+func TwiceUntracked(s storage.Store) storage.Store { return twice{s} }
+
 type twice struct{ storage.Store }
 
 type trackingTwice struct {

@@ -17,8 +17,8 @@ var (
 	planted = map[string][]storage.Record{} // by keyrings
 )
 
-// Plant puts signing keys into a store without any. A test binary makes them once for each keyring, so the clock must show
-// about the same time at each call.
+// Plant puts signing keys into a store without any. A test binary makes them once for each keyring, so the clock
+// must show about the same time at each call.
 func Plant(store storage.Store, keyring *secret.Keyring, now func() time.Time) error {
 	records, err := sharedKeys(keyring, now)
 	if err != nil {

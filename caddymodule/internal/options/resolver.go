@@ -29,8 +29,8 @@ type Resolver struct {
 	faults   []Fault
 }
 
-// Fault is something outside the configuration that an option names and that cannot be used, such as a file. It is not a
-// problem of the configuration: only what needs the option does without, and everything else goes on.
+// Fault is something outside the configuration that an option names and that cannot be used, such as a file. It is
+// not a problem of the configuration: only what needs the option does without, and everything else goes on.
 type Fault struct {
 	// Option is the option as messages name it.
 	Option string

@@ -37,11 +37,11 @@ var absences = map[string]map[string]string{
 		"backchannel_logout_uri": other, "frontchannel_logout_uri": other, "initiate_login_uri": other, "grants": closed, "scopes": closed, "default_scopes": closed, "authorization_details_types": closed,
 		"idps": closed, "consent": closed, "pkce": argued, "par": argued, "fapi2": argued, "mtls": argued, "dpop": argued, "request_object": argued, "request_object_alg": other, "password_only": closed,
 		"id_token_alg": other, "id_token_encryption": other, "userinfo_alg": other, "userinfo_encryption": other, "authorization_response_alg": other, "id_token_claims": other, "token_format": other,
-		"subject_type": other, "app": other, "audiences": closed, "exchange": closed, "origins": closed, "max_sessions": other, "disabled": argued, "logo": other, "lifetimes": other,
+		"subject_type": other, "app": other, "audiences": closed, "exchange": closed, "origins": closed, "max_sessions": other, "disabled": argued, "logo": other, "lifetimes": other, "second_factor": closed,
 	},
 	"exchange": {"from": closed, "to": closed, "id_jag": closed},
 	"api_client": {
-		"secret": closed, "secret_hash": closed, "apis": closed, "audiences": argued, "introspection_alg": other, "partitions": argued, "tls_client_auth": closed, "max_level": closed, "disabled": argued,
+		"secret": closed, "secret_hash": closed, "apis": closed, "audiences": argued, "introspection_alg": other, "partitions": argued, "tls_client_auth": closed, "organisation": argued, "max_level": closed, "disabled": argued,
 	},
 	"header": {"trust": required, "user": required, "level": closed, "attributes": closed, "parameters": closed, "name": other, "disabled": argued, "assurance": closed},
 }

@@ -1,5 +1,6 @@
-// Package servertest runs a whole Gatehouse in a Caddy of the test's process, and gives tests a browser, the command line
-// and the APIs of that server. Caddy runs one configuration in a process, so tests that load one are not parallel.
+// Package servertest runs a whole Gatehouse in a Caddy of the test's process, and gives tests a browser, the
+// command line and the APIs of that server. Caddy runs one configuration in a process, so tests that load one are
+// not parallel.
 package servertest
 
 import (

@@ -92,7 +92,7 @@ func (d Door) scan(raw []byte, ids map[string]bool) error {
 	if err := s.document(); err != nil {
 		return fmt.Errorf("XML at byte %d: %w", s.at, err)
 	}
-	// Another parser could take an element of an extension for one of ours that has the same ID.
+	// Another parser could take an element of an extension for a known one with the same ID.
 	if slices.ContainsFunc(s.foreign, func(id string) bool { return ids[id] }) {
 		return errors.New("an ID twice")
 	}

@@ -35,10 +35,11 @@ type Sealed struct {
 	Octets io.Writer
 }
 
-// Pick reads the metadata of a federation from a stream, and returns the entity with an entity ID. It keeps nothing else
-// in memory. sealed is called with the root, which has its attributes and its signature alone, before anything after that
-// is read. It returns nil if the root is not signed, or if that is of no interest. The entity is read from the canonical
-// form, so it has nothing that the signature does not cover; it counts once the octets are checked.
+// Pick reads the metadata of a federation from a stream, and returns the entity with an entity ID. It keeps nothing
+// else in memory. sealed is called with the root, which has its attributes and its signature alone, before anything
+// after that is read. It returns nil if the root is not signed, or if that is of no interest. The entity is read
+// from the canonical form, so it has nothing that the signature does not cover; it counts once the octets are
+// checked.
 func Pick(r io.Reader, entityID string, sealed func(root *Node) (*Sealed, error)) (*Picked, error) {
 	s := &stream{in: bufio.NewReaderSize(&limited{r, MaxAggregate}, 64<<10), want: entityID, sealed: sealed}
 	s.Door = Metadata

@@ -49,7 +49,8 @@ func IsXML(from string) bool { return saml.IsXML(from) }
 
 func isRemote(from string) bool { return saml.IsRemote(from) }
 
-// CheckSource says what is wrong with where metadata are, without reading a file or an address. XML is read. Whether it has expired is not looked at.
+// CheckSource says what is wrong with where metadata are, without reading a file or an address. XML is read.
+// Whether it has expired is not looked at.
 func CheckSource(from string, o Options, isLoopback func(host string) bool) error {
 	switch {
 	case strings.TrimSpace(from) == "":
@@ -94,8 +95,8 @@ type Options struct {
 	AcceptExpired bool
 }
 
-// NewSource returns a source. XML that cannot be read is an error. A file that cannot be read is tried again later: only
-// its service provider waits for that. client makes the requests.
+// NewSource returns a source. XML that cannot be read is an error. A file that cannot be read is tried again later:
+// only its service provider waits for that. client makes the requests.
 func NewSource(from string, o Options, client *http.Client, now func() time.Time, log *zap.Logger) (*Source, error) {
 	s := &Source{from: from, options: o, client: client, now: now, log: log}
 	switch {

@@ -147,7 +147,7 @@ func forms() map[string]page.View {
 	for _, key := range []string{"remove.push", "remove.passkey", "remove.pin", "remove.sms", "remove.authenticator", "recovery.renew"} {
 		out[key] = page.View{Template: "confirm", Data: page.Confirm{Key: key, Name: "Phone", Action: "/account/security/remove", CSRF: "t", Cancel: "/account/security"}}
 	}
-	for _, key := range []string{"trouble.cancelled", "trouble.ticket"} {
+	for _, key := range []string{"trouble.cancelled", "trouble.setup", "trouble.ticket"} {
 		out[key] = page.View{Template: "trouble", Client: Shop, Data: page.Trouble{Key: key, Name: "Partner account", Again: "/sign-in", Other: "/sign-in?choose=1", Cancel: "/account"}}
 	}
 	return out
