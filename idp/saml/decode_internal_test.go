@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/idp/saml/frontdoor"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
 )
 
@@ -198,6 +199,17 @@ func TestLibraryBehindTheDoor(t *testing.T) {
 			t.Errorf("%s: readMetadata = %+v, %v, and the library has seen %d elements", name, m, err, calls)
 		}
 		calls = 0
+	}
+	for name, raw := range map[string]string{
+		"CDATA": root("<![CDATA[x]]>"), "an instruction": root("<?x y?>"), "another encoding": `<?xml version="1.0" encoding="ISO-8859-1"?>` + good,
+	} { // legal in metadata
+		if _, err := readMetadata(strings.NewReader(raw), "", nil, start, spy); err != nil || calls != 2 {
+			t.Errorf("%s: readMetadata = %v after %d elements, want the entity and its role", name, err, calls)
+		}
+		calls = 0
+		if _, err := frontdoor.Messages.Parse([]byte(raw), map[string]bool{}); err == nil {
+			t.Errorf("%s: a message may have it", name)
+		}
 	}
 	for name, raw := range map[string]string{"unsigned": good, "changed": strings.Replace(signed, "/sso", "/evil", 1), "signed by another key": signed} {
 		trust := p.Key.Certificate

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"math/big"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,6 +48,9 @@ func TestParseMetadata(t *testing.T) {
 	}
 	if len(m.Signing) != 2 {
 		t.Fatalf("%d certificates, want the two that sign", len(m.Signing))
+	}
+	if !slices.Equal(m.Published, m.Signing) {
+		t.Errorf("%d certificates are published, want the two that sign", len(m.Published))
 	}
 	m.Signing, m.Published = nil, nil
 	const binding = "urn:oasis:names:tc:SAML:2.0:bindings:"

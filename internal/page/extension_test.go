@@ -96,8 +96,8 @@ func TestExtension(t *testing.T) {
 	}
 }
 
-// TestExtensionRefusals: what is wrong in the directory is left out at the start, which says so, and makes a reload
-// keep the old state.
+// TestExtensionRefusals: an error in the directory is a finding at the start, which leaves out what is wrong alone, and
+// makes a reload keep the old state.
 func TestExtensionRefusals(t *testing.T) {
 	t.Parallel()
 	for name, files := range map[string][]string{
@@ -131,14 +131,31 @@ func TestExtensionRefusals(t *testing.T) {
 			if w := fetch(p, "/assets/ext/good.txt"); w.Body.String() != "good" {
 				t.Errorf("good.txt = %q, want the old one", w.Body)
 			}
-			p, err = extended(t, dir, nil)
-			if err != nil || p.ExtensionFault() == nil {
-				t.Errorf("New = %v, want a renderer that knows of a fault", err)
+			started, err := extended(t, dir, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if started.ExtensionFault() == nil {
+				t.Error("ExtensionFault = nil, want an error")
+			}
+			want := "Good"
+			if name == "too deep" { // the directory was not read to its end
+				want = "Sign in"
+			}
+			if got := signIn(t, started, ""); got.title != want {
+				t.Errorf("title after the start = %q, want %q", got.title, want)
+			}
+			if w := fetch(started, "/assets/ext/a.txt"); w.Code != http.StatusNotFound {
+				t.Errorf("GET a.txt = %d, want 404", w.Code)
 			}
 		})
 	}
-	if p, err := extended(t, filepath.Join(t.TempDir(), "gone"), nil); err != nil || p.ExtensionFault() == nil {
-		t.Errorf("New without the directory = %v, want a renderer that knows of a fault", err)
+	gone, err := extended(t, filepath.Join(t.TempDir(), "gone"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if gone.ExtensionFault() == nil {
+		t.Error("ExtensionFault without the directory = nil, want an error")
 	}
 }
 
@@ -214,8 +231,12 @@ func TestExtensionStaysInside(t *testing.T) {
 		for i := range 1001 {
 			put(t, dir, fmt.Sprintf("%d.txt", i), "x")
 		}
-		if p, err := extended(t, dir, nil); err != nil || p.ExtensionFault() == nil {
-			t.Errorf("New = %v, want a renderer that knows of a fault", err)
+		p, err := extended(t, dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.ExtensionFault(); err == nil || !strings.Contains(err.Error(), "more than 1000 files") {
+			t.Errorf("ExtensionFault = %v, want the bound of the files", err)
 		}
 	})
 }

@@ -128,6 +128,6 @@ func TestStore(t *testing.T) {
 func TestStoreBehindAPooler(t *testing.T) {
 	t.Parallel()
 	h := newStores(pgtest.URLAt(server.Bouncer(t), pgtest.User, pgtest.Password, pgtest.Database))
-	h.wrap = storagetest.TwiceUntracked
+	h.wrap = storagetest.Twice
 	h.run(t)
 }

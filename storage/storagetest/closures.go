@@ -24,20 +24,28 @@ func Closures(t testing.TB, s storage.Store) storage.Store {
 // relies on its old value when it starts, fails its tests on this engine. An engine that retries after a conflict does
 // the same, but only now and then.
 func Twice(s storage.Store) storage.Store {
-	if t, ok := s.(storage.Tracker); ok {
+	t, tracks := s.(storage.Tracker)
+	shared, isShared := s.(storage.Shared)
+	switch {
+	case tracks && isShared:
+		return sharedTwice{trackingTwice{twice{s}, t}, shared}
+	case tracks:
 		return trackingTwice{twice{s}, t}
 	}
 	return twice{s}
 }
-
-// TwiceUntracked is Twice for stores that cannot tell whether a reading still holds, such as those behind a pooler.
-func TwiceUntracked(s storage.Store) storage.Store { return twice{s} }
 
 type twice struct{ storage.Store }
 
 type trackingTwice struct {
 	twice
 	tracker storage.Tracker
+}
+
+// sharedTwice says that others write to the store too.
+type sharedTwice struct {
+	trackingTwice
+	storage.Shared
 }
 
 var errFirstRun = errors.New("storagetest: the first of two runs is rolled back")
