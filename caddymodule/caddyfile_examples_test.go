@@ -87,8 +87,8 @@ func TestCaddyfileExamples(t *testing.T) {
 	keyPEM := string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 	certPEM := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}))
 	for name, content := range map[string]string{
-		"ops.pem": keyPEM, "envoy.Key": keyPEM, "envoy.crt": certPEM, "clients.crt": certPEM, "clients.pem": certPEM,
-		"logo.png": picture, "settings.JSON": "{}", "pwned.txt": "", "apple-developer-domain-association.txt": "of Apple", "federation.pem": "", "directory-ca.pem": certPEM, "http.keytab": string(kerberostest.Keytab(t, "HTTP/auth.example.com")), "extension/en.JSON": "{}",
+		"ops.pem": keyPEM, "envoy.key": keyPEM, "envoy.crt": certPEM, "clients.crt": certPEM, "clients.pem": certPEM,
+		"logo.png": picture, "settings.json": "{}", "pwned.txt": "", "apple-developer-domain-association.txt": "of Apple", "federation.pem": "", "directory-ca.pem": certPEM, "http.keytab": string(kerberostest.Keytab(t, "HTTP/auth.example.com")), "extension/en.json": "{}",
 	} {
 		file := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
