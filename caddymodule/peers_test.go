@@ -140,7 +140,6 @@ func TestPeersMissingParts(t *testing.T) {
 		s.Site = ""
 		for name, more := range map[string]string{
 			"a secret": "client late {\n\t\t\tsecret {env.GATEHOUSE_NOT_SET}\n\t\t\tgrants client_credentials\n\t\t\tscopes a\n\t\t}", "a secret in a file": "api_client late {\n\t\t\tsecret {file./nonexistent/secret}\n\t\t\tapis events\n\t\t}",
-			"metadata": "idp late saml {\n\t\t\tmetadata /nonexistent/metadata.xml\n\t\t}",
 		} {
 			s.Extra = more
 			if err := s.TryLoad(); err == nil {
@@ -149,6 +148,7 @@ func TestPeersMissingParts(t *testing.T) {
 		}
 		s.Extra = ""
 		s.MustLoad()
+		s.Transport.CloseIdleConnections() // those of the configuration before
 		if res, body := s.Do(s.Request(http.MethodGet, "http://"+s.API+"/", nil)); res.StatusCode != http.StatusUnauthorized {
 			t.Errorf("with all its parts: %d %s, want 401", res.StatusCode, body)
 		}

@@ -36,6 +36,7 @@ http {
 			proxy_set_header Remote-Email $email;
 			proxy_set_header Remote-Groups $groups;
 			proxy_set_header Remote-Assertion "";
+			proxy_set_header Client-Cert "";
 			proxy_set_header X-Original-URL "";
 			proxy_set_header X-Original-URI "";
 			proxy_set_header X-Original-Method "";

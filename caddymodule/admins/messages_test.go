@@ -129,10 +129,9 @@ func TestExtension(t *testing.T) {
 			}
 		}
 	})
-	// A directory that is gone stops the next configuration, not this one.
+	// A directory that is gone is a finding, and pages have their own words.
 	s.InIdentity = "extension " + dir + "-gone"
-	if err := s.Load(); err == nil {
-		t.Error("load with a directory that is not there = nil, want an error")
-	}
-	wantTitle(s, "en", "en", "Nothing new")
+	s.MustLoad()
+	s.WantFinding("warning", "extension")
+	wantTitle(s, "en", "en", "Page not found")
 }

@@ -50,18 +50,19 @@ func TestKeyPairWithoutPrivateKey(t *testing.T) {
 		t.Errorf("jwks = %d %s", resp.StatusCode, body)
 	}
 
-	// In the Caddyfile, a pair that is there is judged when it is loaded.
-	for _, tc := range []struct{ idp, want string }{
-		{"idp partner saml {\n metadata https://idp.example/m\n sign certificate\n}", `idp partner: the key pair "certificate" has no private key`},
-		{"idp partner saml {\n metadata https://idp.example/m\n decrypt bare\n}", `idp partner: the key pair "bare" has no private key`},
-		{"idp partner saml {\n metadata https://idp.example/m\n sign whole\n}", `idp partner: the key pair "whole" is not RSA`},
-		{"idp two oidc {\n issuer https://two.example\n client_id x\n auth_method private_key_jwt\n key bare\n}", `idp two: the key pair "bare" has no private key`},
-		{"idp two oidc {\n issuer https://two.example\n client_id x\n decrypt certificate\n}", `idp two: the key pair "certificate" has no private key`},
+	// In the Caddyfile, a pair that is not fit is a warning about the one provider.
+	for _, tc := range []struct{ idp, id string }{
+		{"idp partner saml {\n metadata https://idp.example/m\n sign certificate\n}", "partner"},
+		{"idp partner saml {\n metadata https://idp.example/m\n decrypt bare\n}", "partner"},
+		{"idp partner saml {\n metadata https://idp.example/m\n sign whole\n}", "partner"},
+		{"idp two oidc {\n issuer https://two.example\n client_id x\n auth_method private_key_jwt\n key bare\n}", "two"},
+		{"idp two oidc {\n issuer https://two.example\n client_id x\n decrypt certificate\n}", "two"},
 	} {
 		before := s.Extra
 		s.Extra += tc.idp
-		if err := s.Load(); err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("load of %s = %v, want %q", tc.idp, err, tc.want)
+		s.MustLoad()
+		if _, figures := s.Do(s.Request(http.MethodGet, "http://"+s.Admin+"/metrics", nil)); !strings.Contains(figures, `gatehouse_party_warnings{id="`+tc.id+`",kind="idp"}`) {
+			t.Errorf("with %s the metrics have no warning about %s", tc.idp, tc.id)
 		}
 		s.Extra = before
 	}
