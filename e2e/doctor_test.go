@@ -37,6 +37,10 @@ http {
 			proxy_set_header Remote-Groups $groups;
 			proxy_set_header Remote-Assertion "";
 			proxy_set_header Client-Cert "";
+			proxy_set_header Client-Cert-Chain "";
+			proxy_set_header X-Client-Cert "";
+			proxy_set_header X-Forwarded-Client-Cert "";
+			proxy_set_header X-SSL-Client-Cert "";
 			proxy_set_header X-Original-URL "";
 			proxy_set_header X-Original-URI "";
 			proxy_set_header X-Original-Method "";
