@@ -48,7 +48,7 @@ func (s *Server) Call(method, path string, body any, headers ...string) (*http.R
 // MustCall is Call that must be answered with this status.
 func (s *Server) MustCall(method, path string, body any, want int) string {
 	s.T.Helper()
-	resp, text := s.Call(method, path, body)
+	resp, text := s.Call(method, path, body) //nolint:bodyclose // it is read and closed
 	if resp.StatusCode != want {
 		s.T.Fatalf("%s %s = %d %s, want %d", method, path, resp.StatusCode, text, want)
 	}

@@ -57,7 +57,7 @@ func (p *Provisioning) Token(client string, form url.Values) string {
 	r := p.Request(http.MethodPost, p.Issuer()+"/oauth/token", strings.NewReader(form.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.SetBasicAuth(client, TestSecret)
-	_, body := p.Do(r)
+	_, body := p.Do(r) //nolint:bodyclose // it is read and closed
 	var answer struct {
 		AccessToken string `json:"access_token"`
 	}
@@ -86,7 +86,7 @@ func (p *Provisioning) SCIMAs(credentials, method, path, body string) (int, map[
 	if credentials != "" {
 		r.Header.Set("Authorization", credentials)
 	}
-	resp, raw := p.Do(r)
+	resp, raw := p.Do(r) //nolint:bodyclose // it is read and closed
 	var out map[string]any
 	if raw != "" {
 		if err := json.Unmarshal([]byte(raw), &out); err != nil {

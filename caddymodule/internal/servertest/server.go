@@ -265,7 +265,7 @@ func (s *Server) Token() string {
 	r := s.Request(http.MethodPost, s.Issuer()+"/oauth/token", strings.NewReader(url.Values{"grant_type": {"client_credentials"}}.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.SetBasicAuth("reports", TestSecret)
-	resp, body := s.Do(r)
+	resp, body := s.Do(r) //nolint:bodyclose // it is read and closed
 	var answer struct {
 		AccessToken string `json:"access_token"`
 	}
@@ -280,7 +280,7 @@ func (s *Server) Enters(token string) int {
 	s.T.Helper()
 	r := s.Request(http.MethodGet, "http://"+s.API+"/", nil)
 	r.Header.Set("Authorization", "Bearer "+token)
-	resp, _ := s.Do(r)
+	resp, _ := s.Do(r) //nolint:bodyclose // it is read and closed
 	return resp.StatusCode
 }
 

@@ -25,7 +25,7 @@ func (s *Server) SignInPage() string {
 	if err != nil {
 		s.T.Fatal(err)
 	}
-	resp, err := (&http.Client{Jar: jar, Transport: Patient{s.Transport}}).Get(s.Issuer() + "/sign-in")
+	resp, err := (&http.Client{Jar: jar, Transport: Patient{s.Transport}}).Get(s.Issuer() + "/sign-in") //nolint:bodyclose // Write closes it
 	if err != nil {
 		s.T.Fatal(err)
 	}

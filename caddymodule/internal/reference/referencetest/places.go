@@ -72,8 +72,10 @@ func Wrap(b *reference.Block, lines, needs string) string {
 	return open + " {\n" + Indent(lines) + "\n}"
 }
 
+// Join joins two texts by a line break.
 func Join(a, b string) string { return strings.Trim(a+"\n"+b, "\n") }
 
+// Indent puts a tab before each line.
 func Indent(lines string) string {
 	return "\t" + strings.ReplaceAll(lines, "\n", "\n\t")
 }
