@@ -155,8 +155,8 @@ func TestRemoteProviders(t *testing.T) {
 	}
 }
 
-// TestRemoteProviderRefused: a secret that is not set fails the load, and a file that is not there is a finding about the
-// one provider.
+// TestRemoteProviderRefused: a secret that is not set fails the load, and a file that is not there is a finding
+// about the one provider.
 func TestRemoteProviderRefused(t *testing.T) {
 	for name, tc := range map[string]struct{ idp, want string }{
 		"metadata that is not there": {"idp partner saml {\n metadata ./none/there.xml\n}", "none/there.xml"},
