@@ -69,7 +69,7 @@ func TestConsentNamesTheSites(t *testing.T) {
 		}
 		var got []string
 		for _, name := range []string{"any", "orders", "payroll", "shop", "wiki"} {
-			if strings.Contains(page, "<span>https://"+name+".example.com</span>") {
+			if strings.Contains(page, "<b>https://"+name+".example.com</b>") {
 				got = append(got, name)
 			}
 		}
