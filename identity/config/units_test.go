@@ -500,10 +500,17 @@ func TestOrganisations(t *testing.T) {
 	} {
 		w.must(400, "POST", "/api/v2/config", `{"organisations":`+body+`}`)
 	}
-	// One that is SAML can be stored before its metadata is known.
+	// One that is SAML can be stored before its metadata is known. Until then its type has no effect.
 	w.must(204, "POST", "/api/v2/config", `{"organisations":[{"name":"Acme","service_providers":{"a":{"type":"SAML"}}}]}`)
 	if ids := w.units(w.service).WithoutMetadata(); len(ids) != 1 || ids[0] != "a" {
 		t.Errorf("WithoutMetadata = %q, want a", ids)
+	}
+	if !w.units(w.service).SignsInBy("a", config.ProtocolOpenID) {
+		t.Error("SignsInBy(a, OIDC) = false without metadata, want true")
+	}
+	w.must(204, "POST", "/api/v2/config", `{"organisations":[{"name":"Acme","service_providers":{"a":{"type":"SAML","saml_metadata":"https://a.example.com/metadata"}}}]}`)
+	if w.units(w.service).SignsInBy("a", config.ProtocolOpenID) {
+		t.Error("SignsInBy(a, OIDC) = true with metadata, want false: its type is SAML")
 	}
 }
 
