@@ -37,7 +37,7 @@ var absences = map[string]map[string]string{
 		"backchannel_logout_uri": other, "frontchannel_logout_uri": other, "initiate_login_uri": other, "grants": closed, "scopes": closed, "default_scopes": closed, "authorization_details_types": closed,
 		"idps": closed, "consent": closed, "pkce": argued, "par": argued, "fapi2": argued, "mtls": argued, "dpop": argued, "request_object": argued, "request_object_alg": other, "password_only": closed,
 		"id_token_alg": other, "id_token_encryption": other, "userinfo_alg": other, "userinfo_encryption": other, "authorization_response_alg": other, "id_token_claims": other, "token_format": other,
-		"subject_type": other, "app": other, "audiences": closed, "exchange": closed, "origins": closed, "max_sessions": other, "disabled": argued, "logo": other, "lifetimes": other, "second_factor": closed,
+		"subject_type": other, "app": other, "audiences": closed, "exchange": closed, "origins": closed, "max_sessions": other, "disabled": argued, "logo": other, "lifetimes": other, "second_factor": argued,
 	},
 	"exchange": {"from": closed, "to": closed, "id_jag": closed},
 	"api_client": {
