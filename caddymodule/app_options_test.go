@@ -19,6 +19,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule"
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
@@ -124,12 +125,8 @@ func TestProvision(t *testing.T) {
 	t.Setenv("GATEHOUSE_TEST_ISSUER", "http://localhost:8080")
 	t.Setenv("GATEHOUSE_TEST_SHORT", "hunter2")
 	good := `"issuer":"{env.GATEHOUSE_TEST_ISSUER}"`
-	keys, private := filepath.Join(t.TempDir(), "keys.json"), filepath.Join(t.TempDir(), "private.json")
+	keys := filepath.Join(t.TempDir(), "keys.json")
 	servertest.WriteFile(t, keys, `{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`, 0o600) // RFC 8037 appendix A
-	servertest.WriteFile(t, private, `{"keys":[{"kty":"OKP","crv":"Ed25519","d":"nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`, 0o600)
-	clientWithKeys := func(jwks string) string {
-		return `,"clients":[{"id":"a","auth_method":"private_key_jwt","jwks":"` + jwks + `","grants":["client_credentials"],"scopes":["x"]}]`
-	}
 	for name, tt := range map[string]struct {
 		app  string
 		want []string // parts of the error; none: it is good
@@ -224,6 +221,48 @@ func TestProvision(t *testing.T) {
 			}
 			if err != nil && (strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), servertest.TestSecret)) {
 				t.Errorf("the error repeats a secret: %v", err)
+			}
+		})
+	}
+}
+
+// clientWithKeys is a client in JSON that authenticates with the keys at a place.
+func clientWithKeys(jwks string) string {
+	return `,"clients":[{"id":"a","auth_method":"private_key_jwt","jwks":"` + jwks + `","grants":["client_credentials"],"scopes":["x"]}]`
+}
+
+// TestProvisionFaults: a file that cannot be used is a finding about the one that it is of, and no error.
+func TestProvisionFaults(t *testing.T) {
+	dir := t.TempDir()
+	private := filepath.Join(dir, "private.json")
+	servertest.WriteFile(t, private, `{"keys":[{"kty":"OKP","crv":"Ed25519","d":"nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`, 0o600)
+	for name, tt := range map[string]struct {
+		app  string
+		want []string // parts of the finding
+	}{
+		"no extension there": {`,"identity":{"extension":"` + filepath.Join(dir, "gone") + `"}`, []string{"identity: extension: ", "no such file"}},
+		"logo not there":     {`,"identity":{"brand":{"logo":"/nowhere/logo.png"}}`, []string{"brand logo", "/nowhere/logo.png"}},
+		"logo of a client": {
+			`,"clients":[{"id":"a","secrets":["` + servertest.TestSecret + `"],"grants":["client_credentials"],"scopes":["x"],"logo":"x"}]`,
+			[]string{"client a: logo: ", "x is not a .png, .jpg or .gif file"},
+		},
+		"keys in no file": {clientWithKeys(filepath.Join(dir, "keys.json")), []string{"client a: jwks: ", "no such file", "what the keys sign is refused"}},
+		"a private key":   {clientWithKeys(private), []string{"client a: jwks: ", "publish the public part alone", "what the keys sign is refused"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found, err := finding.Collect(func() error {
+				return servertest.Validate(t, []byte(`{"admin":{"disabled":true},"apps":{"gatehouse":{"issuer":"http://localhost:8080"`+tt.app+`},`+anySite+`}}`))
+			})
+			if err != nil {
+				t.Errorf("Validate = %v, want a finding alone", err)
+			}
+			if len(found) != 1 || found[0].Severity != finding.Warning {
+				t.Fatalf("findings = %v, want one warning", found)
+			}
+			for _, want := range tt.want {
+				if text := found[0].String(); !strings.Contains(text, want) {
+					t.Errorf("finding = %q, want %q in it", text, want)
+				}
 			}
 		})
 	}

@@ -146,6 +146,13 @@ func TestPeersMissingParts(t *testing.T) {
 				t.Errorf("%s: the configuration is served", name)
 			}
 		}
+		// Metadata can come later: the rest is served, and the provider signs in nobody.
+		s.Extra = "idp late saml {\n\t\t\tmetadata /nonexistent/metadata.xml\n\t\t}"
+		s.MustLoad()
+		s.WantFinding("warning", "Caddyfile:", "idp late: nobody can sign in")
+		if res, body := s.Do(s.Request(http.MethodGet, "http://"+s.API+"/", nil)); res.StatusCode != http.StatusUnauthorized {
+			t.Errorf("without metadata: %d %s, want 401", res.StatusCode, body)
+		}
 		s.Extra = ""
 		s.MustLoad()
 		s.Transport.CloseIdleConnections() // those of the configuration before

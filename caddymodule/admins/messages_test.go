@@ -129,9 +129,9 @@ func TestExtension(t *testing.T) {
 			}
 		}
 	})
-	// A directory that is gone is a finding, and pages have their own words.
+	// Without the directory the pages are Gatehouse's own.
 	s.InIdentity = "extension " + dir + "-gone"
 	s.MustLoad()
-	s.WantFinding("warning", "extension")
+	s.WantFinding("warning", "Caddyfile:", "identity: extension", "no such file")
 	wantTitle(s, "en", "en", "Page not found")
 }
