@@ -155,24 +155,27 @@ func TestRemoteProviders(t *testing.T) {
 	}
 }
 
-// TestRemoteProviderRefused: a secret that is not set fails the load, and a file that is not there is a finding
-// about the one provider.
+// TestRemoteProviderRefused holds what is wrong at load although it could be read: a mistake in the configuration stops
+// it, and a file that is not there is a finding about its provider.
 func TestRemoteProviderRefused(t *testing.T) {
-	for name, tc := range map[string]struct{ idp, want string }{
-		"metadata that is not there": {"idp partner saml {\n metadata ./none/there.xml\n}", "none/there.xml"},
-		"icon that is not there":     {"idp partner saml {\n metadata https://idp.example/m\n icon ./none.png\n}", "none.png"},
-		"secret that is not set":     {"idp corp oidc {\n issuer https://corp.example\n client_id x\n client_secret {env.NOT_SET_AT_ALL}\n}", "NOT_SET_AT_ALL"},
+	s := servertest.NewServer(t)
+	s.Extra = "idp corp oidc {\n issuer https://corp.example\n client_id x\n client_secret {env.NOT_SET_AT_ALL}\n}"
+	if err := s.Load(); err == nil || !strings.Contains(err.Error(), "NOT_SET_AT_ALL") {
+		t.Errorf("secret that is not set: load = %v, want its name", err)
+	}
+	for name, tc := range map[string]struct {
+		idp  string
+		want []string
+	}{
+		"metadata": {"idp partner saml {\n metadata ./none/there.xml\n}", []string{"idp partner: nobody can sign in", "none/there.xml: no such file"}},
+		"icon":     {"idp partner saml {\n metadata https://idp.example/m\n icon ./none.png\n}", []string{"idp partner: icon: there is no picture", "none.png: no such file"}},
 	} {
-		s := servertest.NewServer(t)
-		s.Extra = tc.idp
-		if strings.HasSuffix(name, "not there") {
+		t.Run(name, func(t *testing.T) {
+			s := servertest.NewServer(t)
+			s.Extra = tc.idp
 			s.MustLoad()
-			s.WantFinding("warning", "idp partner", tc.want)
-			continue
-		}
-		if err := s.Load(); err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: load = %v, want %q in it", name, err, tc.want)
-		}
+			s.WantFinding(append([]string{"warning", "Caddyfile:"}, tc.want...)...)
+		})
 	}
 }
 

@@ -50,19 +50,20 @@ func TestKeyPairWithoutPrivateKey(t *testing.T) {
 		t.Errorf("jwks = %d %s", resp.StatusCode, body)
 	}
 
-	// In the Caddyfile, a pair that is not fit is a warning about the one provider.
-	for _, tc := range []struct{ idp, id string }{
-		{"idp partner saml {\n metadata https://idp.example/m\n sign certificate\n}", "partner"},
-		{"idp partner saml {\n metadata https://idp.example/m\n decrypt bare\n}", "partner"},
-		{"idp partner saml {\n metadata https://idp.example/m\n sign whole\n}", "partner"},
-		{"idp two oidc {\n issuer https://two.example\n client_id x\n auth_method private_key_jwt\n key bare\n}", "two"},
-		{"idp two oidc {\n issuer https://two.example\n client_id x\n decrypt certificate\n}", "two"},
+	// The Caddyfile can name a pair that is there and does not fit: the provider does without, and check says why.
+	for _, tc := range []struct{ idp, about, want, path string }{
+		{"idp partner saml {\n metadata https://idp.example/m\n sign certificate\n}", "idp partner", `the key pair "certificate" has no private key`, "/saml/partner/metadata"},
+		{"idp partner saml {\n metadata https://idp.example/m\n decrypt bare\n}", "idp partner", `the key pair "bare" has no private key`, "/saml/partner/metadata"},
+		{"idp partner saml {\n metadata https://idp.example/m\n sign whole\n}", "idp partner", `the key pair "whole" is not RSA`, "/saml/partner/metadata"},
+		{"idp two oidc {\n issuer https://two.example\n client_id x\n auth_method private_key_jwt\n key bare\n}", "idp two", `the key pair "bare" has no private key`, "/oidc/two/jwks"},
+		{"idp two oidc {\n issuer https://two.example\n client_id x\n decrypt certificate\n}", "idp two", `the key pair "certificate" has no private key`, "/oidc/two/jwks"},
 	} {
 		before := s.Extra
 		s.Extra += tc.idp
 		s.MustLoad()
-		if _, figures := s.Do(s.Request(http.MethodGet, "http://"+s.Admin+"/metrics", nil)); !strings.Contains(figures, `gatehouse_party_warnings{id="`+tc.id+`",kind="idp"}`) {
-			t.Errorf("with %s the metrics have no warning about %s", tc.idp, tc.id)
+		s.WantFinding("warning", "Caddyfile:", tc.about+": a key pair cannot be used", tc.want)
+		if resp, body := s.Get(tc.path); resp.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("%s: GET %s = %d %s, want 503", tc.idp, tc.path, resp.StatusCode, body)
 		}
 		s.Extra = before
 	}
