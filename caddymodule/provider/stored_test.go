@@ -62,6 +62,7 @@ func TestKeyPairWithoutPrivateKey(t *testing.T) {
 		s.Extra += tc.idp
 		s.MustLoad()
 		s.WantFinding("warning", "Caddyfile:", tc.about+": a key pair cannot be used", tc.want)
+		s.Transport.CloseIdleConnections() // those of the configuration before
 		if resp, body := s.Get(tc.path); resp.StatusCode != http.StatusServiceUnavailable {
 			t.Errorf("%s: GET %s = %d %s, want 503", tc.idp, tc.path, resp.StatusCode, body)
 		}
