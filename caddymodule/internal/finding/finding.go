@@ -4,8 +4,10 @@
 package finding
 
 import (
+	"cmp"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -60,13 +62,29 @@ func (l *List) Add(f Finding) (added bool) {
 	return true
 }
 
-// All returns the findings, errors first, otherwise in the order in which they were added.
+// All returns the findings, errors first, then in the order of the Caddyfile, those without a place at the end: Caddy
+// provisions its apps in random order.
 func (l *List) All() []Finding {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := slices.Clone(l.all)
-	slices.SortStableFunc(out, func(a, b Finding) int { return strings.Compare(string(a.Severity), string(b.Severity)) })
+	slices.SortStableFunc(out, func(a, b Finding) int {
+		fileA, lineA := a.at()
+		fileB, lineB := b.at()
+		return cmp.Or(strings.Compare(string(a.Severity), string(b.Severity)), strings.Compare(fileA, fileB), cmp.Compare(lineA, lineB),
+			strings.Compare(a.Reason, b.Reason))
+	})
 	return out
+}
+
+// at returns the file and the line of the place.
+func (f Finding) at() (file string, line int) {
+	i := strings.LastIndexByte(f.Place, ':')
+	if i < 0 {
+		return "\xff", 0
+	}
+	line, _ = strconv.Atoi(f.Place[i+1:])
+	return f.Place[:i], line
 }
 
 // Err returns the errors among the findings as one, or nil.
