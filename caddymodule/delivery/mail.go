@@ -29,6 +29,8 @@ type SMTPMail struct {
 	Server string `json:"server,omitempty"`
 	// The sender of mail, such as Gatehouse <no-reply@example.com>. Required.
 	From string `json:"from,omitempty"`
+	// Where answers to mail go, as from is written. Default: to from.
+	ReplyTo string `json:"reply_to,omitempty"`
 	// The user of the mail server. Default: none, and no authentication.
 	Username string `json:"username,omitempty"`
 	// The user's password. Default: none.
@@ -51,6 +53,7 @@ func (SMTPMail) CaddyModule() caddy.ModuleInfo {
 //
 //	mail smtp <host:port> {
 //		from     <address>
+//		reply_to <address>
 //		username <name>
 //		password <password>
 //		tls      starttls|implicit|off
@@ -71,6 +74,7 @@ func (m *SMTPMail) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	}
 	err := options.ReadBlock(d, "mail smtp", &reference.SMTP, options.Subdirectives{
 		"from":     options.Text(&m.From),
+		"reply_to": options.Text(&m.ReplyTo),
 		"username": options.Value(&m.Username, nil),
 		"password": options.Value(&m.Password, nil),
 		"tls":      options.Value(&m.TLS, options.OneOf(smtp.StartTLS, smtp.Implicit, smtp.Off)),
@@ -99,6 +103,7 @@ func (m *SMTPMail) build(r *options.Resolver) {
 	m.cfg = smtp.Config{
 		Server:   standIn(m.Server, "server", "placeholder.invalid:587", smtp.CheckServer),
 		From:     standIn(m.From, "from", "placeholder@placeholder.invalid", smtp.CheckFrom),
+		ReplyTo:  standIn(m.ReplyTo, "reply_to", "placeholder@placeholder.invalid", smtp.CheckFrom),
 		Username: standIn(m.Username, "username", "placeholder", nil),
 		Password: secret.New(standIn(string(m.Password), "password", options.StandInSecret, nil)),
 		TLS:      standIn(m.TLS, "tls", "", options.OneOf(smtp.StartTLS, smtp.Implicit, smtp.Off)),

@@ -7,6 +7,7 @@ var SMTP = Block{
 	Needs: "from no-reply@example.com",
 	Options: []Option{
 		{Word: "from", Arguments: "<address>", Default: "required", Text: "The sender, with or without a name.", Example: "from Gatehouse <no-reply@example.com>"},
+		{Word: "reply_to", Arguments: "<address>", Default: "`from`", Text: "Where answers go, with or without a name.", Example: "reply_to Help desk <help@example.com>"},
 		{Word: "username", Arguments: "<name>", Default: "no authentication", Text: "The account at the mail server. It needs `password`.", Example: "username gatehouse\npassword {env.SMTP_PASSWORD}"},
 		{Word: "password", Arguments: "<password>", Text: "The password of `username`.", Example: "username gatehouse\npassword {env.SMTP_PASSWORD}"},
 		{

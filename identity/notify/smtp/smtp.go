@@ -31,6 +31,7 @@ const (
 type Config struct {
 	Server   string // host:port
 	From     string // such as Gatehouse <no-reply@example.com>
+	ReplyTo  string // where answers go, as From is written; empty: to From
 	Username string // empty: without authentication
 	Password secret.String
 	// TLS is one of the constants. Default: Implicit at port 465, otherwise StartTLS; on a loopback host without a
@@ -51,10 +52,11 @@ const (
 
 // Transport implements notify.Transport.
 type Transport struct {
-	cfg  Config
-	host string
-	port int
-	from *mail.Address
+	cfg     Config
+	host    string
+	port    int
+	from    *mail.Address
+	answers *mail.Address // nil: to from
 }
 
 // New returns a transport, or what is wrong with the configuration. It makes no connection.
@@ -67,6 +69,11 @@ func New(c Config) (*Transport, error) {
 	}
 	if t.from, err = parseFrom(c.From); err != nil {
 		errs = append(errs, fmt.Errorf("from: %w", err))
+	}
+	if c.ReplyTo != "" {
+		if t.answers, err = parseFrom(c.ReplyTo); err != nil {
+			errs = append(errs, fmt.Errorf("reply_to: %w", err))
+		}
 	}
 	if t.cfg.TLS == "" && t.port == 465 {
 		t.cfg.TLS = Implicit
@@ -149,6 +156,9 @@ func (t *Transport) message(m notify.Message) (*gomail.Msg, error) {
 	}
 	msg := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
 	msg.FromMailAddress(t.from)
+	if t.answers != nil {
+		msg.ReplyToMailAddress(t.answers)
+	}
 	msg.SetAddrHeaderFromMailAddress(gomail.HeaderTo, &mail.Address{Address: m.To})
 	msg.Subject(m.Subject)
 	msg.SetMessageIDWithValue(m.ID)

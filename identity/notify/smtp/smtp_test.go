@@ -24,7 +24,7 @@ var message = notify.Message{
 // transport returns one to a server.
 func transport(t *testing.T, s *server, change func(*smtp.Config)) *smtp.Transport {
 	t.Helper()
-	c := smtp.Config{Server: s.address(), From: "Gatehouse <no-reply@example.com>", Timeout: 10 * time.Second, Helo: "auth.example.com", Roots: s.roots}
+	c := smtp.Config{Server: s.address(), From: "Gatehouse <no-reply@example.com>", ReplyTo: "help@example.com", Timeout: 10 * time.Second, Helo: "auth.example.com", Roots: s.roots}
 	if s.user != "" {
 		user, password, _ := strings.Cut(s.user, "\x00")
 		c.Username, c.Password = user, secret.New(password)
@@ -89,7 +89,7 @@ func read(t *testing.T, data string) {
 		t.Errorf("Subject = %q, %v", subject, err)
 	}
 	for name, want := range map[string]string{
-		"From": `"Gatehouse" <no-reply@example.com>`, "To": "<ann@example.com>", "Message-Id": "<abc@auth.example.com>", "Auto-Submitted": "auto-generated",
+		"From": `"Gatehouse" <no-reply@example.com>`, "To": "<ann@example.com>", "Reply-To": "<help@example.com>", "Message-Id": "<abc@auth.example.com>", "Auto-Submitted": "auto-generated",
 		"Date": "Sat, 21 Nov 2026 12:00:00 +0000", "User-Agent": "", "X-Mailer": "", "Bcc": "", "List-Unsubscribe": "",
 	} {
 		if got := m.Header.Get(name); got != want {
@@ -216,6 +216,7 @@ func TestWrongConfiguration(t *testing.T) {
 		"port 0":                        {Server: "smtp.example.com:0", From: "a@example.com"},
 		"a URL":                         {Server: "smtp://smtp.example.com:25", From: "a@example.com"},
 		"no sender":                     {Server: "smtp.example.com:25"},
+		"no address for answers":        {Server: "smtp.example.com:25", From: "a@example.com", ReplyTo: "the help desk"},
 		"two senders":                   {Server: "smtp.example.com:25", From: "a@example.com, b@example.com"},
 		"a sender with a line end":      {Server: "smtp.example.com:25", From: "a@example.com\r\nBcc: b@example.com"},
 		"a password without encryption": {Server: "smtp.example.com:25", From: "a@example.com", Username: "u", Password: secret.New("p"), TLS: smtp.Off},
