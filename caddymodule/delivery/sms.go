@@ -1,6 +1,9 @@
 package delivery
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
@@ -24,9 +27,12 @@ type SMSWebhook struct {
 	Hook
 	// The sender that is shown. Default: none is sent, and the service shows its own.
 	From string `json:"from,omitempty"`
+	// What else the JSON of a message says, such as the id of a profile at the service. Default: none.
+	Members map[string]string `json:"members,omitempty"`
 
-	hook *notify.Hook
-	from string
+	hook    *notify.Hook
+	from    string
+	members map[string]string
 }
 
 // CaddyModule implements caddy.Module.
@@ -39,15 +45,37 @@ func (SMSWebhook) CaddyModule() caddy.ModuleInfo {
 //	sms webhook <url> {
 //		header  <name> <value>...
 //		from    <sender>
+//		member  <name> <value>
 //		timeout <duration>
 //	}
 func (m *SMSWebhook) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	start := d.Token()
-	if err := m.readHook(d, "sms webhook", &reference.SMSWebhook, options.Subdirectives{"from": options.Text(&m.From)}); err != nil {
+	if err := m.readHook(d, "sms webhook", &reference.SMSWebhook, options.Subdirectives{"from": options.Text(&m.From), "member": m.readMember}); err != nil {
 		return err
 	}
 	return options.Adapt(start, m.build)
+}
+
+// readMember reads
+//
+//	member <name> <value>
+func (m *SMSWebhook) readMember(d *caddyfile.Dispenser) error {
+	var name, v string
+	if !d.Args(&name, &v) || name == "" {
+		return d.Err("member: want a name and a value, such as `member messaging_profile_id 40017`")
+	}
+	if slices.Contains([]string{"to", "text", "from", "id"}, name) {
+		return d.Errf("member %s: each message has its own", name)
+	}
+	if _, ok := m.Members[name]; ok {
+		return d.Errf("member %s is already set: keep one of them", name)
+	}
+	if m.Members == nil {
+		m.Members = map[string]string{}
+	}
+	m.Members[name] = v
+	return options.NoMore(d, "member")
 }
 
 // Provision resolves the options; it connects to nothing.
@@ -58,11 +86,15 @@ func (m *SMSWebhook) Provision(caddy.Context) error {
 func (m *SMSWebhook) build(r *options.Resolver) {
 	m.hook = m.Hook.build(r, "sms webhook", nil)
 	m.from = r.Plain("sms webhook: from", m.From, nil)
+	m.members = map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(m.Members)) {
+		m.members[name] = r.Plain("sms webhook: member "+name, m.Members[name], nil)
+	}
 }
 
 // SMSTransport implements Texter.
 func (m *SMSWebhook) SMSTransport() (notify.SMSTransport, error) {
-	return &notify.SMSWebhook{Hook: m.hook, From: m.from}, nil
+	return &notify.SMSWebhook{Hook: m.hook, From: m.from, Members: m.members}, nil
 }
 
 var (

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"strings"
 	"time"
@@ -170,20 +171,25 @@ func (c SMSConfig) Compose(words page.Words, m SMS) string {
 	return text
 }
 
-// SMSWebhook hands text messages over by a POST of JSON: to, text, from and id.
+// SMSWebhook hands text messages over by a POST of JSON: to, text, from, id and Members.
 type SMSWebhook struct {
 	Hook *Hook
 	From string // the sender that is shown. Empty: the service's own
+	// Members are what else the service wants to be told, such as the id of a profile.
+	Members map[string]string
 }
 
 // Deliver implements SMSTransport.
 func (w *SMSWebhook) Deliver(ctx context.Context, t Text) error {
-	return w.Hook.Post(ctx, t.ID, struct {
-		To   string `json:"to"`
-		Text string `json:"text"`
-		From string `json:"from,omitempty"`
-		ID   string `json:"id"`
-	}{t.To, t.Text, w.From, t.ID})
+	body := maps.Clone(w.Members)
+	if body == nil {
+		body = map[string]string{}
+	}
+	body["to"], body["text"], body["id"] = t.To, t.Text, t.ID
+	if w.From != "" {
+		body["from"] = w.From
+	}
+	return w.Hook.Post(ctx, t.ID, body)
 }
 
 // Check implements SMSTransport.

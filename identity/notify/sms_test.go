@@ -61,7 +61,7 @@ func newTextHarnessWithin(t *testing.T, url string, timeout time.Duration) *text
 		t.Fatal(err)
 	}
 	x.Texts, err = notify.NewTexts(notify.SMSConfig{Issuer: "https://auth.example.com:8443", Brand: pages.BrandName()}, notify.Deps[notify.SMSTransport]{
-		Store: store, Keyring: ring, Transport: &notify.SMSWebhook{Hook: hook, From: "Albers"}, Words: pages.Words, Now: func() time.Time { return x.time },
+		Store: store, Keyring: ring, Transport: &notify.SMSWebhook{Hook: hook, From: "Albers", Members: map[string]string{"profile": "shop"}}, Words: pages.Words, Now: func() time.Time { return x.time },
 		Log: zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(x.log), zapcore.DebugLevel)),
 	})
 	if err != nil {
@@ -107,7 +107,7 @@ func TestSMSWebhook(t *testing.T) {
 	if err := json.Unmarshal(p.body, &body); err != nil {
 		t.Fatal(err)
 	}
-	if body["to"] != "+31612345678" || body["from"] != "Albers" || body["id"] == "" || body["id"] != p.header.Get("Idempotency-Key") || len(body) != 4 {
+	if body["to"] != "+31612345678" || body["from"] != "Albers" || body["id"] == "" || body["id"] != p.header.Get("Idempotency-Key") || body["profile"] != "shop" || len(body) != 5 {
 		t.Errorf("posted %v with Idempotency-Key %q", body, p.header.Get("Idempotency-Key"))
 	}
 	if want := "123456 is je code voor Albers & Co."; !strings.HasPrefix(body["text"], want) || !strings.HasSuffix(body["text"], "\n\n@auth.example.com #123456") {
