@@ -83,7 +83,7 @@ func launch(t *testing.T, more ...chromedp.ExecAllocatorOption) (ctx context.Con
 		t.Fatal(err)
 	}
 	opts := []chromedp.ExecAllocatorOption{
-		chromedp.ExecPath(chromium(t)), chromedp.UserDataDir(dir), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.ExecPath(program(t, headless)), chromedp.UserDataDir(dir), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck, chromedp.WindowSize(1280, 800), chromedp.WSURLReadTimeout(step),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
@@ -135,9 +135,17 @@ func (s *server) browseWith(t *testing.T, more ...chromedp.ExecAllocatorOption) 
 	return b
 }
 
-func chromium(t *testing.T) string {
+// windowed is a Chromium as people have it: the headless shell shows tickets to every server.
+var windowed = []string{"chromium", "chromium-browser", "google-chrome"}
+
+// headless is what the other tests use. The headless shell takes a third of the processor time, and not every system
+// has it.
+var headless = append([]string{"chromium-headless-shell"}, windowed...)
+
+// program returns the path of the first of some programs that is there.
+func program(t *testing.T, names []string) string {
 	t.Helper()
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+	for _, name := range names {
 		if p, err := exec.LookPath(name); err == nil {
 			return p
 		}

@@ -111,7 +111,7 @@ func TestKerberosGuide(t *testing.T) {
 		}
 	})
 	t.Run("a browser with a ticket", func(t *testing.T) {
-		b := s.browseWith(t, chromedp.Flag("auth-server-allowlist", "localhost"), chromedp.Env(k.env("ann")...))
+		b := s.browseWith(t, trusting(t, k.env("ann"))...)
 		// Chromium on Linux shows no ticket the first time in a new profile. (docs/kerberos.md, "Browsers")
 		b.do(chromedp.Navigate(s.Wiki + "/"))
 		b.until(`document.querySelector('input[name="password"]')`)
@@ -135,8 +135,8 @@ func TestKerberosGuide(t *testing.T) {
 		name string
 		more []chromedp.ExecAllocatorOption
 	}{
-		{"a browser without a ticket", []chromedp.ExecAllocatorOption{chromedp.Flag("auth-server-allowlist", "localhost"), chromedp.Env(k.env("ben")...)}},
-		{"a browser that shows its ticket to no server", []chromedp.ExecAllocatorOption{chromedp.Env(k.env("ann")...)}},
+		{"a browser without a ticket", trusting(t, k.env("ben"))},
+		{"a browser that shows its ticket to no server", []chromedp.ExecAllocatorOption{chromedp.ExecPath(program(t, windowed)), chromedp.Env(k.env("ann")...)}},
 	} {
 		t.Run(who.name, func(t *testing.T) {
 			before := s.asked()
@@ -218,7 +218,7 @@ func TestKerberosMethod(t *testing.T) {
 	if status != "200" || signedIn(page) || link == nil {
 		t.Fatalf("the sign-in page: %s %.4000s", status, page)
 	}
-	b := s.browseWith(t, chromedp.Flag("auth-server-allowlist", "localhost"), chromedp.Env(k.env("ann")...))
+	b := s.browseWith(t, trusting(t, k.env("ann"))...)
 	b.open(s.Issuer + "/account")
 	b.choose("desk")
 	b.until(`document.querySelector('a.provider, a[href="/account/security"]')`)
@@ -233,5 +233,13 @@ func TestKerberosMethod(t *testing.T) {
 	set(true)
 	if status, page := k.curl(t, "ann", "--negotiate", "-u", ":", "-L", s.Issuer+"/account"); status != "200" || !signedIn(page) {
 		t.Errorf("auto_login_enabled: %s %.2000s", status, page)
+	}
+}
+
+// trusting are the options of a browser that shows its ticket to localhost. The headless shell shows it to everyone.
+func trusting(t *testing.T, env []string) []chromedp.ExecAllocatorOption {
+	t.Helper()
+	return []chromedp.ExecAllocatorOption{
+		chromedp.ExecPath(program(t, windowed)), chromedp.Flag("auth-server-allowlist", "localhost"), chromedp.Env(env...),
 	}
 }

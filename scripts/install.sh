@@ -13,6 +13,8 @@ missing=()
 have make || missing+=(make)
 have gcc || missing+=(gcc libc6-dev)
 have chromium || have chromium-browser || have google-chrome || missing+=(chromium fonts-dejavu-core)
+# The headless shell takes a third of a Chromium's time. Not every release has it.
+have chromium-headless-shell || [[ -z $(apt-cache search --names-only '^chromium-headless-shell$' 2>/dev/null) ]] || missing+=(chromium-headless-shell)
 have node || missing+=(nodejs)
 have npm || missing+=(npm)
 /usr/bin/python3 -c 'import requests_oauthlib' 2>/dev/null || missing+=(python3-requests-oauthlib)
