@@ -39,9 +39,8 @@ func (a *App) Instance(ctx context.Context) (*admin.Instance, error) {
 	if err != nil {
 		return nil, errors.New(reason(err))
 	}
-	scopes, _ := a.Known()
 	out := &admin.Instance{
-		Scopes: scopes,
+		Scopes: a.Known().Scopes,
 		Sites:  a.guardedSites(), PlaceOf: a.Places.Of, Written: a.written, Reseal: inst.reseal, Explain: a.explain,
 		Issuer: inst.issuer.String(), Authz: inst.authz, Identity: inst.identity, Access: inst.access, Config: inst.config, Store: inst.core.Store, Place: inst.core.Place, Refusals: inst.core.Refused, Decisions: inst.core.Decided, Node: inst.core.Node, Backups: inst.backups, Recorder: inst.manage.Recorder,
 		Check: inst.health, Findings: func(ctx context.Context) ([]finding.Finding, error) { return inst.findings(ctx, a) },

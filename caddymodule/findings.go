@@ -3,16 +3,13 @@ package caddymodule
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/core"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/site"
 )
 
@@ -34,42 +31,6 @@ func (a *App) logFinding(f finding.Finding) {
 // warn adds a warning about an option.
 func (a *App) warn(option, reason, mend string) {
 	a.Found(finding.Finding{Severity: finding.Warning, Place: a.Places.Of(option), Reason: reason, Mend: mend, About: option})
-}
-
-// standardScopes are those that OpenID Connect and Gatehouse give a meaning.
-var standardScopes = append(slices.Clone(client.StandardScopes), "scim")
-
-// Known returns the scopes and groups that the configuration names.
-func (a *App) Known() (scopes, groups []string) {
-	scopes = slices.Clone(standardScopes)
-	for _, s := range a.authz.Scopes {
-		scopes = append(scopes, s.Name)
-	}
-	for _, c := range a.authz.Clients {
-		scopes = append(scopes, c.Scopes...)
-	}
-	for _, p := range a.persons.Persons {
-		groups = append(groups, p.Groups...)
-	}
-	return scopes, groups
-}
-
-// checkNames finds names that are allowed and probably misspelled, and options without effect.
-func (a *App) checkNames() {
-	known := slices.Clone(standardScopes)
-	for _, s := range a.authz.Scopes {
-		known = append(known, s.Name)
-	}
-	for _, c := range a.authz.Clients {
-		for _, f := range options.UnknownScopes(c.Scopes, known) {
-			a.warn("client "+c.ID+": scopes", fmt.Sprintf("client %s: no scope block and no standard has the scope %q", c.ID, f.Name), fmt.Sprintf("did you mean %q?", f.Near))
-		}
-	}
-	for _, c := range a.authz.APIClients {
-		if slices.Contains(c.APIs, "credentials") && a.credentials.IsZero() {
-			a.warn("api_client "+c.ID+": apis", fmt.Sprintf("api_client %s: the credentials API takes no passwords", c.ID), "add `identity { credentials_key ... }`")
-		}
-	}
 }
 
 // checkBootstrap looks at the settings that an empty storage would start with.

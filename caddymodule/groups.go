@@ -49,7 +49,7 @@ const maxNamed = 1000
 // examineGroups warns of groups that something asks for and that do not exist. The first person who is given a group
 // makes it.
 func (i *instance) examineGroups(ctx context.Context, a *App, book *policy.Book, found func(finding.Finding)) error {
-	_, written := a.Known()
+	written := a.Known().Groups
 	persons := i.identity.Person
 	return i.core.View(ctx, func(tx storage.Tx) error {
 		for _, use := range a.usesOfGroups(book) {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"go.uber.org/zap"
+
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
@@ -34,13 +36,17 @@ func (a *App) UsePolicy(name, site, place string) *policy.Policy {
 	a.mu.Unlock()
 	if found == nil && !known {
 		// The storage may have it, which nobody knows before the start: examinePolicies looks there.
-		finding.Report(a.missingPolicy(use, "the policy %s is not in the Caddyfile: unless the configuration API has it, the site %s refuses everybody"))
+		f := a.missingPolicy(use)
+		finding.Report(f)
+		a.log.Info(f.Reason, zap.String("mend", f.Mend), zap.String("at", f.Place))
 	}
 	return found
 }
 
 // missingPolicy is the finding of a site that names a policy which is not there.
-func (a *App) missingPolicy(u policyUse, reason string) finding.Finding {
+func (a *App) missingPolicy(u policyUse) finding.Finding {
+	const reason = "the policy %s is not in the Caddyfile: until the configuration API has it, the site %s refuses everybody"
+
 	mend := fmt.Sprintf("write it in the global block, as `policy %s { ... }`, or store it by the configuration API", u.policy)
 	if meant := near.Word(u.policy, slices.Collect(maps.Keys(a.Policies))); meant != "" {
 		mend = fmt.Sprintf("did you mean %q?", meant)
@@ -126,7 +132,7 @@ func (i *instance) examinePolicies(a *App, units *config.Units, book *policy.Boo
 			warn(use.place, fmt.Sprintf("the policy %s of the configuration API cannot be used, so the site %s refuses everybody", use.policy, siteOf(use.site)), "store it again by the configuration API: the log says what is wrong")
 			continue
 		}
-		found(a.missingPolicy(use, "the policy %s does not exist: until it does, the site %s refuses everybody"))
+		found(a.missingPolicy(use))
 	}
 	for _, name := range slices.Sorted(maps.Keys(book.All())) {
 		if f, ok := book.Named(name).DeniesAlone(name); ok && a.Policies[name] == nil {

@@ -101,6 +101,30 @@ func CheckPattern(pattern string) error {
 	return nil
 }
 
+// subjects are the forms of the subjects of well-known build servers and clusters, as the parts between their colons, and
+// how many of the parts each has at least.
+var subjects = []struct {
+	parts []string
+	least int
+}{
+	{[]string{"repo", "*", "ref", "refs/heads/main"}, 3},
+	{[]string{"project_path", "*", "ref_type", "branch", "ref", "main"}, 6},
+	{[]string{"system", "serviceaccount", "*", "*"}, 4},
+	{[]string{"organization", "*", "project", "*", "workspace", "*", "run_phase", "*"}, 8},
+}
+
+// Longer returns what was probably meant by a pattern that has fewer parts than the subjects of its form, and so fits
+// none of them. "": it can fit.
+func Longer(claim, pattern string) string {
+	parts := strings.Split(pattern, ":")
+	for _, form := range subjects {
+		if claim == "sub" && parts[0] == form.parts[0] && len(parts) < form.least {
+			return strings.Join(append(parts, form.parts[len(parts):]...), ":")
+		}
+	}
+	return ""
+}
+
 // fits tells whether a text has a form. A * stands for any characters but a colon, at least one, since build servers
 // and clusters separate the parts of a name by colons.
 func fits(pattern, s string) bool {

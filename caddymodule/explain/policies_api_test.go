@@ -19,7 +19,7 @@ func TestPolicyOfTheAPIHoldsAtOnce(t *testing.T) {
 	s.Extra += "policy fixed {\n\t\t\tpublic /healthz\n\t\t}"
 	s.Site = "protect orders.read {\n\t\tpolicy office\n\t}"
 	s.MustLoad()
-	s.WantFinding("warning Caddyfile:", "the policy office does not exist: until it does, the site http://"+s.API+" refuses everybody", "store it by the configuration API")
+	s.WantFinding("warning Caddyfile:", "the policy office is not in the Caddyfile: until the configuration API has it, the site http://"+s.API+" refuses everybody", "store it by the configuration API")
 	token := s.Token()
 	enter := func(path string, want int, headers ...string) {
 		t.Helper()

@@ -91,7 +91,7 @@ func TestPolicyFindings(t *testing.T) {
 	s.WantFinding("warning Caddyfile:", `nobody in the configuration is in the group "staf"`, `did you mean "staff"?`)
 	s.Site = "protect orders.read {\n\t\tpolicy offices\n\t}"
 	s.MustLoad()
-	s.WantFinding("warning Caddyfile:", "the policy offices does not exist: until it does, the site http://"+s.API+" refuses everybody", `did you mean "office"?`)
+	s.WantFinding("warning Caddyfile:", "the policy offices is not in the Caddyfile: until the configuration API has it, the site http://"+s.API+" refuses everybody", `did you mean "office"?`)
 	if got := s.Enters(s.Token()); got != http.StatusForbidden {
 		t.Errorf("a site with a policy that does not exist answers %d, want 403", got)
 	}

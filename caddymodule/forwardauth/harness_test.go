@@ -168,7 +168,7 @@ func (*issuer) Origin(r *http.Request) event.Origin {
 
 func (*issuer) RequestReaders() []idp.RequestReader          { return nil }
 func (*issuer) ScopeLevel(string) (level, assurance int)     { return 0, 0 }
-func (*issuer) Known() (scopes, groups []string)             { return nil, nil }
+func (*issuer) Known() policy.Names                          { return policy.Names{} }
 func (*issuer) Guard(string, []string)                       {}
 func (*issuer) Found(finding.Finding)                        {}
 func (*issuer) Probe(func(context.Context) *finding.Finding) {}

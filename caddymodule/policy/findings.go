@@ -9,12 +9,13 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-	"github.com/gatehouse-id/gatehouse/internal/near"
 )
 
-// Findings are what is allowed in a policy and probably not meant. scopes and groups are those that the configuration
-// names.
-func (p *Policy) Findings(label string, scopes, groups []string) (out []finding.Finding) {
+// Names are those that a configuration knows. The storage may know more.
+type Names struct{ Scopes, Groups, Clients, Providers []string }
+
+// Findings are what is allowed in a policy and probably not meant.
+func (p *Policy) Findings(label string, known Names) (out []finding.Finding) {
 	warn := func(r *Rule, reason, mend string) {
 		out = append(out, finding.Finding{Severity: finding.Warning, Place: r.Place, Reason: label + ": " + reason, Mend: mend, About: cmp.Or(r.owner, label)})
 	}
@@ -41,7 +42,7 @@ func (p *Policy) Findings(label string, scopes, groups []string) (out []finding.
 		}
 	}
 	for _, r := range p.rules() {
-		r.Need.findings(scopes, groups, func(reason, mend string) { warn(r, reason, mend) })
+		r.Need.Findings(known, func(reason, mend string) { warn(r, reason, mend) })
 	}
 	return out
 }
@@ -109,14 +110,20 @@ func (p *Policy) GroupsNeeded(fn func(group, place string)) {
 	}
 }
 
-// Findings are names in a need that nothing else in the configuration has.
-func (n *Need) findings(scopes, groups []string, warn func(reason, mend string)) {
-	for _, f := range options.UnknownScopes(n.Scopes, scopes) {
-		warn(fmt.Sprintf("nothing in the configuration names the scope %q", f.Name), fmt.Sprintf("did you mean %q?", f.Near))
+// Findings calls warn with the names in a need that nothing else in the configuration has.
+func (n *Need) Findings(known Names, warn func(reason, mend string)) {
+	each := func(names, known []string, text string) {
+		for _, f := range options.Unknown(names, known) {
+			warn(fmt.Sprintf(text, f.Name), fmt.Sprintf("did you mean %q?", f.Near))
+		}
 	}
-	for _, g := range n.Groups {
-		if found := near.Word(g, groups); found != "" && !slices.Contains(groups, g) {
-			warn(fmt.Sprintf("nobody in the configuration is in the group %q", g), fmt.Sprintf("did you mean %q?", found))
+	each(n.Scopes, known.Scopes, "nothing in the configuration names the scope %q")
+	each(n.Groups, known.Groups, "nobody in the configuration is in the group %q")
+	each(n.Clients, known.Clients, "the configuration has no client %q")
+	each(n.Providers, known.Providers, "the configuration has no identity provider %q")
+	for _, c := range n.Claims {
+		if meant := MeantClaim(c.Name); meant != "" {
+			warn(fmt.Sprintf("no standard claim is called %q", c.Name), fmt.Sprintf("did you mean %q?", meant))
 		}
 	}
 }

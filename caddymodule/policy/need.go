@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/internal/near"
 )
 
 // Need is what is asked of the caller, all of it.
@@ -161,6 +162,25 @@ const detailsClaim = "authorization_details"
 
 // assuranceClaim is the identity assurance level. No provider can set it.
 const assuranceClaim = "identity_assurance_level"
+
+// claims are the names that Lookup gives a meaning of its own, and those of a profile.
+var claims = []string{
+	"id", "sub", "client_id", "scope", "aud", "amr", "sid", "level", "acr", detailsClaim, assuranceClaim, "username", "preferred_username", "groups", "partition",
+	"name", "given_name", "family_name", "middle_name", "nickname", "email", "email_verified", "phone_number", "phone_number_verified", "locale", "birthdate",
+	"gender", "zoneinfo", "profile", "picture", "website", "address", "updated_at",
+}
+
+// IsClaim reports whether a name has a meaning of its own.
+func IsClaim(name string) bool { return slices.Contains(claims, name) }
+
+// MeantClaim returns the claim that a name was probably meant to be. "": it is one, or a detail of the operator's own.
+func MeantClaim(name string) string {
+	of, _, _ := strings.Cut(name, ".")
+	if len(name) < 4 || slices.Contains(claims, of) || options.HasPlaceholder(name) || strings.ContainsAny(name, "0123456789") {
+		return ""
+	}
+	return near.Word(name, claims)
+}
 
 // Lookup returns the claim of a person or client under a name: a text, or several. Neither: it is absent.
 func Lookup(who *token.Introspection, name string, now time.Time) (one string, many []string) {

@@ -332,7 +332,7 @@ func TestUnreachableRules(t *testing.T) {
 		"deny {\nname no\nmatch path /x\nwhen mon 08:00-09:00 UTC\n}\nallow {\nname b\nmatch path /x\n}":            "",
 		"deny {\nname a\nmatch path /x\nneed groups x\n}\ndeny {\nname b\nmatch path /x\nneed groups y\n}":          "",
 	} {
-		found := start(t, text).Findings("policy", nil, nil)
+		found := start(t, text).Findings("policy", Names{})
 		if want == "" && len(found) > 0 || want != "" && (len(found) != 1 || !strings.Contains(found[0].Reason, want)) {
 			t.Errorf("%s\nfindings %v, want %q", text, found, want)
 		}

@@ -3,11 +3,12 @@ package protect
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-	"github.com/gatehouse-id/gatehouse/internal/near"
+	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 )
 
 // Place is where the directive stands in the Caddyfile, as file:line. "": unknown.
@@ -30,14 +31,15 @@ func (p *Protect) needGroups(fn func(group, place string)) {
 }
 
 // findings are what is allowed and probably not meant: names that nothing else in the configuration has, and groups of
-// people who have no way to sign in. scopes and groups are those that the configuration names.
-func (p *Protect) findings(scopes, groups []string) (out []finding.Finding) {
+// people who have no way to sign in.
+func (p *Protect) findings(known policy.Names) (out []finding.Finding) {
 	warn := func(option, reason, mend string) {
 		out = append(out, finding.Finding{Severity: finding.Warning, Place: p.Places.Of("protect: " + option), Reason: "protect: " + reason, Mend: mend, About: p.called()})
 	}
 	if p.open {
 		warn("", "the matcher leaves all other paths of the site open to everybody", "protect the whole site, and name the open paths with `public`")
 	}
+	p.headerFindings(warn)
 	if p.Introspect != nil { // whose scopes and groups are not known here
 		p.remoteFindings(warn)
 		return out
@@ -53,20 +55,29 @@ func (p *Protect) findings(scopes, groups []string) (out []finding.Finding) {
 			"name the `scopes` or the `audience` that a token must have, or the `clients`")
 	}
 	for _, s := range p.Scopes {
-		if !slices.Contains(scopes, s) {
+		if !slices.Contains(known.Scopes, s) {
 			warn("scopes", fmt.Sprintf("no client and no scope block names the scope %q, so no token of this configuration has it", s),
-				options.DidYouMean(s, scopes, "name it in the `scopes` of a client"))
+				options.DidYouMean(s, known.Scopes, "name it in the `scopes` of a client"))
 		}
 	}
-	for _, g := range p.Groups {
-		if found := near.Word(g, groups); found != "" && !slices.Contains(groups, g) {
-			warn("groups", fmt.Sprintf("nobody in the configuration is in the group %q", g), fmt.Sprintf("did you mean %q?", found))
-		}
-	}
+	(&policy.Need{Groups: p.Groups}).Findings(known, func(reason, mend string) { warn("groups", reason, mend) })
+	(&policy.Need{Clients: p.Clients}).Findings(known, func(reason, mend string) { warn("clients", reason, mend) })
+	p.Need.Findings(known, func(reason, mend string) { warn("need", reason, mend) })
 	if len(p.Groups) > 0 && !p.Login && len(p.Clients) == 0 && !p.accepts && len(p.Scopes) == 0 && len(p.Audience) == 0 {
 		warn("groups", "groups are of people, and browsers without a session get an error here", "add `login`, or for an API the `scopes` that its clients ask for")
 	}
 	return out
+}
+
+// headerFindings are claims of identity headers that are probably misspelled, and headers whose two words are swapped.
+func (p *Protect) headerFindings(warn func(option, reason, mend string)) {
+	for _, h := range p.Headers {
+		if policy.IsClaim(h.Name) && strings.Contains(h.Claim, "-") {
+			warn("headers", fmt.Sprintf("headers %s %s: the header comes first, and then the claim", h.Name, h.Claim), fmt.Sprintf("write `headers %s %s`", h.Claim, h.Name))
+		} else if meant := policy.MeantClaim(h.Claim); meant != "" {
+			warn("headers", fmt.Sprintf("headers %s: no standard claim is called %q, so the header is probably always empty", h.Name, h.Claim), fmt.Sprintf("did you mean %q?", meant))
+		}
+	}
 }
 
 // isWritten reports whether an operator has written the site. A gate that stands for a policy has no place of its own.

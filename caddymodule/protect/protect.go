@@ -224,8 +224,8 @@ type App interface {
 	// UsePolicy returns a policy of the Caddyfile, or nil, and notes that a site names it. Sites do so while they are
 	// provisioned. "": a site that is not worth naming.
 	UsePolicy(name, site, place string) *policy.Policy
-	// Known returns the scopes and groups that the configuration names.
-	Known() (scopes, groups []string)
+	// Known returns the names that the configuration knows.
+	Known() policy.Names
 	// NeedGroup notes that a site asks for a group of people here. Sites do so while they are provisioned.
 	NeedGroup(group, place string)
 	// Guard names the addresses of a site whose root needs credentials, and the place of the protect that says so.
@@ -304,14 +304,14 @@ func (p *Protect) ProvisionIn(ctx caddy.Context, a App) error {
 	if err := p.loadRules(ctx, a.UsePolicy); err != nil {
 		return err
 	}
-	scopes, groups := a.Known()
-	demands := p.scopeDemands(scopes)
+	known := a.Known()
+	demands := p.scopeDemands(known.Scopes)
 	if p.remote != nil { // the server elsewhere has others
-		scopes, groups = nil, nil
+		known = policy.Names{}
 	} else {
 		p.needGroups(a.NeedGroup)
 	}
-	for _, f := range slices.Concat(p.findings(scopes, groups), p.fixed.rules.Findings("protect", scopes, groups)) {
+	for _, f := range slices.Concat(p.findings(known), p.fixed.rules.Findings("protect", known)) {
 		a.Found(f)
 	}
 	p.raiseReach()

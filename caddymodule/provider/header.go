@@ -143,6 +143,7 @@ func (h *HeaderIDP) Provision(caddy.Context) error {
 	r := options.NewResolver(caddy.NewReplacer())
 	h.Name = r.Plain("name", h.Name, nil)
 	h.build(r)
+	h.faults = r.Faults()
 	return r.Err()
 }
 
@@ -155,6 +156,7 @@ func (h *HeaderIDP) build(r *options.Resolver) {
 	}
 	cfg.Trust = networks(r, "trust", h.Trust, options.CheckTrusted)
 	for _, a := range h.Attributes {
+		doubt(r, "attributes", a.Header, a.Detail, inHeader)
 		cfg.Attributes = append(cfg.Attributes, header.Attribute{
 			Header: r.Plain("attributes", a.Header, checkHeaderName), Detail: r.Plain("attributes", a.Detail, nil),
 		})

@@ -85,7 +85,7 @@ func (k *KerberosIDP) Provision(caddy.Context) error {
 
 func (k *KerberosIDP) build(r *options.Resolver) {
 	before := r.ProblemCount()
-	k.remote = k.resolve(r)
+	k.remote = k.resolve(r, nowhere)
 	k.cfg = kerberos.Config{
 		Service: r.Plain("service", k.Service, nil), Realms: r.List("realms", k.Realms, nil), Auto: k.Auto, Level: k.remote.level, Mapping: k.remote.mapping,
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
@@ -178,7 +179,7 @@ func (l *LDAPIDP) Provision(caddy.Context) error {
 // build resolves and checks the configuration, unless parts of it are not known yet.
 func (l *LDAPIDP) build(r *options.Resolver) {
 	before := r.ProblemCount()
-	l.remote = l.resolve(r)
+	l.remote = l.resolve(r, inDirectory)
 	l.cfg = ldap.Config{
 		URLs: r.List("url", l.URLs, nil), StartTLS: l.StartTLS, CA: l.readAuthorities(r, "ca", l.CA), BindDN: r.Plain("bind", l.BindDN, nil),
 		Template: r.Plain("template", l.Template, nil), Base: r.Plain("base", l.Base, nil), Match: r.Plain("match", l.Match, nil),
@@ -191,6 +192,14 @@ func (l *LDAPIDP) build(r *options.Resolver) {
 		l.cfg.Groups = ldap.Groups{Base: r.Plain("groups base", g.Base, nil), Match: r.Plain("groups match", g.Match, nil)}
 		for _, m := range g.Map {
 			l.cfg.Groups.Map = append(l.cfg.Groups.Map, ldap.GroupMap{From: r.Plain("groups map", m.From, nil), To: r.Plain("groups map", m.To, nil)})
+		}
+		for _, m := range l.cfg.Groups.Map {
+			if strings.Contains(m.To, "=") && !strings.Contains(m.From, "=") {
+				r.Lack(options.Fault{
+					Option: "groups map", Reason: fmt.Sprintf("groups map %s %s: the group of the directory comes first, and then the group here, so nobody gets the group %s", m.From, m.To, m.From),
+					Mend: fmt.Sprintf("write `map %s %s`", m.To, m.From),
+				})
+			}
 		}
 		if len(g.Map) == 0 {
 			r.Fail("groups: say which group of the directory is which group here, such as `map cn=admins,ou=groups,dc=example,dc=com admins`")

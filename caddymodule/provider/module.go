@@ -34,6 +34,7 @@ type IDPOptions struct {
 	Assured options.Count `json:"identity_assurance_level,omitempty"`
 
 	assurance int
+	faults    []options.Fault
 }
 
 // Common implements IDP.

@@ -160,7 +160,7 @@ func (o *OAuth2IDP) Provision(caddy.Context) error {
 // build resolves and checks the configuration, unless parts of it are not known yet.
 func (o *OAuth2IDP) build(r *options.Resolver) {
 	before := r.ProblemCount()
-	o.remote = o.resolve(r)
+	o.remote = o.resolve(r, inOpenID)
 	o.cfg = oauth2.Config{
 		Preset: o.preset, ClientID: r.Plain("client_id", o.ClientID, nil), Scopes: r.List("scopes", o.Scopes, nil),
 		AuthMethod:       providerAuth[r.Plain("auth_method", o.AuthMethod, checkCodeAuth)],

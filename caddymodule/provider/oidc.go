@@ -182,7 +182,7 @@ func (o *OIDCIDP) Provision(caddy.Context) error {
 // build resolves and checks the configuration, unless parts of it are not known yet.
 func (o *OIDCIDP) build(r *options.Resolver) {
 	before := r.ProblemCount()
-	o.remote = o.resolve(r)
+	o.remote = o.resolve(r, inOpenID)
 	r.Plain("migrate", o.Migrate, checkMigrate)
 	o.cfg = oidc.Config{
 		Issuer: r.Plain("issuer", o.Issuer, nil), ClientID: r.Plain("client_id", o.ClientID, nil),

@@ -115,7 +115,7 @@ func (o *OIDCPreset) read(d *caddyfile.Dispenser, kind string, block *reference.
 
 // resolvePreset resolves the shared options.
 func (o *OIDCPreset) resolvePreset(r *options.Resolver, kind string) oidc.Config {
-	o.remote = o.resolve(r)
+	o.remote = o.resolve(r, inOpenID)
 	return oidc.Config{
 		Preset: kind, ClientID: r.Plain("client_id", o.ClientID, nil), ClientSecret: secretOf(r, "client_secret", o.ClientSecret),
 		Scopes: r.List("scopes", o.Scopes, nil), SelectAccount: o.SelectAccount, Issuer: r.Plain("issuer", o.Issuer, nil),

@@ -43,7 +43,6 @@ type RemoteOptions struct {
 	Timeout options.Duration `json:"timeout,omitempty"`
 
 	remote   remote
-	faults   []options.Fault
 	unusable error // why the provider cannot be made
 }
 
@@ -163,7 +162,9 @@ func readLevels(to *map[string]options.Count) options.Subdirective {
 
 // resolve returns the options' values. Files are read only when the configuration is loaded: a Caddyfile may be adapted
 // on another machine.
-func (o *RemoteOptions) resolve(r *options.Resolver) remote {
+// foreign reports whether a detail is the name of an attribute at providers of this kind.
+func (o *RemoteOptions) resolve(r *options.Resolver, foreign func(detail string) bool) remote {
+	o.doubtDetails(r, foreign)
 	o.Name = r.Plain("name", o.Name, nil)
 	o.assures(r)
 	out := remote{level: r.Count("level", o.Level, options.CheckLevel), timeout: r.Duration("timeout", o.Timeout), identifyBy: r.Plain("identify_by", o.IdentifyBy, nil)}

@@ -173,7 +173,7 @@ func (s *SAMLIDP) Provision(caddy.Context) error {
 // build resolves and checks the configuration, unless parts of it are not known yet.
 func (s *SAMLIDP) build(r *options.Resolver) {
 	before := r.ProblemCount()
-	s.remote = s.resolve(r)
+	s.remote = s.resolve(r, nowhere)
 	s.cfg = saml.Config{
 		Metadata: r.Plain("metadata", s.Metadata, nil), MetadataCertificate: r.Plain("metadata_certificate", s.MetadataCertificate, nil),
 		Entity:        r.Plain("entity", s.Entity, nil),

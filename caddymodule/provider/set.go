@@ -95,6 +95,7 @@ func (s *Set) Add(id string, p IDP) (registry.Provider, federation.Provider) {
 	o := p.Common()
 	known := registry.Provider{ID: id, Disabled: o.Disabled}
 	provider := federation.Provider{ID: id, Name: o.Name, Disabled: o.Disabled, Source: p.Source(), Assurance: o.assurance}
+	s.faults[id] = o.faults
 	if directory, ok := p.(interface{ mappedGroups() []string }); ok {
 		s.groups = append(s.groups, directory.mappedGroups()...)
 	}
@@ -108,7 +109,7 @@ func (s *Set) Add(id string, p IDP) (registry.Provider, federation.Provider) {
 	if old, ok := p.(interface{ migrates() bool }); ok {
 		provider.Migrates = old.migrates()
 	}
-	s.remotes[id], s.faults[id] = far, r.faults
+	s.remotes[id] = far
 	if file, ok := p.(*SAMLIDP); ok {
 		for _, text := range file.cfg.Warnings(time.Now()) {
 			s.faults[id] = append(s.faults[id], options.Fault{Watched: true, Option: "metadata", Reason: text})

@@ -35,6 +35,19 @@ func Claim(word string) (name string, isClaim bool) {
 	return word, false
 }
 
+// MeantClaim returns the claim of a person that a word was probably meant to be. "": it is one, or a name of the
+// operator's own.
+func MeantClaim(word string) string {
+	name, isClaim := Claim(word)
+	if isClaim || len(name) < 4 || strings.ContainsAny(name, "0123456789") { // oid and sid are no misspelled id
+		return ""
+	}
+	return near.Word(strings.ToLower(name), claims)
+}
+
+// IsClaim reports whether a word is the very name of a claim of a person.
+func IsClaim(word string) bool { return slices.Contains(claims, word) }
+
 var attributeName = regexp.MustCompile(`^[\pL\pN_.:/#?&=%+-]{1,256}$`) // of a custom attribute, or of a provider's
 
 // attributeProblem says what is wrong with the name of an attribute of persons, or "". Names of the operator's own are
@@ -47,7 +60,7 @@ func (u *Units) attributeProblem(word string) string {
 	case !attributeName.MatchString(name):
 		return "is not an attribute of a person, and cannot be the name of a custom attribute"
 	}
-	if meant := near.Word(strings.ToLower(name), claims); meant != "" && !strings.ContainsAny(name, "0123456789") {
+	if meant := MeantClaim(word); meant != "" {
 		return "is not an attribute of a person: did you mean " + meant + "?"
 	}
 	return ""

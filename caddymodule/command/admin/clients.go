@@ -35,7 +35,7 @@ func adminAddClient(i *Instance, r *http.Request, c client.Client) (any, error) 
 		return nil, err
 	}
 	added := ClientCredentials{ID: client.ID, Secret: text}
-	for _, s := range options.UnknownScopes(client.Scopes, i.Scopes) {
+	for _, s := range options.Unknown(client.Scopes, i.Scopes) {
 		added.Warnings = append(added.Warnings, fmt.Sprintf("the scope %q is not known: did you mean %q?", s.Name, s.Near))
 	}
 	return added, nil

@@ -18,10 +18,10 @@ func DidYouMean(word string, known []string, otherwise string) string {
 // Misspelled is a name that is not known and resembles one that is.
 type Misspelled struct{ Name, Near string }
 
-// UnknownScopes returns the scopes that resemble a known one and are probably misspelled. Any other name can be meant:
-// a scope needs only a client that names it.
-func UnknownScopes(scopes, known []string) (out []Misspelled) {
-	for _, s := range scopes {
+// Unknown returns the names that resemble a known one and are probably misspelled. Any other name can be meant: a scope
+// needs only a client that names it, and a client may be in the storage.
+func Unknown(names, known []string) (out []Misspelled) {
+	for _, s := range names {
 		if slices.Contains(known, s) {
 			continue
 		}

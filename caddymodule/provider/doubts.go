@@ -1,0 +1,77 @@
+package provider
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/identity/config"
+)
+
+// What is allowed in a block and probably not meant: words of a pair in the wrong order, and details that nobody reads
+// under that name.
+
+// directoryAttributes are attributes of directories, in lower case, that are not details too.
+var directoryAttributes = []string{
+	"uid", "mail", "cn", "sn", "ou", "givenname", "displayname", "samaccountname", "userprincipalname", "telephonenumber", "memberof", "objectguid", "objectsid", "entryuuid",
+	"employeenumber", "employeeid", "departmentnumber", "preferredlanguage", "department", "title",
+}
+
+// openIDNames are claims of OpenID providers that name the person.
+var openIDNames = []string{"preferred_username", "sub"}
+
+// doubt adds what is probably wrong with a pair of an attribute and a detail. foreign reports whether a word is an
+// attribute at providers of this kind, and no detail.
+func doubt(r *options.Resolver, option, from, to string, foreign func(detail string) bool) {
+	if options.HasPlaceholder(from) || options.HasPlaceholder(to) {
+		return
+	}
+	swapped := foreign(to) || strings.Contains(to, ":") && !strings.Contains(from, ":")
+	switch meant := config.MeantClaim(to); {
+	case config.IsClaim(from) && swapped:
+		r.Lack(options.Fault{
+			Option: option, Reason: fmt.Sprintf("%s %s %s: the attribute of the provider comes first, and then the detail, so nobody gets the detail %s", option, from, to, from),
+			Mend: fmt.Sprintf("write `%s %s %s`", option, to, from),
+		})
+	case meant != "":
+		r.Lack(options.Fault{Option: option, Reason: fmt.Sprintf("%s %s %s: no standard detail is called %q", option, from, to, to), Mend: fmt.Sprintf("did you mean %q?", meant)})
+	}
+}
+
+// doubtDetails looks at the details of a provider that browsers are sent to, or that is asked for passwords.
+func (o *RemoteOptions) doubtDetails(r *options.Resolver, foreign func(detail string) bool) {
+	for _, m := range o.Map {
+		doubt(r, "map", m.From, m.To, foreign)
+	}
+	for _, c := range o.Constants {
+		switch meant := config.MeantClaim(c.Detail); {
+		case options.HasPlaceholder(c.Detail):
+		case isDetail(c.Value) && !isDetail(c.Detail):
+			r.Lack(options.Fault{
+				Option: "constant", Reason: fmt.Sprintf("constant %s %s: the detail comes first, and then its value", c.Detail, c.Value), Mend: fmt.Sprintf("write `constant %s %s`", c.Value, c.Detail),
+			})
+		case meant != "":
+			r.Lack(options.Fault{Option: "constant", Reason: fmt.Sprintf("constant %s: no standard detail has this name", c.Detail), Mend: fmt.Sprintf("did you mean %q?", meant)})
+		}
+	}
+}
+
+// isDetail reports whether a word is the very name of a detail.
+func isDetail(word string) bool {
+	return config.IsClaim(word) || slices.Contains([]string{"email_verified", "phone_number_verified"}, word)
+}
+
+// inDirectory reports whether a detail is the name of an attribute of directories.
+func inDirectory(detail string) bool {
+	return slices.Contains(directoryAttributes, strings.ToLower(detail))
+}
+
+// inOpenID reports whether a detail is the name of a claim that names people at OpenID providers.
+func inOpenID(detail string) bool { return slices.Contains(openIDNames, detail) }
+
+// inHeader reports whether a detail is the name of a header.
+func inHeader(detail string) bool { return strings.Contains(detail, "-") }
+
+// nowhere reports that a detail is no name of an attribute.
+func nowhere(string) bool { return false }
