@@ -74,10 +74,14 @@ func TestDoctorAtNginx(t *testing.T) {
 		gate := fmt.Sprintf("\t\tforward_auth doctor {\n\t\t\tscopes %s\n\t\t\tpublic %s\n\t\t}\n\t\tforward_auth_from 127.0.0.1\n\t\tidentity {", apiScope, open)
 		return strings.Replace(text, "\t\tidentity {", gate, 1)
 	})
-	g := &gateways{server: s, ports: map[string]int{"doctor": 0}}
-	guide := func(port, upstream int) string {
-		site := g.local(example(t, string(document), "nginx", "nginx"), "doctor", g.issuerAt(), port)
-		site = strings.ReplaceAll(site, s.Echo, fmt.Sprintf("127.0.0.1:%d", upstream))
+	at := strings.Replace(s.Issuer, "http://localhost", "127.0.0.1", 1)
+	certify(t, s.dir)
+	guide := func(port, upstream int) string { // as TestGateways runs it, but without TLS, since the doctor must find the names
+		site := strings.NewReplacer(
+			"listen 443 ssl", fmt.Sprintf("listen 127.0.0.1:%d", port), "https://gatehouse", "http://gatehouse", "auth.example.com:443", at,
+			"auth.example.com", strings.TrimPrefix(s.Issuer, "http://"), "wiki.example.com", "localhost", "policy=wiki", "policy=doctor", "127.0.0.1:9001", fmt.Sprintf("127.0.0.1:%d", upstream),
+			"/etc/nginx/wiki.pem", s.dir+"/cert.pem", "/etc/nginx/wiki.key", s.dir+"/key.pem", "/etc/ssl/certs/ca-certificates.crt", s.dir+"/cert.pem",
+		).Replace(example(t, string(document), "nginx", "nginx"))
 		head, _, _ := strings.Cut(nginxConf, "\tserver {\n")
 		return head + site + "}\n"
 	}
@@ -124,13 +128,13 @@ func TestDoctorAtNginx(t *testing.T) {
 			ports := freePorts(t, 2)
 			conf := strings.NewReplacer(tt.replace...).Replace(nginxConf)
 			conf = strings.NewReplacer(
-				"PORT", fmt.Sprint(ports[0]), "UPSTREAM", fmt.Sprint(ports[1]), "AUTH", g.issuerAt(), "HOST", strings.TrimPrefix(s.Issuer, "http://"),
+				"PORT", fmt.Sprint(ports[0]), "UPSTREAM", fmt.Sprint(ports[1]), "AUTH", at, "HOST", strings.TrimPrefix(s.Issuer, "http://"),
 			).Replace(conf)
 			if tt.guide {
 				conf = guide(ports[0], ports[1])
 			}
 			if tt.guide && tt.down {
-				conf = strings.ReplaceAll(conf, g.issuerAt(), "127.0.0.1:1")
+				conf = strings.ReplaceAll(conf, at, "127.0.0.1:1")
 			}
 			startNginx(t, conf, fmt.Sprintf("http://127.0.0.1:%d/", ports[0]))
 

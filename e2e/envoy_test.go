@@ -111,7 +111,7 @@ func (c *extAuthz) fails(w http.ResponseWriter, r *http.Request, upstream http.H
 
 // forwarded sets what Envoy's connection manager sets.
 func forwarded(r *http.Request) {
-	r.Header.Set("X-Forwarded-Proto", "http")
+	r.Header.Set("X-Forwarded-Proto", "https")
 	if list := r.Header.Values("X-Forwarded-For"); len(list) > 0 {
 		r.Header.Set("X-Forwarded-For", strings.Join(list, ",")+","+clientOf(r))
 		return
@@ -149,12 +149,12 @@ func (g *gateways) envoy(t *testing.T, at string, port int) {
 		t.Fatalf("the server is %v (%v) with the timeout %v", server, err, h.ServerURI.Timeout)
 	}
 	upstream := pass(g.Echo, true)
-	stands(t, port, func(w http.ResponseWriter, r *http.Request) {
+	g.stands(t, port, func(w http.ResponseWriter, r *http.Request) {
 		forwarded(r)
 		req, err := same(r, server, h.PathPrefix, h.AuthorizationRequest.AllowedHeaders.match)
 		var res *http.Response
 		if err == nil {
-			res, err = asks(h.ServerURI.Timeout, req)
+			res, err = asks(http.DefaultTransport, h.ServerURI.Timeout, req)
 		}
 		switch {
 		case err != nil, res.StatusCode >= http.StatusInternalServerError:
@@ -206,7 +206,7 @@ func (g *gateways) gatewayAPI(t *testing.T, at string, port int) {
 		t.Fatalf("%s:%d is no address of Gatehouse", f.BackendRef.Name, f.BackendRef.Port)
 	}
 	upstream := pass(g.Echo, true)
-	stands(t, port, func(w http.ResponseWriter, r *http.Request) {
+	g.stands(t, port, func(w http.ResponseWriter, r *http.Request) {
 		forwarded(r)
 		named := func(name string) bool {
 			return slices.ContainsFunc(f.HTTP.AllowedHeaders, func(one string) bool { return strings.EqualFold(one, name) })
@@ -214,7 +214,7 @@ func (g *gateways) gatewayAPI(t *testing.T, at string, port int) {
 		req, err := same(r, &url.URL{Scheme: "http", Host: at}, f.HTTP.Path, named)
 		var res *http.Response
 		if err == nil {
-			res, err = asks(time.Second, req)
+			res, err = asks(http.DefaultTransport, time.Second, req)
 		}
 		switch {
 		case err != nil:
@@ -238,7 +238,7 @@ func (g *gateways) envoyGRPC(t *testing.T, at string, port int) {
 	t.Helper()
 	c := g.overGRPCFilter(t)
 	upstream := pass(g.Echo, true)
-	stands(t, port, func(w http.ResponseWriter, r *http.Request) {
+	g.stands(t, port, func(w http.ResponseWriter, r *http.Request) {
 		forwarded(r)
 		out, err := g.check(t, at, r)
 		if err != nil {
@@ -298,7 +298,7 @@ func (g *gateways) check(t *testing.T, at string, r *http.Request) (*authv3.Chec
 	}
 	var route perRoute
 	readYAML(t, g.foreign("typed_per_filter_config:\n"+after, "envoy-grpc", at), &route)
-	about := &authv3.AttributeContext_HttpRequest{Method: r.Method, Scheme: "http", Host: r.Host, Path: r.RequestURI}
+	about := &authv3.AttributeContext_HttpRequest{Method: r.Method, Scheme: "https", Host: r.Host, Path: r.RequestURI}
 	for name, values := range r.Header {
 		name = strings.ToLower(name)
 		if !c.EncodeRawHeaders {

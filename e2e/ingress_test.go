@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -42,12 +43,12 @@ type ingress struct {
 }
 
 // annotated are the annotations that the rendering below knows.
-var annotated = []string{"auth-url", "auth-signin", "auth-signin-redirect-param", "auth-response-headers", "use-regex", "rewrite-target", "upstream-vhost"}
+var annotated = []string{"auth-url", "auth-signin", "auth-signin-redirect-param", "auth-response-headers", "use-regex", "rewrite-target", "upstream-vhost", "proxy-body-size", "backend-protocol", "proxy-ssl-secret", "proxy-ssl-verify", "proxy-ssl-verify-depth", "proxy-ssl-server-name", "proxy-ssl-name"}
 
 // ingress runs nginx with the locations that the template of ingress-nginx makes of the guide.
 func (g *gateways) ingress(t *testing.T, at string, port int) {
 	t.Helper()
-	d := yaml.NewDecoder(strings.NewReader(g.foreignIngress(example(t, g.document, "ingress-nginx", "yaml"))))
+	d := yaml.NewDecoder(strings.NewReader(g.local(example(t, g.document, "ingress-nginx", "yaml"), "ingress-nginx", at, port)))
 	d.KnownFields(true)
 	var all []ingress
 	for {
@@ -74,14 +75,12 @@ upstream wiki { server %s; }
 upstream gatehouse { server %s; }
 upstream auth.example.com { server %[2]s; }
 server {
-listen 127.0.0.1:%d;
-server_name localhost;
-%s}
-`, g.Echo, at, port, locations.String()))
-}
-
-func (g *gateways) foreignIngress(text string) string {
-	return strings.NewReplacer("https://auth.example.com", "http://auth.example.com", "https://wiki.example.com", g.origin("ingress-nginx"), "policy=wiki", "policy=ingress-nginx").Replace(text)
+listen 127.0.0.1:%d ssl;
+ssl_certificate %[5]s/cert.pem;
+ssl_certificate_key %[5]s/key.pem;
+server_name ingress-nginx.example.com;
+%[4]s}
+`, g.Echo, at, port, locations.String(), g.dir))
 }
 
 // locations are those of an Ingress: that of its path, and if it has auth-url, those of the question and of the
@@ -97,7 +96,6 @@ func (g *gateways) locations(t *testing.T, one ingress) string {
 		a[short] = value
 	}
 	path := one.Spec.Rules[0].HTTP.Paths[0]
-	issuer := strings.TrimPrefix(g.Issuer, "http://")
 	var s strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&s, format+"\n", args...) }
 	asked, err := url.Parse(a["auth-url"])
@@ -106,13 +104,15 @@ func (g *gateways) locations(t *testing.T, one ingress) string {
 	}
 	ask := fmt.Sprintf("/_external-auth-%x", sha256.Sum256([]byte(path.Path)))
 	signIn := fmt.Sprintf("@%x", sha256.Sum256([]byte(path.Path+a["auth-signin"])))
+	size := cmp.Or(a["proxy-body-size"], "1m")
 	if a["auth-url"] != "" {
 		line("location = %s {\ninternal;\nproxy_intercept_errors off;\nproxy_pass_request_body off;", ask)
 		line("proxy_set_header Content-Length \"\";\nproxy_set_header X-Forwarded-Proto \"\";")
-		line("proxy_set_header Host %s;", strings.Replace(asked.Hostname(), "auth.example.com", issuer, 1))
+		line("proxy_set_header Host %s;", asked.Hostname())
 		line("proxy_set_header X-Original-URL $scheme://$http_host$request_uri;\nproxy_set_header X-Original-Method $request_method;")
 		line("proxy_set_header X-Sent-From \"nginx-ingress-controller\";\nproxy_set_header X-Real-IP $remote_addr;")
 		line("proxy_set_header X-Forwarded-For $remote_addr;\nproxy_set_header X-Auth-Request-Redirect $request_uri;")
+		line("proxy_ssl_server_name on;\nclient_max_body_size %s;", size)
 		line("proxy_pass_request_headers on;\nproxy_http_version 1.1;\nset $target %q;\nproxy_pass $target;\n}", asked)
 	}
 	if a["auth-signin"] != "" {
@@ -136,15 +136,20 @@ func (g *gateways) locations(t *testing.T, one ingress) string {
 	}
 	host := "$best_http_host"
 	if a["upstream-vhost"] != "" {
-		host = fmt.Sprintf("%q", strings.Replace(a["upstream-vhost"], "auth.example.com", issuer, 1))
+		host = fmt.Sprintf("%q", a["upstream-vhost"])
 	}
 	line("proxy_set_header Host %s;\nproxy_set_header Upgrade $http_upgrade;\nproxy_set_header Connection $connection_upgrade;", host)
 	line("proxy_set_header X-Real-IP $remote_addr;\nproxy_set_header X-Forwarded-For $remote_addr;\nproxy_set_header X-Forwarded-Host $best_http_host;")
 	line("proxy_set_header X-Forwarded-Port $server_port;\nproxy_set_header X-Forwarded-Proto $pass_access_scheme;\nproxy_set_header X-Forwarded-Scheme $pass_access_scheme;")
 	line("proxy_set_header X-Scheme $pass_access_scheme;\nproxy_set_header X-Original-Forwarded-For $http_x_forwarded_for;\nproxy_set_header Proxy \"\";\nproxy_http_version 1.1;")
+	line("client_max_body_size %s;", size)
+	if a["proxy-ssl-secret"] != "" { // without it ingress-nginx ignores the other ones
+		line("proxy_ssl_trusted_certificate %s/cert.pem;\nproxy_ssl_verify %s;\nproxy_ssl_verify_depth %s;", g.dir, cmp.Or(a["proxy-ssl-verify"], "off"), cmp.Or(a["proxy-ssl-verify-depth"], "1"))
+		line("proxy_ssl_name %s;\nproxy_ssl_server_name %s;", a["proxy-ssl-name"], cmp.Or(a["proxy-ssl-server-name"], "off"))
+	}
 	if a["rewrite-target"] != "" {
 		line("rewrite \"(?i)%s\" %s break;", path.Path, a["rewrite-target"])
 	}
-	line("proxy_pass http://%s;\n}", path.Backend.Service.Name)
+	line("proxy_pass %s://%s;\n}", strings.ToLower(cmp.Or(a["backend-protocol"], "http")), path.Backend.Service.Name)
 	return s.String()
 }

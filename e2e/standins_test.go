@@ -3,8 +3,10 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -36,27 +38,31 @@ func readYAML(t *testing.T, text string, into any) {
 // foreign is a configuration of a guide for a proxy that this machine lacks.
 func (g *gateways) foreign(text, name, at string) string {
 	return strings.NewReplacer(
-		"https://auth.example.com", "http://"+at, "http://10.0.0.2:9192", "http://"+at, "127.0.0.1:9001", g.Echo, "Host(`wiki.example.com`)", "Host(`localhost`)",
-		"policy=wiki", "policy="+name, "policy: wiki", "policy: "+name,
+		"http://10.0.0.2:9192", "http://"+at, "127.0.0.1:9001", g.Echo, "wiki.example.com", name+".example.com", "policy=wiki", "policy="+name, "policy: wiki", "policy: "+name,
 	).Replace(text)
 }
 
-// stands serves a stand-in until the end of the test.
-func stands(t *testing.T, port int, h http.HandlerFunc) {
+// stands serves a stand-in over https until the end of the test.
+func (g *gateways) stands(t *testing.T, port int, h http.HandlerFunc) {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
-	go s.Serve(l)                   //nolint:errcheck // until it is closed
-	t.Cleanup(func() { s.Close() }) //nolint:errcheck // of a test
+	s := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0), TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){}}
+	go s.ServeTLS(l, g.dir+"/cert.pem", g.dir+"/key.pem") //nolint:errcheck // until it is closed
+	t.Cleanup(func() { s.Close() })                       //nolint:errcheck // of a test
 }
 
 // pass hands a request on as proxies do, to a server whose name is the Host, too, unless the client's is kept.
 func pass(server string, keepHost bool) http.Handler {
-	return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
-		r.SetURL(&url.URL{Scheme: "http", Host: server})
+	return passBy(http.DefaultTransport, &url.URL{Scheme: "http", Host: server}, keepHost)
+}
+
+// passBy is pass over a transport.
+func passBy(transport http.RoundTripper, server *url.URL, keepHost bool) http.Handler {
+	return &httputil.ReverseProxy{Transport: transport, ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(server)
 		r.Out.URL.Path, r.Out.URL.RawPath = r.In.URL.Path, r.In.URL.RawPath
 		r.SetXForwarded()
 		if keepHost {
@@ -77,10 +83,10 @@ func copies(w http.ResponseWriter, res *http.Response) {
 }
 
 // asks sends the request of a proxy. It follows no redirect.
-func asks(timeout time.Duration, req *http.Request) (*http.Response, error) {
+func asks(transport http.RoundTripper, timeout time.Duration, req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithTimeout(req.Context(), timeout*patience)
 	defer cancel()
-	res, err := http.DefaultTransport.RoundTrip(req.WithContext(ctx))
+	res, err := transport.RoundTrip(req.WithContext(ctx))
 	if err != nil {
 		return nil, err
 	}

@@ -163,7 +163,7 @@ func (s *server) until(t *testing.T, client *http.Client, address string) {
 	}
 }
 
-// certify writes a certificate for localhost and its key into dir, and returns the pool that trusts it.
+// certify writes a certificate for localhost and names of the guides, and its key, into dir, and returns the pool that trusts it.
 func certify(t *testing.T, dir string) *x509.CertPool {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -172,7 +172,7 @@ func certify(t *testing.T, dir string) *x509.CertPool {
 	}
 	c := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		DNSNames: []string{"localhost"}, IsCA: true, BasicConstraintsValid: true,
+		DNSNames: []string{"localhost", "*.example.com"}, IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
 	if err != nil {

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -57,11 +56,12 @@ func (g *gateways) traefik(t *testing.T, at string, port int) {
 			t.Fatalf("the rule %s is unknown", c.HTTP.Routers[name].Rule)
 		}
 	}
-	stands(t, port, func(w http.ResponseWriter, r *http.Request) {
+	transport := g.transport(at, nil)
+	g.stands(t, port, func(w http.ResponseWriter, r *http.Request) {
 		name := ""
 		for _, candidate := range routers {
 			rule := traefikRule.FindStringSubmatch(c.HTTP.Routers[candidate].Rule)
-			if host, _, err := net.SplitHostPort(r.Host); name == "" && err == nil && host == rule[1] && strings.HasPrefix(r.URL.Path, rule[2]) {
+			if name == "" && r.Host == rule[1] && strings.HasPrefix(r.URL.Path, rule[2]) {
 				name = candidate
 			}
 		}
@@ -96,13 +96,13 @@ func (g *gateways) traefik(t *testing.T, at string, port int) {
 			}
 			req.Header = r.Header.Clone()
 			for key, value := range map[string]string{
-				"X-Forwarded-Method": r.Method, "X-Forwarded-Proto": "http", "X-Forwarded-Host": r.Host, "X-Forwarded-Uri": r.URL.RequestURI(), "X-Forwarded-For": clientOf(r),
+				"X-Forwarded-Method": r.Method, "X-Forwarded-Proto": "https", "X-Forwarded-Host": r.Host, "X-Forwarded-Uri": r.URL.RequestURI(), "X-Forwarded-For": clientOf(r),
 			} {
 				if req.Header.Get(key) == "" {
 					req.Header.Set(key, value)
 				}
 			}
-			res, err := asks(30*time.Second, req)
+			res, err := asks(transport, 30*time.Second, req)
 			if err != nil {
 				w.WriteHeader(http.StatusInternalServerError)
 				return
@@ -128,6 +128,6 @@ func (g *gateways) traefik(t *testing.T, at string, port int) {
 			w.WriteHeader(http.StatusBadGateway)
 			return
 		}
-		pass(server.Host, service.PassHostHeader == nil || *service.PassHostHeader).ServeHTTP(w, r)
+		passBy(transport, server, service.PassHostHeader == nil || *service.PassHostHeader).ServeHTTP(w, r)
 	})
 }
