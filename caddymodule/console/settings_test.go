@@ -2,6 +2,7 @@ package console
 
 import (
 	"encoding/json"
+	"html"
 	"maps"
 	"net/http"
 	"net/url"
@@ -69,23 +70,32 @@ func (h *harness) units() *config.Units {
 // checked are the fields of a form as its page shows them, so that a test changes one.
 func (a *answer) checked(t *testing.T) (fields []string) {
 	t.Helper()
-	for _, tag := range strings.Split(a.form(), "<")[1:] {
-		tag, _, _ = strings.Cut(tag, ">")
+	inSelect, first := false, false
+	for _, part := range strings.Split(a.form(), "<")[1:] {
+		tag, text, _ := strings.Cut(part, ">")
 		attr := func(name string) string {
 			_, after, _ := strings.Cut(tag, " "+name+`="`)
 			value, _, _ := strings.Cut(after, `"`)
-			return value
+			return html.UnescapeString(value)
 		}
-		switch {
-		case strings.HasPrefix(tag, "input") && strings.Contains(tag, `type="checkbox"`):
-			if strings.Contains(tag, " checked") {
-				fields = append(fields, attr("name"), attr("value"))
+		kind, _, _ := strings.Cut(tag, " ")
+		switch named := attr("name") != ""; {
+		case kind == "select":
+			fields, inSelect, first = append(fields, attr("name"), ""), true, true
+		case kind == "option" && inSelect: // the first one, unless another one is selected
+			if first || strings.Contains(tag, " selected") {
+				fields[len(fields)-1], first = attr("value"), false
 			}
-		case strings.HasPrefix(tag, "input") && attr("type") != "hidden" && attr("name") != "":
+		case kind == "/select":
+			inSelect = false
+		case kind == "textarea":
+			fields = append(fields, attr("name"), strings.ReplaceAll(html.UnescapeString(strings.TrimPrefix(text, "\n")), "\n", "\r\n"))
+		case kind != "input" || !named || attr("type") == "hidden" || attr("type") == "file":
+		case attr("type") != "checkbox" || strings.Contains(tag, " checked"):
 			fields = append(fields, attr("name"), attr("value"))
 		}
 	}
-	if len(fields) == 0 {
+	if !strings.Contains(a.form(), ` name="`) {
 		t.Fatalf("%s has no fields:\n%s", a.url, a.form())
 	}
 	return fields
@@ -146,8 +156,8 @@ func TestSwitchesAreFields(t *testing.T) {
 		t.Errorf("the stored switch is not there as Caddyfile:\n%s", a.form())
 	}
 	for what, c := range map[string]struct{ name, value, want string }{
-		"a word":       {"features.action_token.login.ttl", "soon", "action_token.login.ttl"},
-		"out of range": {"features.action_token.login.authentication_level", "9", "must be from 1 to 4"},
+		"a word":       {"features.action_token.login.ttl", "soon", "Enter a whole number from 1 to 31536000."},
+		"out of range": {"features.action_token.login.authentication_level", "9", "Enter a whole number from 1 to 4."},
 		"not one of":   {"features.person_activation.type", "PIGEON", "person_activation.type"},
 	} {
 		asked := b.get("/admin/settings/features/edit-unit")

@@ -126,7 +126,7 @@ func (a *API) postUnits(w http.ResponseWriter, r *http.Request, client string) e
 	if err != nil {
 		return err
 	}
-	e, err := a.s.editAll(r.Context(), body, a.s.by(r, client))
+	e, err := a.s.editAll(r.Context(), body, a.s.by(r, client), rest.DecodeBytes)
 	if err != nil {
 		return err
 	}

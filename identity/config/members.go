@@ -77,12 +77,12 @@ func (s *Service) members(v, standard reflect.Value, m Member, set chosen, out *
 	*out = append(*out, m)
 }
 
-// EditUnit changes a unit that had this entity tag when it was read, as the configuration API does. With whole, the
-// JSON has all of the unit: absent members get their defaults, absent entries are removed. Switches that stay as they
-// are stay unset.
+// EditUnit changes a unit that had this entity tag when it was read. The JSON has any of its members, also where the
+// configuration API demands all of them. With whole, it has all of the unit: absent members get their defaults, absent
+// entries are removed. Switches that stay as they are stay unset.
 func (s *Service) EditUnit(ctx context.Context, name, tag string, raw []byte, whole bool, by event.Actor) (changed []Change, err error) {
 	un := unitNamed(name)
-	e := edit{by: by, apply: un.decode(raw), report: &changed, match: func(st *state) bool { return unitView(un).version(st) == tag }}
+	e := edit{by: by, apply: un.merge(raw), report: &changed, match: func(st *state) bool { return unitView(un).version(st) == tag }}
 	if whole {
 		e.apply, e.keepIDs = un.replace(raw, s.standard), true
 	}

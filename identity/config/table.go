@@ -117,11 +117,16 @@ func (un unit) decode(raw []byte) func(u *Units) error {
 	return func(u *Units) error { return rest.DecodeBytes(raw, un.of(u)) }
 }
 
-// replace is decode for JSON that has the whole unit: absent members get their defaults.
+// merge is decode for members of their own, as a form or an export has them: no member of the unit is required.
+func (un unit) merge(raw []byte) func(u *Units) error {
+	return func(u *Units) error { return rest.MergeBytes(raw, un.of(u)) }
+}
+
+// replace is merge for JSON that has the whole unit: absent members get their defaults.
 func (un unit) replace(raw []byte, standard *Units) func(u *Units) error {
 	return func(u *Units) error {
 		next := standard.clone()
-		if err := un.decode(raw)(next); err != nil {
+		if err := un.merge(raw)(next); err != nil {
 			return err
 		}
 		reflect.ValueOf(un.of(u)).Elem().Set(reflect.ValueOf(un.of(next)).Elem())

@@ -14,7 +14,7 @@ import (
 
 // updateAll applies a JSON object of units and key pairs, as an export has them: all of it or nothing.
 func (s *Service) updateAll(ctx context.Context, raw []byte, by event.Actor, match func(*state) bool) (*state, error) {
-	e, err := s.editAll(ctx, raw, by)
+	e, err := s.editAll(ctx, raw, by, rest.MergeBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -22,9 +22,11 @@ func (s *Service) updateAll(ctx context.Context, raw []byte, by event.Actor, mat
 	return s.update(ctx, e)
 }
 
-func (s *Service) editAll(ctx context.Context, raw []byte, by event.Actor) (edit, error) {
+// editAll is the edit of updateAll. read reads the JSON onto the units: rest.DecodeBytes where the members that the
+// document demands must be there, otherwise rest.MergeBytes.
+func (s *Service) editAll(ctx context.Context, raw []byte, by event.Actor, read func([]byte, any) error) (edit, error) {
 	first := bundle{Units: Defaults()}
-	if err := rest.DecodeBytes(raw, &first); err != nil {
+	if err := read(raw, &first); err != nil {
 		return edit{}, err
 	}
 	var sent map[string]json.RawMessage
@@ -33,7 +35,7 @@ func (s *Service) editAll(ctx context.Context, raw []byte, by event.Actor) (edit
 	}
 	e := edit{by: by, keepIDs: true, earlier: true, sent: sent, apply: func(u *Units) error {
 		b := bundle{Units: *u}
-		err := rest.DecodeBytes(raw, &b)
+		err := read(raw, &b)
 		*u = b.Units
 		return err
 	}}
@@ -102,7 +104,7 @@ func (s *Service) Diff(ctx context.Context, raw []byte) ([]Change, error) {
 }
 
 func (s *Service) apply(ctx context.Context, raw []byte, by event.Actor, dry bool) ([]Change, error) {
-	e, err := s.editAll(ctx, raw, by)
+	e, err := s.editAll(ctx, raw, by, rest.MergeBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +123,7 @@ func (s *Service) apply(ctx context.Context, raw []byte, by event.Actor, dry boo
 // key pairs are not checked.
 func (c Config) Check(raw []byte) (*Units, error) {
 	b := bundle{Units: *c.standard()}
-	if err := rest.DecodeBytes(raw, &b); err != nil {
+	if err := rest.MergeBytes(raw, &b); err != nil {
 		return nil, err
 	}
 	s := &Service{cfg: c, random: new(counter)}

@@ -51,11 +51,16 @@ func Body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 
 // DecodeBytes reads JSON into what into points to, strictly (strictjson.Decode), and refuses with 400 and the path of
 // the member.
-func DecodeBytes(raw []byte, into any) error {
+func DecodeBytes(raw []byte, into any) error { return decode(raw, into, strictjson.Decode) }
+
+// MergeBytes is DecodeBytes for a part of what into points to: what is absent stays (strictjson.Merge).
+func MergeBytes(raw []byte, into any) error { return decode(raw, into, strictjson.Merge) }
+
+func decode(raw []byte, into any, read func([]byte, any) error) error {
 	if err := strictjson.Check(raw, MaxDepth); err != nil {
 		return Invalid(Problem{"", "the body " + err.Error()})
 	}
-	err := strictjson.Decode(raw, into)
+	err := read(raw, into)
 	if e := new(strictjson.Error); errors.As(err, &e) {
 		problems := make([]Problem, len(e.Problems))
 		for i, p := range e.Problems {

@@ -20,6 +20,8 @@ type reader struct {
 	*json.Decoder
 
 	unknown []Problem // members that are not known, which are read over so that all of them are found
+	// merging says that an object that is read has its values already, so that no member is required.
+	merging bool
 }
 
 var rawMessage = reflect.TypeFor[json.RawMessage]()
@@ -49,11 +51,12 @@ func (d *reader) value(v reflect.Value, path string) error {
 		}
 		return err
 	case reflect.Pointer:
-		fresh := reflect.New(v.Type().Elem())
+		fresh, read := reflect.New(v.Type().Elem()), d.fresh
 		if !v.IsNil() {
 			fresh.Elem().Set(v.Elem()) // values are merged into a copy
+			read = d.value
 		}
-		if err := d.value(fresh.Elem(), path); err != nil {
+		if err := read(fresh.Elem(), path); err != nil {
 			return err
 		}
 		v.Set(fresh)
@@ -81,6 +84,15 @@ func (d *reader) value(v reflect.Value, path string) error {
 		return d.array(v, path)
 	}
 	return scalar(v, path, t)
+}
+
+// fresh reads the next value into v, which has none yet.
+func (d *reader) fresh(v reflect.Value, path string) error {
+	before := d.merging
+	d.merging = false
+	err := d.value(v, path)
+	d.merging = before
+	return err
 }
 
 func scalar(v reflect.Value, path string, t json.Token) error {
@@ -168,7 +180,7 @@ func (d *reader) object(v reflect.Value, path string) error {
 	if _, err := d.Token(); err != nil { // the brace
 		return err
 	}
-	if len(d.unknown) > before { // what is missing may be what is misspelled
+	if d.merging || len(d.unknown) > before { // what is missing may be what is misspelled
 		return nil
 	}
 	var missing []Problem
@@ -220,7 +232,7 @@ func (d *reader) dictionary(v reflect.Value, path string) error {
 			return err
 		}
 		item := reflect.New(v.Type().Elem()).Elem()
-		if err := d.value(item, at); err != nil {
+		if err := d.fresh(item, at); err != nil {
 			return err
 		}
 		fresh.SetMapIndex(reflect.ValueOf(name).Convert(v.Type().Key()), item)
@@ -234,7 +246,7 @@ func (d *reader) array(v reflect.Value, path string) error {
 	fresh := reflect.MakeSlice(v.Type(), 0, 0)
 	for i := 0; d.More(); i++ {
 		item := reflect.New(v.Type().Elem()).Elem()
-		if err := d.value(item, path+"["+strconv.Itoa(i)+"]"); err != nil {
+		if err := d.fresh(item, path+"["+strconv.Itoa(i)+"]"); err != nil {
 			return err
 		}
 		fresh = reflect.Append(fresh, item)

@@ -72,8 +72,17 @@ func Check(raw []byte, depth int) error {
 //
 // It knows structs, maps with string keys, slices, pointers, strings, booleans, integers, floats, any, json.RawMessage,
 // and types that unmarshal themselves. into must only be used when the error is nil.
-func Decode(raw []byte, into any) error {
+func Decode(raw []byte, into any) error { return newReader(raw).decode(into) }
+
+// Merge is Decode onto a value that is complete: a member that must be there can be absent, and stays as it is. Entries
+// of arrays and maps are new values, which need theirs.
+func Merge(raw []byte, into any) error {
 	d := newReader(raw)
+	d.merging = true
+	return d.decode(into)
+}
+
+func (d *reader) decode(into any) error {
 	err := d.value(reflect.ValueOf(into).Elem(), "")
 	if len(d.unknown) == 0 {
 		return err

@@ -64,3 +64,39 @@ func TestCheck(t *testing.T) {
 		}
 	}
 }
+
+// TestMerge: members that are required can be absent from what is merged into a complete value, and not from a new one.
+func TestMerge(t *testing.T) {
+	t.Parallel()
+	type pair struct {
+		A int `json:"a" rest:"required"`
+		B int `json:"b" rest:"required"`
+	}
+	type value struct {
+		Pair pair            `json:"pair"`
+		At   *pair           `json:"at"`
+		List []pair          `json:"list"`
+		Map  map[string]pair `json:"map"`
+	}
+	for _, tt := range []struct{ name, text, want string }{
+		{"a part of an object", `{"pair":{"b":9}}`, ""},
+		{"a part of an object behind a pointer", `{"at":{"a":9}}`, ""},
+		{"a new entry of an array", `{"list":[{"a":1}]}`, "list[0].b: is required"},
+		{"a new entry of a map", `{"map":{"x":{"b":1}}}`, "map.x.a: is required"},
+		{"an object after an array", `{"list":[{"a":1,"b":2}],"pair":{"b":9}}`, ""},
+		{"an unknown member", `{"pair":{"c":1}}`, "pair.c: unknown member"},
+	} {
+		v := value{Pair: pair{1, 2}, At: &pair{3, 4}}
+		err := strictjson.Merge([]byte(tt.text), &v)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.HasPrefix(err.Error(), tt.want) {
+			t.Errorf("Merge of %s = %v, want %q", tt.name, err, tt.want)
+		}
+		if err == nil && (v.Pair.A != 1 || v.At.B != 4) {
+			t.Errorf("Merge of %s changes what is absent: %+v, %+v", tt.name, v.Pair, v.At)
+		}
+	}
+	var empty value
+	if err := strictjson.Merge([]byte(`{"at":{"a":1}}`), &empty); err == nil || err.Error() != "at.b: is required" {
+		t.Errorf("Merge into nothing = %v, want at.b: is required", err)
+	}
+}

@@ -188,11 +188,14 @@ func fieldOf(m config.Member) page.Field {
 	case m.Switch:
 		f.Type, f.Checked = "checkbox", m.Value == "true"
 	case kind == "enum":
-		f.Type = "select"
-		for _, word := range strings.Split(args, "|") {
+		f.Type, f.Value = "select", textOf(m.Value)
+		words := strings.Split(args, "|")
+		if !slices.Contains(words, f.Value) { // not set yet: a browser would send the first word
+			words = slices.Insert(words, 0, f.Value)
+		}
+		for _, word := range words {
 			f.Options = append(f.Options, page.Option{Value: word, Label: word})
 		}
-		f.Value = textOf(m.Value)
 	default:
 		f.Value = textOf(m.Value)
 		if kind == "int" {
@@ -211,11 +214,13 @@ func textOf(raw string) string {
 	return text
 }
 
-// typed is the value of a field, as JSON.
+// typed is the value of a field, as JSON. One that is as its page has shown it is as it was, blanks around it included.
 func typed(m config.Member, in url.Values) string {
 	switch value := strings.TrimSpace(in.Get(m.Path)); {
 	case m.Switch:
 		return strconv.FormatBool(in.Has(m.Path))
+	case value == strings.TrimSpace(textOf(m.Value)):
+		return m.Value
 	case strings.HasPrefix(m.Value, `"`):
 		raw, err := json.Marshal(value)
 		if err != nil {
@@ -266,14 +271,17 @@ func (s *settings) editUnit(v *frame.Visit, in url.Values) (frame.Result, error)
 			continue
 		}
 		if value := typed(m, in); value != m.Value {
+			if wrong := wrongNumber(m, value); wrong != nil {
+				return frame.Result{}, wrong
+			}
 			set(members, strings.Split(within(m.Path), "."), json.RawMessage(value))
 			if first == "" {
 				first = m.Path
 			}
 		}
 	}
-	if first == "" {
-		return frame.Result{}, &frame.Problem{Key: "console.unit.same"}
+	if first == "" { // saved as it was
+		return frame.Result{}, nil
 	}
 	raw, err := json.Marshal(members)
 	if err != nil {
@@ -281,6 +289,21 @@ func (s *settings) editUnit(v *frame.Visit, in url.Values) (frame.Result, error)
 	}
 	_, err = s.Config.EditUnit(Write(v), u.Name, u.Tag, raw, false, v.Actor())
 	return frame.Result{}, Refused(s.blamed(u, err, first), err)
+}
+
+// wrongNumber says what is wrong with the value of a number, or nil.
+func wrongNumber(m config.Member, value string) *frame.Problem {
+	kind, args, _ := strings.Cut(m.Check, ",")
+	if kind != "int" {
+		return nil
+	}
+	low, high, _ := strings.Cut(args, ",")
+	least, _ := strconv.Atoi(low)
+	most, _ := strconv.Atoi(high)
+	if n, err := strconv.Atoi(value); err != nil || n < least || n > most {
+		return &frame.Problem{Field: m.Path, Key: "console.problem.number", Fill: []any{"from", least, "to", most}}
+	}
+	return nil
 }
 
 // blamed is the field that an error is about: the one whose path it begins with, or the first that was changed.
