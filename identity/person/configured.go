@@ -1,10 +1,13 @@
 package person
 
 import (
+	"bytes"
 	"context"
+	"crypto/hmac"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,14 +27,22 @@ type Difference struct {
 }
 
 const (
-	maxCompared = 50 // passwords, each of which costs a hash at every start
+	maxCompared = 50 // passwords, each of which costs a slow hash: the start waits for them
 	pageSize    = 200
+
+	comparedPurpose = "gatehouse configured password v1"
 )
+
+// compared returns the result of a comparison of a password with a stored hash, in a form that can be stored. Without
+// the key it says nothing about the password, and it is void once the hash or the password is another.
+func compared(key []byte, id, phc, password string, same bool) []byte {
+	return secret.MAC(key, id, phc, password, strconv.FormatBool(same))
+}
 
 // Configure creates the persons of the configuration that do not exist, gives the others the groups that it names, and
 // returns what else differs.
 func (s *Service) Configure(ctx context.Context, persons []NewPerson) (list []Difference, err error) {
-	present, hashes := map[string]bool{}, 0
+	present, hashes := map[string]bool{}, maxCompared
 	for _, n := range persons {
 		id, found, err := s.addConfigured(ctx, n)
 		if err != nil {
@@ -44,10 +55,7 @@ func (s *Service) Configure(ctx context.Context, persons []NewPerson) (list []Di
 		if !found {
 			continue
 		}
-		if hashes++; hashes > maxCompared {
-			n.Password = secret.String{}
-		}
-		more, err := s.compare(ctx, id, n)
+		more, err := s.compare(ctx, id, n, &hashes)
 		if err != nil {
 			return nil, fmt.Errorf("person %q: %w", n.Username, err)
 		}
@@ -77,7 +85,7 @@ func (s *Service) addConfigured(ctx context.Context, n NewPerson) (id string, fo
 	case !errors.Is(err, ErrNoPerson):
 		return "", false, err
 	}
-	d, err := s.CreateAs(ctx, n, configuration, unwelcomed)
+	id, err = s.createConfigured(ctx, n, placed)
 	switch {
 	case errors.Is(err, ErrUsernameTaken): // another node was faster
 		return "", false, nil
@@ -85,21 +93,44 @@ func (s *Service) addConfigured(ctx context.Context, n NewPerson) (id string, fo
 		s.log.Error("person of the configuration not created; it is tried at the next start", zap.String("username", n.Username), zap.Error(err))
 		return "", false, nil
 	}
-	if err != nil {
-		return "", false, err
-	}
-	return d.ID, false, s.noteConfigured(ctx, d.ID)
+	return id, false, err
 }
 
-// compare gives an existing person the groups of the configuration, and returns the other differences.
-func (s *Service) compare(ctx context.Context, id string, n NewPerson) (list []Difference, err error) {
+// createConfigured creates a person of the configuration, placed in its partition. It is known then that the passwords
+// are the same.
+func (s *Service) createConfigured(ctx context.Context, n, placed NewPerson) (id string, err error) {
+	typed, _ := normalPassword(n.Password.Reveal())
+	hashed := !n.Password.IsZero()
+	if n.PasswordHash, err = s.firstPassword(ctx, placed); err != nil {
+		return "", err
+	}
+	n.Password = secret.String{}
+	n.Beside = func(tx storage.Tx, _ *Record, id string) error {
+		var c configuredRecord
+		if hashed {
+			c.Compared = compared(s.comparedKeys[0], id, n.PasswordHash, typed, true)
+		}
+		return configured.Put(tx, id, c, time.Time{})
+	}
+	d, err := s.CreateAs(ctx, n, configuration, unwelcomed)
+	return d.ID, err
+}
+
+// compare gives an existing person the groups of the configuration, and returns the other differences. hashes is how
+// many slow hashes it can still compute.
+func (s *Service) compare(ctx context.Context, id string, n NewPerson, hashes *int) (list []Difference, err error) {
 	var now Details
 	var stored PasswordRecord
+	var before configuredRecord
+	var known bool
 	err = s.store.View(ctx, func(tx storage.Tx) (err error) {
 		if now, err = s.Details(tx, id); err != nil {
 			return err
 		}
-		stored, _, err = Passwords.Find(tx, id)
+		if stored, _, err = Passwords.Find(tx, id); err != nil {
+			return err
+		}
+		before, known, err = configured.Find(tx, id)
 		return err
 	})
 	if err != nil {
@@ -116,17 +147,11 @@ func (s *Service) compare(ctx context.Context, id string, n NewPerson) (list []D
 		return nil, err
 	}
 	command := func(what string) string { return fmt.Sprintf("`caddy gatehouse person %s %s`", what, called) }
-	same := true
-	switch {
-	case n.PasswordHash != "":
-		same = stored.PHC == n.PasswordHash
-	case !n.Password.IsZero() && stored.PHC == "":
-		same = false
-	case !n.Password.IsZero():
-		// A reload of a busy server must not fail because a password cannot be compared now.
-		typed, ok := normalPassword(n.Password.Reveal())
-		equal, _, err := s.hasher.Verify(ctx, stored.PHC, typed)
-		same = equal && ok || err != nil
+	same, result := s.samePassword(ctx, id, n, stored.PHC, before.Compared, hashes)
+	if !known || !bytes.Equal(result, before.Compared) {
+		if err := s.noteConfigured(ctx, id, result); err != nil {
+			return nil, err
+		}
 	}
 	if !same {
 		differs("password", "has another password than the Caddyfile says, whose password counts only when the person is created",
@@ -150,6 +175,39 @@ func (s *Service) compare(ctx context.Context, id string, n NewPerson) (list []D
 	return list, nil
 }
 
+// samePassword reports whether the password of the configuration is the stored one, and returns the result in the form
+// of compared. It computes a hash only for what was not compared before. What cannot be compared now counts as the same,
+// without a result: a reload of a busy server must not fail.
+func (s *Service) samePassword(ctx context.Context, id string, n NewPerson, phc string, before []byte, hashes *int) (same bool, result []byte) {
+	switch {
+	case n.PasswordHash != "":
+		return phc == n.PasswordHash, nil
+	case n.Password.IsZero():
+		return true, nil
+	}
+	typed, ok := normalPassword(n.Password.Reveal())
+	if phc == "" || !ok {
+		return false, nil
+	}
+	now := func(same bool) []byte { return compared(s.comparedKeys[0], id, phc, typed, same) }
+	for _, key := range s.comparedKeys {
+		for _, same := range []bool{true, false} {
+			if hmac.Equal(before, compared(key, id, phc, typed, same)) {
+				return same, now(same)
+			}
+		}
+	}
+	if *hashes == 0 {
+		return true, nil
+	}
+	*hashes--
+	same, _, err := s.hasher.Verify(ctx, phc, typed)
+	if err != nil {
+		return true, nil
+	}
+	return same, now(same)
+}
+
 // followGroups gives a person the groups that the configuration names. Where it names none, those of the storage stay.
 func (s *Service) followGroups(ctx context.Context, id, called string, want, now []string, differs func(option, reason, mend string)) error {
 	if len(want) == 0 {
@@ -157,14 +215,14 @@ func (s *Service) followGroups(ctx context.Context, id, called string, want, now
 			differs("groups", "is in the groups "+strings.Join(now, ", ")+", and the Caddyfile names none",
 				fmt.Sprintf("`caddy gatehouse group leave %s %s` takes the person out, or name the groups in the Caddyfile", now[0], called))
 		}
-		return s.noteConfigured(ctx, id)
+		return nil
 	}
 	if sameSet(now, want) {
-		return s.noteConfigured(ctx, id)
+		return nil
 	}
-	_, err := s.UpdatePerson(ctx, id, Edit{By: configuration}, func(tx storage.Tx, d *Details) error {
+	_, err := s.UpdatePerson(ctx, id, Edit{By: configuration}, func(_ storage.Tx, d *Details) error {
 		d.Groups = slices.Clone(want)
-		return configured.Put(tx, id, struct{}{}, time.Time{})
+		return nil
 	})
 	return err
 }
@@ -174,17 +232,12 @@ func sameSet(a, b []string) bool {
 	return slices.Equal(slices.Compact(a), slices.Compact(b))
 }
 
-// noteConfigured remembers that the configuration has a person, so that it can be told when it has not any more.
-func (s *Service) noteConfigured(ctx context.Context, id string) error {
-	var known bool
-	err := s.store.View(ctx, func(tx storage.Tx) (err error) {
-		known, err = configured.Has(tx, id)
-		return err
+// noteConfigured remembers that the configuration has a person, so that it can be told when it has not any more, and
+// how the passwords compare.
+func (s *Service) noteConfigured(ctx context.Context, id string, result []byte) error {
+	return s.store.Update(ctx, func(tx storage.Tx) error {
+		return configured.Put(tx, id, configuredRecord{Compared: result}, time.Time{})
 	})
-	if err != nil || known {
-		return err
-	}
-	return s.store.Update(ctx, func(tx storage.Tx) error { return configured.Put(tx, id, struct{}{}, time.Time{}) })
 }
 
 // noLongerConfigured returns the persons whom the configuration had at the last start and has not now, once: from then

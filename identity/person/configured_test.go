@@ -1,7 +1,9 @@
 package person_test
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -100,6 +102,140 @@ func TestPersonGoneFromTheCaddyfile(t *testing.T) {
 	if got := differences(h, ann, bob); len(got) != 0 {
 		t.Errorf("back in the Caddyfile: %q", got)
 	}
+}
+
+// hashesOf returns how many slow hashes a restart with these persons computes, and the differences.
+func hashesOf(h *identitytest.Harness, persons ...person.NewPerson) (hashes int64, differ []string) {
+	h.T.Helper()
+	before := h.Hasher.Computed()
+	differ = differences(h, persons...)
+	return h.Hasher.Computed() - before, differ
+}
+
+// A start waits for each slow hash. What was compared once costs none again, whatever came out, and whatever is another
+// since then is compared again.
+func TestPasswordsOfTheCaddyfileAreComparedOnce(t *testing.T) {
+	t.Parallel()
+	const first, second = "the first password of ann", "the second password of ann"
+	ann := person.NewPerson{Username: "ann@example.com", Password: secret.New(first)}
+	other := ann
+	other.Password = secret.New(second)
+	h := identitytest.New(t, func(c *identity.Config) { c.Persons = []person.NewPerson{ann} })
+	restart := func(when string, n person.NewPerson, want int64, differs bool) {
+		t.Helper()
+		if hashes, got := hashesOf(h, n); hashes != want || (len(got) == 1) != differs {
+			t.Errorf("%s: a start computes %d hashes and differs in %q, want %d and a difference: %t", when, hashes, got, want, differs)
+		}
+	}
+	restart("after the person was created", ann, 0, false)
+	restart("another password in the Caddyfile", other, 1, true)
+	restart("which was compared", other, 0, true)
+	h.Browser().SignIn(ann.Username, first)
+
+	if err := h.Person.SetPassword(t.Context(), ann.Username, secret.New(second), identitytest.Admin); err != nil {
+		t.Fatal(err)
+	}
+	restart("the person has the password of the Caddyfile now", other, 1, false)
+	restart("which was compared", other, 0, false)
+	restart("the first password in the Caddyfile", ann, 1, true)
+
+	if err := h.Person.SetPassword(t.Context(), ann.Username, secret.New(first), identitytest.Admin); err != nil {
+		t.Fatal(err)
+	}
+	restart("the same password with a new hash", ann, 1, false)
+	ann.Password = secret.String{}
+	restart("no password in the Caddyfile", ann, 0, false)
+	ann.Password = secret.New(first)
+	restart("the password is back", ann, 1, false)
+	ann.Groups = []string{"staff"}
+	restart("other groups", ann, 0, false)
+	restart("the same groups", ann, 0, false)
+}
+
+// A start computes a bounded number of hashes, and the next one goes on with the rest.
+func TestManyPasswordsOfTheCaddyfileAreComparedInTime(t *testing.T) {
+	t.Parallel()
+	const most, more = 50, 5
+	h := identitytest.New(t, func(c *identity.Config) { c.Persons = nil })
+	var persons []person.NewPerson
+	for i := range most + more {
+		n := person.NewPerson{Username: fmt.Sprintf("person%d@example.com", i), Password: secret.New("a password of the Caddyfile")}
+		if _, err := h.Person.AddPerson(t.Context(), n, identitytest.Admin); err != nil {
+			t.Fatal(err)
+		}
+		persons = append(persons, n)
+	}
+	for i, want := range []int64{most, more, 0} {
+		if hashes, differ := hashesOf(h, persons...); hashes != want || len(differ) != 0 {
+			t.Errorf("start %d computes %d hashes and differs in %q, want %d", i+1, hashes, differ, want)
+		}
+	}
+}
+
+// What is remembered of a comparison is of no use to a thief of the store without its encryption key: no guess can be
+// tested against it. It outlives a rotation of the key.
+func TestComparedPasswordsInAStolenStore(t *testing.T) {
+	t.Parallel()
+	ann := person.NewPerson{Username: "ann@example.com", Password: secret.New("the first password of ann")}
+	h := identitytest.New(t, func(c *identity.Config) { c.Persons = []person.NewPerson{ann} })
+	ring := func(first byte, more ...byte) *secret.Keyring {
+		t.Helper()
+		var keys [][]byte
+		for _, b := range append([]byte{first}, more...) {
+			keys = append(keys, bytes.Repeat([]byte{b}, secret.KeySize))
+		}
+		k, err := secret.NewKeyring(keys...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	remembered := func() (out []string) {
+		t.Helper()
+		for key, value := range h.Dump() {
+			if strings.HasPrefix(key, "identity_configured") {
+				out = append(out, value)
+			}
+		}
+		return out
+	}
+	if got := remembered(); len(got) != 1 || len(got[0]) < 32 {
+		t.Fatalf("%d comparisons are remembered: %q, want 1", len(got), got)
+	}
+	for _, step := range []struct {
+		name   string
+		keys   *secret.Keyring
+		hashes int64
+	}{
+		{"a rotated key", ring(1, 0), 0},
+		{"without the former key", ring(1), 0},
+		{"the store with the key of somebody else", ring(2), 1},
+		{"and with that again", ring(2), 0},
+	} {
+		before := remembered()
+		h.Keyring = step.keys
+		if hashes, differ := hashesOf(h, ann); hashes != step.hashes || len(differ) != 0 {
+			t.Errorf("%s: a start with the right password computes %d hashes and differs in %q, want %d", step.name, hashes, differ, step.hashes)
+		}
+		if after := remembered(); step.name == "a rotated key" && slices.Equal(before, after) {
+			t.Errorf("%s: the comparison is still that of the former key", step.name)
+		}
+	}
+	if err := h.Person.RemovePerson(t.Context(), idOf(h, ann.Username), identitytest.Admin, func(storage.Tx, *person.Details) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if got := remembered(); len(got) != 0 {
+		t.Errorf("of a person who was removed %q is remembered", got)
+	}
+}
+
+func idOf(h *identitytest.Harness, username string) string {
+	h.T.Helper()
+	p, err := h.Person.Person(h.T.Context(), username)
+	if err != nil {
+		h.T.Fatal(err)
+	}
+	return p.ID
 }
 
 // A password that cannot be compared now, such as while the server is busy, does not stop a start or a reload.

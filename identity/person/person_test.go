@@ -142,7 +142,7 @@ func TestConfiguredPersons(t *testing.T) {
 	h.Config.Persons[0].Password, h.Config.Persons[0].Name = secret.New("another password"), "Another"
 	h.Start()
 	p, err := h.Person.Person(t.Context(), identitytest.Demo)
-	if err != nil || p.Name != "Demo Person" || h.Hasher.Computed() != before+1 { // the password is compared
+	if err != nil || p.Name != "Demo Person" || h.Hasher.Computed() != before+1 { // the other password is compared
 		t.Errorf("Person after a restart = %+v, %v, %d hashes computed, want it untouched", p, err, h.Hasher.Computed()-before)
 	}
 	h.Browser().SignIn(identitytest.Demo, identitytest.DemoPassword)

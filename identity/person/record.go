@@ -210,5 +210,8 @@ func (s *Service) forget(tx storage.Tx, id string, before *Record) error {
 	if err := Profiles.Delete(tx, id); err != nil {
 		return err
 	}
+	if err := configured.Delete(tx, id); err != nil {
+		return err
+	}
 	return Passwords.Delete(tx, id)
 }

@@ -25,7 +25,7 @@ var (
 	externalIndex      = storage.NewTable[struct{}]("identity_by_external_id")           // partition, external id, person id
 	stableNames        = storage.NewTable[string]("identity_external_stable")            // provider, hash of issuer and a permanent attribute there -> key in identities
 	IdentitiesOf       = storage.NewTable[struct{}]("identity_external_of")              // person id, key in identities
-	configured         = storage.NewTable[struct{}]("identity_configured")               // person id; those whom the configuration has
+	configured         = storage.NewTable[configuredRecord]("identity_configured")       // person id; those whom the configuration has
 	NoticeTimes        = storage.NewTable[NoticeTimeRecord]("identity_noticed")          // person id
 	blockEnds          = storage.NewTable[struct{}]("identity_block_end")                // end of a block, person id
 )
@@ -109,6 +109,12 @@ type UsernameRecord struct {
 type PasswordRecord struct {
 	PHC       string    `cbor:"1,keyasint"`
 	ChangedAt time.Time `cbor:"2,keyasint"`
+}
+
+// configuredRecord is a person whom the configuration has.
+type configuredRecord struct {
+	// Compared says whether the password of the configuration is the stored one (see compared). nil: not compared
+	Compared []byte `cbor:"1,keyasint,omitempty"`
 }
 
 // IdentityRecord links an identity at a provider to a person.

@@ -35,7 +35,7 @@ type Config struct {
 // Deps is what the service works with.
 type Deps struct {
 	Store storage.Store
-	// Keyring derives the secret that chooses decoys.
+	// Keyring derives the secret that chooses decoys, and the one under which compared passwords are remembered.
 	Keyring *secret.Keyring
 	// Hasher computes slow hashes, a bounded number at a time.
 	Hasher *secret.Hasher
@@ -72,6 +72,8 @@ type Service struct {
 	doubts *rate.Limiter  // bounds the events of breach checks that failed
 	decoys decoys
 
+	comparedKeys [][]byte // see compared; the first one makes new results
+
 	watching       Watcher
 	removeHooks    []removeHook
 	changeHooks    []changeHook
@@ -91,7 +93,8 @@ func New(ctx context.Context, cfg Config, d Deps) (*Service, error) {
 		notify: d.Notify, sms: d.SMS, breached: d.Breached, log: d.Log, now: d.Now,
 		random: d.Random,
 		cfg:    cfg, made: d.Hasher.Part(), doubts: rate.NewLimiter(rate.Every(time.Minute), 10),
-		decoys: decoys{key: d.Keyring.Derive(decoyPurpose), kind: map[string]string{}},
+		decoys:       decoys{key: d.Keyring.Derive(decoyPurpose), kind: map[string]string{}},
+		comparedKeys: d.Keyring.DeriveAll(comparedPurpose),
 	}
 	if err := s.learnDecoys(ctx); err != nil {
 		s.log.Warn("kinds of imported hashes not looked up", zap.Error(err))
