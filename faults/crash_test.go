@@ -29,9 +29,6 @@ func killUnderLoad(t *testing.T, rep *report) {
 	}
 	s.figures(rep)
 	rep.add("%d kills, restart to ready p50 %d ms, max %d ms", n, median(ready).Milliseconds(), slices.Max(ready).Milliseconds())
-	if m := slices.Max(ready); m >= 2*time.Second {
-		t.Errorf("restart to ready took %v, want under 2 s", m)
-	}
 }
 
 // termThenKill is F16: SIGTERM, and SIGKILL while it drains.

@@ -98,7 +98,7 @@ func TestRemoteStreamEnds(t *testing.T) {
 // A token of the issuer here is nothing at a site of another server, and the other way round. A request asks the other
 // server once, though it passes two handlers.
 func TestRemoteAndLocal(t *testing.T) {
-	g := startGateway(t)
+	g := startGateway(t, func(f *fakeAuthority) { f.patient = true })
 	g.other.set(func() { g.other.good["theirs"] = true })
 	g.refused(t, g.get(t, "remote.test", "/"), http.StatusUnauthorized)
 	theirs := func(host string) answer {
