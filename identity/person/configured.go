@@ -176,8 +176,8 @@ func (s *Service) compare(ctx context.Context, id string, n NewPerson, hashes *i
 }
 
 // samePassword reports whether the password of the configuration is the stored one, and returns the result in the form
-// of compared. It computes a hash only for what was not compared before. What cannot be compared now counts as the same,
-// without a result: a reload of a busy server must not fail.
+// of compared. It computes a hash only for what was not compared before. What cannot be compared now counts as the
+// same, without a result: a reload of a busy server must not fail.
 func (s *Service) samePassword(ctx context.Context, id string, n NewPerson, phc string, before []byte, hashes *int) (same bool, result []byte) {
 	switch {
 	case n.PasswordHash != "":
