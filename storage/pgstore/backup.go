@@ -69,7 +69,11 @@ func (s *Store) restore(ctx context.Context, r io.Reader, after func(storage.Tx)
 	w := &writer{store: s}
 	defer w.leave()
 	base := &transaction{store: s, begin: s.sql.beginUpdate, open: w.open}
-	results, err := base.run(statement{sql: "SELECT k FROM " + s.sql.table + " LIMIT 1"})
+	results, err := base.run(statement{
+		"SELECT k FROM " + s.sql.table + " WHERE k < $1 OR k >= $2 LIMIT 1",
+		[]uint32{typeBytea, typeBytea},
+		[][]byte{[]byte(tallyPrefix), []byte(tallyEnd)},
+	})
 	if err != nil {
 		return err
 	}

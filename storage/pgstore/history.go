@@ -19,15 +19,22 @@ import (
 
 // A database that takes the place of another one, as a standby that is promoted does, can lack what was answered. Each
 // process therefore counts its commits in a row of its own, which a commit writes together with all else, and only
-// where the row is as the commit before has left it. Each connection, and each question for the time, compares the rows
-// with those that were seen before. If one has gone back, the store answers nothing any more, and says so to the other
-// processes, until an operator has accepted the loss.
+// where the row is as the commit before has left it. The row is among the records, so that it goes back with them where
+// gatehouse_kv alone is put back. Each connection, and each question for the time, compares the rows with those that
+// were seen before. If one has gone back, the store answers nothing any more, and says so to the other processes, until
+// an operator has accepted the loss.
+
+// tallyPrefix begins the keys of these rows in gatehouse_kv; the id of a process follows. They have no checksum and are
+// not records: no transaction scans or writes them. The names of tables begin with a letter.
+const (
+	tallyPrefix = "\x00commits/"
+	tallyEnd    = "\x00commits0" // the first key after them
+)
 
 // Names in gatehouse_meta.
 const (
-	tallyPrefix  = "commits/" // and the id of a process -> tally
-	acceptedName = "history"  // -> how many losses were accepted
-	lostName     = "lost"     // -> the number of accepted losses before this one, and what was lost
+	acceptedName = "history" // -> how many losses were accepted
+	lostName     = "lost"    // -> the number of accepted losses before this one, and what was lost
 	// unknownTally stands where a row that must be there was not.
 	unknownTally = "unknown"
 )
@@ -53,11 +60,11 @@ func tallyOf(text string) (t tally) {
 
 // history is what this process knows of the commits of all.
 type history struct {
-	own string // the name of the row of this process
+	own string // the key of the row of this process
 
 	mu       sync.Mutex       // guards what follows
 	answered tally            // commits of this process that are known to be there
-	others   map[string]tally // by the names of their rows
+	others   map[string]tally // by the keys of their rows
 	accepted uint64
 	lost     error  // nil: nothing, as far as is known
 	what     string // was lost
@@ -94,32 +101,37 @@ func errLost(what string) error {
 	return fmt.Errorf("%w: %s. Look at what took the place of the database, and bring it back if it can be; otherwise run `caddy gatehouse accept-loss`", storage.ErrLost, what)
 }
 
-func textOf(values ...string) (types []uint32, params [][]byte) {
-	for _, v := range values {
-		types, params = append(types, typeText), append(params, []byte(v))
+// facts returns the statement that reads the rows of gatehouse_meta, and those that count commits.
+func (q *texts) facts() statement {
+	return statement{
+		"SELECT convert_to(name, 'UTF8'), convert_to(value, 'UTF8') FROM " + q.meta + " UNION ALL SELECT k, v FROM " + q.table + " WHERE k >= $1 AND k < $2",
+		[]uint32{typeBytea, typeBytea},
+		[][]byte{[]byte(tallyPrefix), []byte(tallyEnd)},
 	}
-	return types, params
 }
-
-func (q *texts) facts() statement { return statement{sql: "SELECT name, value FROM " + q.meta} }
 
 // setFact returns the statement that writes a row.
 func (q *texts) setFact(name, value string) statement {
-	s := statement{sql: "INSERT INTO " + q.meta + " (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value"}
-	s.types, s.params = textOf(name, value)
-	return s
+	return statement{
+		"INSERT INTO " + q.meta + " (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+		[]uint32{typeText, typeText},
+		[][]byte{[]byte(name), []byte(value)},
+	}
 }
 
-// tallied returns the statement that counts a commit. It fails where the row is not as it was left: a value must not be
-// NULL. Where the row is missing it returns unknownTally, and leaves that for the next commit. The first commit makes
-// the row.
-func (q *texts) tallied(name, was, is string) statement {
+// tallied returns the statement that counts a commit in the row of a key. It fails where the row is not as it was left:
+// a value must not be NULL. Where the row is missing it returns unknownTally, and leaves that for the next commit. The
+// first commit makes the row.
+func (q *texts) tallied(key, was, is string) statement {
+	insert := "INSERT INTO " + q.table + " AS r (k, v) VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET v = "
 	if was == "" {
-		return q.setFact(name, is)
+		return statement{insert + "excluded.v", []uint32{typeBytea, typeBytea}, [][]byte{[]byte(key), []byte(is)}}
 	}
-	s := statement{sql: "INSERT INTO " + q.meta + " AS m (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = CASE WHEN m.value = $3 THEN $4 END RETURNING value"}
-	s.types, s.params = textOf(name, unknownTally, was, is)
-	return s
+	return statement{
+		insert + "CASE WHEN r.v = $3 THEN $4 END RETURNING v",
+		[]uint32{typeBytea, typeBytea, typeBytea, typeBytea},
+		[][]byte{[]byte(key), []byte(unknownTally), []byte(was), []byte(is)},
+	}
 }
 
 // goneBack is the code of the error of tallied.
@@ -158,7 +170,7 @@ func (s *Store) forgetTallies(c *session) error {
 	if len(old) == 0 {
 		return nil
 	}
-	_, err := c.run(statement{"DELETE FROM " + s.sql.meta + " WHERE name = ANY($1)", []uint32{typeTexts}, [][]byte{arrayOf(typeText, old)}})
+	_, err := c.run(s.sql.remove(old))
 	return err
 }
 

@@ -27,7 +27,7 @@ func TestPausedForLong(t *testing.T) {
 			t.Errorf("%s: lost = %t (%s), want %t", name, lost, what, tc.want)
 		}
 		before = seen{others: map[string]tally{own: {5, tc.at}}}
-		if what, lost := before.missing("commits/b", tc.facts); lost != tc.want {
+		if what, lost := before.missing(tallyPrefix+"b", tc.facts); lost != tc.want {
 			t.Errorf("%s, as another process sees it: lost = %t (%s), want %t", name, lost, what, tc.want)
 		}
 	}

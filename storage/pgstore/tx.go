@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -167,6 +168,8 @@ func (t *tx) write(key []byte, stored func() []byte) error {
 		return storage.ErrReadOnly
 	case len(key) > storage.MaxKey:
 		return t.refuse(fmt.Errorf("%w: a key of %d bytes", storage.ErrTooLarge, len(key)))
+	case bytes.HasPrefix(key, []byte(tallyPrefix)):
+		return t.refuse(errors.New("the key is that of a row that counts commits"))
 	case t.fail != nil:
 		return t.fail // nothing will be kept, so nothing more is collected
 	}
@@ -246,7 +249,7 @@ func (s *scan) next() (rec storage.Record, ok bool, err error) {
 		if s.ended {
 			return rec, false, errEnded
 		}
-		if len(s.rows) == 0 && !s.over {
+		for len(s.rows) == 0 && !s.over { // a page can have rows that are no records
 			if err := s.read(); err != nil {
 				return rec, false, err
 			}
@@ -294,13 +297,16 @@ func (s *scan) read() error {
 		return err
 	}
 	rows := results[0].Rows
-	s.rows = make([]storage.Record, len(rows))
-	for i, row := range rows {
+	s.rows = make([]storage.Record, 0, len(rows))
+	for _, row := range rows {
+		if bytes.HasPrefix(row[0], []byte(tallyPrefix)) {
+			continue
+		}
 		stored, err := storedOf(row[0], row[1], row[2], row[3])
 		if err != nil {
 			return err
 		}
-		s.rows[i] = storage.Record{Key: row[0], Value: stored}
+		s.rows = append(s.rows, storage.Record{Key: row[0], Value: stored})
 	}
 	if len(rows) < s.page {
 		s.over = true
