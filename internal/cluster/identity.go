@@ -59,7 +59,7 @@ func (n *Node) Finish(ctx context.Context, also func(storage.Tx) error) (before,
 			if err != nil {
 				return err
 			}
-			if at.Sub(e.Value.Seen) < alive && max(e.Value.Format, 1) < now {
+			if seenLately(e.Value.Seen, at) && max(e.Value.Format, 1) < now {
 				return fmt.Errorf("%w: %s on %s. Upgrade it first, or stop it and wait %s", ErrOlder, e.Value.Version, e.Value.Host, alive)
 			}
 		}

@@ -30,7 +30,7 @@ func (n *Node) takeLane(tx storage.Tx, has int, at time.Time) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if e.Key != n.id && at.Sub(e.Value.Seen) < alive {
+		if e.Key != n.id && seenLately(e.Value.Seen, at) {
 			used[e.Value.Lane] = true
 		}
 	}

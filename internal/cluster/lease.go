@@ -98,7 +98,7 @@ func (n *Node) take(tx storage.Tx, name string, at time.Time) (number uint64, er
 		return 0, err
 	}
 	if term.Node != n.id {
-		if end.Number == term.Number && end.Until.After(at) {
+		if end.Number == term.Number && end.Until.After(at) && end.Until.Before(at.Add(termMost)) {
 			return 0, nil
 		}
 		term = termRecord{Node: n.id, Number: term.Number + 1}

@@ -26,6 +26,9 @@ const (
 	beatEvery = 2 * time.Second
 	// termLasts is how long a role stays with a node that is not heard of.
 	termLasts = 10 * time.Second
+	// termMost is the longest that a term can last from now: it was prolonged after the time of the storage was read, but
+	// not by much. A longer one is void: the clock of the storage was ahead when it was begun.
+	termMost = 2 * termLasts
 	// alive is how long a node counts as running after it was seen.
 	alive = 15 * time.Second
 	// nodeKept is how long a node that ended without a word is listed.
@@ -122,6 +125,7 @@ func (n *Node) Check() error {
 		return fmt.Errorf("%w (it is %s)", ErrClock, ahead(n.ahead))
 	}
 	if silent := now.Sub(n.beaten); n.shared != nil && silent > alive {
+		n.look() // the storage may be back
 		return fmt.Errorf("%w (%s)", ErrSilent, silent.Round(time.Second))
 	}
 	return nil
@@ -277,6 +281,10 @@ func (n *Node) leave(ctx context.Context) error {
 	})
 }
 
+// seenLately reports whether a node counts as running. One that was seen long after now was seen while the clock of the
+// storage was ahead.
+func seenLately(seen, at time.Time) bool { return at.Sub(seen).Abs() < alive }
+
 // Info is a node as operators see it.
 type Info struct {
 	ID      string    `json:"id"`
@@ -350,11 +358,11 @@ func listNodes(ctx context.Context, s storage.Store, clock storage.Shared) (list
 				return err
 			}
 			rec := e.Value
-			if at.Sub(rec.Seen) >= alive {
+			if !seenLately(rec.Seen, at) {
 				rec.Roles = nil // another node has them by now
 			}
 			list = append(list, Info{
-				ID: e.Key, Host: rec.Host, Version: rec.Version, Started: rec.Started, Seen: rec.Seen, Alive: at.Sub(rec.Seen) < alive,
+				ID: e.Key, Host: rec.Host, Version: rec.Version, Started: rec.Started, Seen: rec.Seen, Alive: seenLately(rec.Seen, at),
 				Ahead: rec.Ahead / 1000, Lag: rec.Lag / 1000, Roles: append([]string{}, rec.Roles...), Format: max(rec.Format, 1), Lane: rec.Lane,
 			})
 		}

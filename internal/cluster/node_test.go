@@ -318,6 +318,32 @@ func TestClocks(t *testing.T) {
 	}
 }
 
+// TestStorageWhoseClockWasAhead: what a node has begun while the clock of the storage was an hour ahead does not outlast
+// the node: another one gets its role and its chain of events, and it counts as ended.
+func TestStorageWhoseClockWasAhead(t *testing.T) {
+	t.Parallel()
+	db := &database{Store: memory(t), clock: newClock()}
+	db.clock.pass(time.Hour)
+	a := join(t, db, "a")
+	atA := lead(t, a, "work")
+	a.beat(t)
+	<-atA.begun
+	lane := a.Lane()
+	a.way.cut.Store(true) // it is dead
+	db.clock.pass(-time.Hour)
+	b := join(t, db, "b")
+	atB := lead(t, b, "work")
+	b.beat(t)
+	<-atB.begun
+	if got := b.Lane(); got != lane {
+		t.Errorf("the chain of events of the other node is %d, want %d, which nobody uses", got, lane)
+	}
+	list, err := b.List(t.Context())
+	if err != nil || len(list) != 2 || !list[0].Alive || !list[0].This || list[1].Alive || len(list[1].Roles) != 0 {
+		t.Errorf("List = %+v, %v, want one node that runs", list, err)
+	}
+}
+
 func TestListOfNodes(t *testing.T) {
 	t.Parallel()
 	db := &database{Store: memory(t), clock: newClock()}
