@@ -160,7 +160,7 @@ func Open(ctx context.Context, s Storage, keys [][]byte, cost secret.HashCost, l
 		cost.Concurrency = max(1, n-1) // hashes leave one for everything else
 	}
 	paceCollector()
-	warnOfNewStore(s, log)
+	warnOfNewStore(s, len(keys) > 0, log)
 	if len(keys) == 0 {
 		key, err := storedKey(s, log)
 		if err != nil {

@@ -37,17 +37,23 @@ type KeyFiler interface {
 	KeyFile() (path string, needed bool)
 }
 
-// warnOfNewStore tells of a store that will be made where its key file says that there was one before: the directory
-// may have been removed, or its disk not mounted.
-func warnOfNewStore(s Storage, log *zap.Logger) {
+// warnOfNewStore warns of a store that will be made where there may have been one before, as its key file says or that
+// its key is given: the directory may have been removed, or its disk not mounted.
+func warnOfNewStore(s Storage, given bool, log *zap.Logger) {
 	kf, ok := s.(KeyFiler)
 	if !ok {
-		return
+		return // the engine says it
 	}
 	path, exists := kf.KeyFile()
-	if _, err := os.Stat(path); err == nil && !exists {
+	if exists {
+		return
+	}
+	if _, err := os.Stat(path); err == nil {
 		log.Warn("there is no storage, but the key of one: a new, empty storage is made. Was its directory removed, or is its disk not mounted?",
 			zap.String("storage", s.Place()), zap.String("key", path))
+	} else if given {
+		log.Warn("there is no storage, but encryption_key is set: a new, empty storage is made. If this is not the first start, was its directory removed, or is its disk not mounted?",
+			zap.String("storage", s.Place()))
 	}
 }
 

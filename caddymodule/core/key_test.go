@@ -35,13 +35,17 @@ func TestNewStoreBesideItsKey(t *testing.T) {
 	t.Parallel()
 	watched, logs := observer.New(zap.WarnLevel)
 	b := &directory{path: filepath.Join(t.TempDir(), "store")}
-	if warnOfNewStore(b, zap.New(watched)); logs.Len() != 0 {
+	if warnOfNewStore(b, false, zap.New(watched)); logs.Len() != 0 {
 		t.Errorf("the first start warns: %v", logs.All())
 	}
+	if warnOfNewStore(b, true, zap.New(watched)); logs.Len() != 1 {
+		t.Errorf("%d warnings of an empty directory with encryption_key, want one", logs.Len())
+	}
+	logs.TakeAll()
 	if _, err := storedKey(b, zap.NewNop()); err != nil {
 		t.Fatal(err)
 	}
-	if warnOfNewStore(b, zap.New(watched)); logs.Len() != 1 {
+	if warnOfNewStore(b, false, zap.New(watched)); logs.Len() != 1 {
 		t.Errorf("%d warnings of an empty directory beside a key, want one", logs.Len())
 	}
 	s, err := b.Open(t.Context(), zap.NewNop())
@@ -49,7 +53,9 @@ func TestNewStoreBesideItsKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close() //nolint:errcheck // of a test
-	if warnOfNewStore(b, zap.New(watched)); logs.Len() != 1 {
-		t.Errorf("%d warnings with the store there, want none more", logs.Len())
+	for _, given := range []bool{false, true} {
+		if warnOfNewStore(b, given, zap.New(watched)); logs.Len() != 1 {
+			t.Errorf("%d warnings with the store there, want none more", logs.Len())
+		}
 	}
 }
