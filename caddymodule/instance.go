@@ -28,7 +28,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
-	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // instance is what one configuration runs. open makes it, and it ends when its last user leaves.
@@ -168,11 +167,5 @@ func (i *instance) drained(most time.Duration) {
 
 // check tells whether the instance can serve and write.
 func (i *instance) check(ctx context.Context) error {
-	if err := i.core.Node.Check(); err != nil {
-		return err
-	}
-	if c, ok := i.core.Store.(storage.Checker); ok {
-		return c.Check(ctx)
-	}
-	return i.core.Store.View(ctx, func(storage.Tx) error { return nil })
+	return core.Check(ctx, i.core.Node, i.core.Store)
 }
