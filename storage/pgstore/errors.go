@@ -15,6 +15,12 @@ import (
 
 var errFull = fmt.Errorf("%w: the disk of the database is full", storage.ErrFull)
 
+// errGone and errNoRight say what has happened to the tables since the store was opened.
+var (
+	errGone    = unavailable("the database no longer has the tables of the storage: were they or their schema removed or renamed, or does the URL lead to another database by now?")
+	errNoRight = unavailable("this user may no longer read and write the tables of the database: GRANT it USAGE on their schema and ALL on them")
+)
+
 // fullFor is how long after a refusal the disk counts as full: small writes may still find room.
 const fullFor = 5 * time.Second
 
@@ -61,6 +67,10 @@ func (s *Store) failed(c *session, err error) error {
 	case e.Code == "25006":
 		s.pool.reset(c.era)
 		return unavailable("the database is read-only: it is a standby, or was told so")
+	case e.Code == "3F000", e.Code == "42P01":
+		return errGone
+	case e.Code == "42501":
+		return errNoRight
 	case e.SeverityUnlocalized == "FATAL", e.SeverityUnlocalized == "PANIC":
 		s.pool.reset(c.era)
 		return errAgain

@@ -43,6 +43,31 @@ func TestCheckNoticesLostRights(t *testing.T) {
 	}
 }
 
+// TestTablesThatAreGone: a database without the tables is named as such, whatever asks for them.
+func TestTablesThatAreGone(t *testing.T) {
+	t.Parallel()
+	for name, remove := range map[string]string{
+		"the schema was removed": `DROP SCHEMA "%s" CASCADE`,
+		"the tables were":        `DROP TABLE "%[1]s".gatehouse_kv, "%[1]s".gatehouse_meta`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			schema := newSchema()
+			s, _ := member(t, schema)
+			if err := put(s, "a"); err != nil {
+				t.Fatal(err)
+			}
+			server.Exec(t, pgtest.Database, fmt.Sprintf(remove, schema))
+			_, read := has(s, "a")
+			for what, err := range map[string]error{"View": read, "Update": put(s, "b"), "Clock": clockOf(s), "Check": s.Check(t.Context())} {
+				if !errors.Is(err, storage.ErrUnavailable) || !strings.Contains(err.Error(), "no longer has the tables") || strings.Contains(err.Error(), "SQLSTATE") {
+					t.Errorf("%s = %v, want that the tables are gone", what, err)
+				}
+			}
+		})
+	}
+}
+
 // TestCheckNoticesFsyncOff: a database that no longer keeps what it answers is not healthy.
 func TestCheckNoticesFsyncOff(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -61,6 +62,7 @@ func tallyOf(text string) (t tally) {
 // history is what this process knows of the commits of all.
 type history struct {
 	own string // the key of the row of this process
+	by  string // how operators find this process
 
 	mu       sync.Mutex       // guards what follows
 	answered tally            // commits of this process that are known to be there
@@ -151,7 +153,12 @@ func (s *Store) beginHistory(c *session) error {
 	if what, lost := lostIn(facts); lost && !s.accepting {
 		return errLost(what)
 	}
-	s.history = &history{own: tallyPrefix + hex.EncodeToString(id[:]), others: map[string]tally{}, accepted: acceptedIn(facts)}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	by := fmt.Sprintf("the server on %s, process %d", host, os.Getpid())
+	s.history = &history{own: tallyPrefix + hex.EncodeToString(id[:]), by: by, others: map[string]tally{}, accepted: acceptedIn(facts)}
 	return nil
 }
 
@@ -235,6 +242,7 @@ func (s *Store) judgeHistory(c *session, before seen, facts map[string]string) e
 			h.keep(s.log, before, facts)
 			return h.trouble()
 		}
+		what += " (noticed by " + h.by + ")"
 	}
 	what, ok := h.declare(s.log, before.accepted, what)
 	if !ok {

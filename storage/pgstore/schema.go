@@ -114,6 +114,8 @@ func (s *Store) settle(c *session) error {
 		} else if err != nil {
 			return s.refusedTo("make its tables", err)
 		}
+		s.log.Warn("the database had no tables of Gatehouse: a new, empty storage was made. If this is not the first start, were they or their schema removed, or does the URL lead to another database?",
+			zap.String("table", s.sql.table))
 		if _, err := s.examine(c); err != nil {
 			return err
 		}

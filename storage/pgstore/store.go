@@ -228,8 +228,10 @@ func (s *Store) Check(ctx context.Context) error {
 
 // ask asks the server whether it takes writes, and keeps them.
 func (s *Store) ask(ctx context.Context) error {
-	if err := s.history.trouble(); err != nil {
-		return err
+	if s.history.trouble() != nil {
+		if _, err := s.askClock(ctx); err != nil { // otherwise the loss was accepted a moment ago
+			return err
+		}
 	}
 	c, err := s.pool.get(ctx)
 	if err != nil {
@@ -248,7 +250,7 @@ func (s *Store) ask(ctx context.Context) error {
 	case string(row[1]) == "off":
 		return unavailable("the database has fsync = off by now: when its machine fails it loses what was answered")
 	case string(row[2]) != "true":
-		return unavailable("this user may no longer read and write the tables of the database: GRANT it ALL on them")
+		return errNoRight
 	}
 	return s.full()
 }
