@@ -93,7 +93,7 @@ func (s *Server) tellUnlinked(tx storage.Tx, person, clientID string, now time.T
 // IssueRequest asks for an access token of a client itself.
 type IssueRequest struct {
 	ClientID  string        // one with the grant client_credentials
-	Scope     []string      // empty: the client's default scopes
+	Scope     []string      // empty: the client's default scopes, and those of the resources
 	Resources []string      // empty: for no resource in particular
 	Lifetime  time.Duration // zero: the client's
 }
@@ -117,7 +117,7 @@ func (s *Server) IssueToken(ctx context.Context, q IssueRequest, by event.Actor)
 	}
 	scope := q.Scope
 	if len(scope) == 0 {
-		scope = c.DefaultScopes
+		scope = s.clients.DefaultScopes(c, q.Resources, client.GrantClientCredentials)
 	}
 	if len(scope) == 0 {
 		return Issued{}, oauth.InvalidScope(nil, "no scope was asked and the client has no default")

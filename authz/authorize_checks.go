@@ -224,7 +224,7 @@ func (s *Server) checkChallenge(_ context.Context, a *authorizeRequest) error {
 }
 
 func (s *Server) checkScope(_ context.Context, a *authorizeRequest) error {
-	scope, err := s.clients.ScopesFor(a.client, a.form)
+	scope, err := s.clients.ScopesFor(a.client, a.form, responseTypes[a.rec.ResponseType])
 	if err != nil {
 		return err
 	}

@@ -201,7 +201,7 @@ func (b *builder) openAuthz() (err error) {
 	b.mu.Unlock()
 	b.authz.Resources = nil
 	for _, known := range b.mcp.Known() {
-		b.authz.Resources = append(b.authz.Resources, client.Resource{URI: known.Resource, Name: known.Name, Scopes: known.Scopes})
+		b.authz.Resources = append(b.authz.Resources, client.Resource{URI: known.Resource, Name: known.Name, Scopes: known.Scopes, Tools: known.Tools, First: known.First})
 	}
 	if b.ClientDocuments == nil || b.ClientDocuments.Switch == "" {
 		b.authz.Documents.On = len(b.authz.Resources) > 0

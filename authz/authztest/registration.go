@@ -43,7 +43,7 @@ func AllowDocument(t *testing.T, h *Harness, b *Browser, v url.Values) (code str
 func NewWithRegistration(t *testing.T, change ...func(*authz.Config)) *Harness {
 	return New(t, WithAddresses(), WithConfig(func(c *authz.Config) {
 		c.Registration.Who = "open"
-		c.Resources = []client.Resource{{URI: ToolsResource, Name: "Tools of the office", Scopes: []string{"tools.read", "tools.write"}}}
+		c.Resources = []client.Resource{{URI: ToolsResource, Name: "Tools of the office", Scopes: []string{"tools.read", "tools.write"}, Tools: []string{"tools.write"}, First: []string{"tools.read", "tools.write"}}}
 		for _, f := range change {
 			f(c)
 		}

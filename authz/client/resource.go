@@ -1,6 +1,8 @@
 package client
 
 import (
+	"cmp"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -14,6 +16,29 @@ type Resource struct {
 	URI    string
 	Name   string   // for people. Empty: it has none
 	Scopes []string // that its requests need
+	Tools  []string // those of Scopes that only calls of some tools need
+	First  []string // those of Scopes that clients get which name no scope
+}
+
+// Contains reports whether a resource is the site or an address below it, to which a client was given the way.
+func (r *Resource) Contains(resource string) bool { return contains(r.URI, resource) }
+
+func contains(site, resource string) bool {
+	site, resource = plainResource(site), plainResource(resource)
+	if site == resource {
+		return true
+	}
+	rest, ok := strings.CutPrefix(resource, strings.TrimSuffix(site, "/")+"/")
+	if !ok || strings.ContainsAny(rest, "?#\\") {
+		return false
+	}
+	for segment := range strings.SplitSeq(rest, "/") {
+		// A dot segment can lead out of the site, for those who resolve it.
+		if plain, err := url.PathUnescape(segment); err != nil || plain == "." || plain == ".." || strings.ContainsAny(plain, `/\`) {
+			return false
+		}
+	}
+	return true
 }
 
 // HasResource tells whether a list has a resource.
@@ -42,10 +67,14 @@ func (c *Client) resources() []string {
 }
 
 // OwnResources writes resources as the client's audiences or the sites are written, once each and in order, so that a
-// token names them as its resource server expects. Others stay as they are.
+// token names them as its resource server expects. An address below a site stands for the site. Others stay as they
+// are.
 func (c *Client) OwnResources(asked []string) []string {
 	own, out := c.resources(), make([]string, 0, len(asked))
 	for _, resource := range asked {
+		if !HasResource(own, resource) {
+			resource = c.siteOf(resource)
+		}
 		plain := plainResource(resource)
 		if i := slices.IndexFunc(own, func(a string) bool { return plainResource(a) == plain }); i >= 0 && !slices.Contains(own, resource) {
 			resource = own[i]
@@ -54,6 +83,17 @@ func (c *Client) OwnResources(asked []string) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// siteOf returns the site with the longest address that contains a resource, or the resource itself.
+func (c *Client) siteOf(resource string) string {
+	out := ""
+	for _, site := range c.Sites {
+		if len(site) > len(out) && contains(site, resource) {
+			out = site
+		}
+	}
+	return cmp.Or(out, resource)
 }
 
 // plainResource writes a resource in the one form in which it is compared.

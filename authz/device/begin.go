@@ -43,7 +43,7 @@ func (s *Service) HandleBegin(w http.ResponseWriter, r *http.Request) error {
 	if err := s.deps.Clients.May(c, registry.Permission{Grant: grantName}); err != nil {
 		return err
 	}
-	scope, err := s.deps.Clients.ScopesFor(c, f)
+	scope, err := s.deps.Clients.ScopesFor(c, f, grantName)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 // grantClientCredentials gives a client a token of its own. (RFC 6749 4.4) There is no refresh token: the client can
 // ask again.
 func (s *Grants) grantClientCredentials(ctx context.Context, q *Request) (*reply.Token, error) {
-	scope, err := s.clients.ScopesFor(q.Client, q.Form)
+	scope, err := s.clients.ScopesFor(q.Client, q.Form, client.GrantClientCredentials)
 	if err != nil {
 		return nil, err
 	}

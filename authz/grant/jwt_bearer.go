@@ -24,7 +24,7 @@ func (s *Grants) grantJWTBearer(ctx context.Context, q *Request) (reply.Body, er
 	if q.Workload == nil {
 		return nil, oauth.InvalidRequest(nil, "the assertion of a workload stands alone, without other credentials of a client")
 	}
-	scope, err := s.clients.ScopesFor(q.Client, q.Form)
+	scope, err := s.clients.ScopesFor(q.Client, q.Form, client.GrantJWTBearer)
 	if err != nil {
 		return nil, err
 	}

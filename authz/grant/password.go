@@ -23,7 +23,7 @@ func (s *Grants) grantPassword(ctx context.Context, q *Request) (*reply.Token, e
 	if q.Form.Has("authorization_details") {
 		return nil, oauth.InvalidDetails(nil, "a password gives no authorization_details")
 	}
-	scope, err := s.clients.ScopesFor(q.Client, q.Form)
+	scope, err := s.clients.ScopesFor(q.Client, q.Form, client.GrantPassword)
 	if err != nil {
 		return nil, err
 	}

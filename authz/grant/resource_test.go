@@ -1,8 +1,11 @@
 package grant_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/authz"
@@ -48,6 +51,60 @@ func TestResourceAsURLClassesWriteIt(t *testing.T) {
 	token := h.Tokens("shop", authztest.Demo, "resource", "https://api.example.com").Access
 	if res := h.Post("/oauth/api/v2/token/introspect", url.Values{"token": {token}}, authztest.Basic("narrow", authztest.Secret("narrow"))...); res.JSON()["active"] != true {
 		t.Errorf("Introspect as narrow = %s, want active", res.Body)
+	}
+	h.Invariants(t)
+}
+
+// TestScopesOfTheSite: a client that names no scope, but a site or an address below it, gets what the site asks for, as
+// far as it is allowed it, in every grant.
+func TestScopesOfTheSite(t *testing.T) {
+	t.Parallel()
+	const site = "https://mcp.example.com/mcp"
+	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) {
+		c.Scopes = append(c.Scopes, client.Scope{Name: "secure.tools", Level: 2})
+		c.Resources = []client.Resource{
+			{URI: site, Scopes: []string{"tools.read", "tools.other", "secure.tools"}, First: []string{"tools.read", "tools.other", "secure.tools"}},
+			{URI: "https://reports.example.com", Scopes: []string{"reports.read", "tools.read"}, First: []string{"reports.read", "tools.read"}},
+			{URI: "https://mcp.example.com", Scopes: []string{"root.read"}, First: []string{"root.read"}},
+		}
+		for _, id := range []string{"shop", "reports"} {
+			authztest.ChangeClient(c, id, func(c *client.Client) {
+				c.Scopes, c.Audiences = append(c.Scopes, "tools.read", "secure.tools", "root.read"), nil
+			})
+		}
+	}))
+	scopes := func(token string) (scope string, aud any) {
+		t.Helper()
+		v := h.Introspect(token).JSON()
+		list := strings.Fields(fmt.Sprint(v["scope"]))
+		slices.Sort(list)
+		return strings.Join(list, " "), v["aud"]
+	}
+	for resource, want := range map[string]struct{ people, machine, aud string }{
+		site:                             {"openid secure.tools tools.read", "reports.read tools.read", site},
+		site + "/":                       {"openid secure.tools tools.read", "reports.read tools.read", site},
+		"https://MCP.example.com/mcp/x/": {"openid secure.tools tools.read", "reports.read tools.read", site},
+		"https://mcp.example.com/other":  {"openid root.read", "reports.read root.read", "https://mcp.example.com"},
+	} {
+		tokens := h.Tokens("shop", authztest.Demo, "scope", "", "resource", resource)
+		if got, aud := scopes(tokens.Access); got != want.people || fmt.Sprint(aud) != "["+want.aud+"]" {
+			t.Errorf("a code for %s = %q for %v, want %q for %s", resource, got, aud, want.people, want.aud)
+		}
+		res := h.Token("shop", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {tokens.Refresh}, "resource": {resource}})
+		if got, _ := scopes(res.Text("access_token")); res.Status != http.StatusOK || got != want.people {
+			t.Errorf("a refresh for %s = %d %q, want %q", resource, res.Status, got, want.people)
+		}
+		res = authztest.OwnToken(h, "resource", resource)
+		if got, aud := scopes(res.Text("access_token")); got != want.machine || fmt.Sprint(aud) != "["+want.aud+"]" {
+			t.Errorf("a client's own token for %s = %d %q for %v, want %q for %s", resource, res.Status, got, aud, want.machine, want.aud)
+		}
+	}
+	if got, _ := scopes(authztest.OwnToken(h, "resource", "https://reports.example.com").Text("access_token")); got != "reports.read" {
+		t.Errorf("a client whose default scopes have some of the site gets %q, want its own", got)
+	}
+	tokens := h.Tokens("shop", authztest.Demo, "scope", "openid", "resource", site)
+	if got, _ := scopes(tokens.Access); got != "openid" {
+		t.Errorf("a client that names openid gets %q", got)
 	}
 	h.Invariants(t)
 }

@@ -129,9 +129,13 @@ func (s *service) scope(q *grant.Request, who *trust.Identity) ([]string, error)
 		}
 		return scope, nil
 	}
-	scope, err := s.deps.Clients.ScopesFor(q.Client, q.Form)
+	scope, err := s.deps.Clients.ScopesFor(q.Client, q.Form, "")
 	if err != nil {
 		return nil, err
+	}
+	if !q.Form.Has("scope") { // those of the sites that the client names can be more
+		own := q.Client.DefaultScopes
+		scope = slices.DeleteFunc(scope, func(name string) bool { return !allowed(name) && !slices.Contains(own, name) })
 	}
 	if slices.ContainsFunc(scope, func(name string) bool { return !allowed(name) }) {
 		return nil, oauth.InvalidScope(nil, "scope is more than the assertion, the operator or the client allows")

@@ -50,7 +50,7 @@ func newDocumentHarness(t *testing.T, change ...func(*authz.Config)) (*authztest
 	d := &documentHost{name: "Assistant", uris: `"http://localhost/callback","https://app.example/callback","cursor://anysphere.cursor-mcp/oauth/callback"`}
 	return authztest.New(t, authztest.WithHTTP(&http.Client{Transport: d}), authztest.WithConfig(func(c *authz.Config) {
 		c.Documents.On = true
-		c.Resources = []client.Resource{{URI: authztest.ToolsResource, Name: "Tools of the office", Scopes: []string{"tools.read", "tools.write"}}}
+		c.Resources = []client.Resource{{URI: authztest.ToolsResource, Name: "Tools of the office", Scopes: []string{"tools.read", "tools.write"}, First: []string{"tools.read"}}}
 		for _, f := range change {
 			f(c)
 		}
@@ -67,6 +67,19 @@ func redeemDocument(h *authztest.Harness, code, redirect string) *authztest.Resp
 
 func refreshDocument(h *authztest.Harness, token string) *authztest.Response {
 	return h.Post("/oauth/token", url.Values{"grant_type": {"refresh_token"}, "client_id": {authztest.DocumentID}, "refresh_token": {token}})
+}
+
+// A client that names no scope, but an address below a site, gets the scopes that the site asks for.
+func TestClientByItsDocumentWithoutScope(t *testing.T) {
+	t.Parallel()
+	h, _ := newDocumentHarness(t)
+	v := authztest.DocumentParams(loopbackURI, "")
+	v.Del("scope")
+	v.Set("resource", authztest.ToolsResource+"/mcp/tools")
+	code, _ := authztest.AllowDocument(t, h, h.Browser(authztest.Demo), v)
+	if res := redeemDocument(h, code, loopbackURI); res.Status != http.StatusOK || res.Text("scope") != "openid tools.read" {
+		t.Errorf("token = %d %s, want the scopes openid tools.read", res.Status, res.Body)
+	}
 }
 
 // A client that nobody has registered signs a person in, on whatever port it listens, and keeps its tokens after a

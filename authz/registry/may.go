@@ -10,23 +10,76 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 )
 
-// ScopesFor returns what a client asks for with the scope parameter of f: its default scopes when it names none.
-// (docs/decisions/authorization.md#scopes) May says whether it is allowed them.
-func (r *Registry) ScopesFor(c *client.Client, f oauth.Form) ([]string, error) {
+// ScopesFor returns what a client asks for with the scope parameter of f in a grant: its default scopes and those of
+// the sites that it wants a token for when it names none. (docs/decisions/authorization.md#scopes) May says whether it
+// is allowed them.
+func (r *Registry) ScopesFor(c *client.Client, f oauth.Form, grant string) ([]string, error) {
 	asked, err := client.ParseScope(f.Get("scope"))
 	if err != nil {
 		return nil, oauth.InvalidScope(err, "scope is malformed")
 	}
-	if len(asked) == 0 {
-		asked = c.DefaultScopes
+	if len(asked) > 0 {
+		return r.withoutTools(c, asked, f.All("resource")), nil
 	}
-	if len(asked) == 0 && f.Has(detailsParam) {
-		return nil, nil // RFC 9396 3: they say it all
+	if f.Has(detailsParam) {
+		return c.DefaultScopes, nil // RFC 9396 3: they can say it all
 	}
-	if len(asked) == 0 {
+	if asked = r.DefaultScopes(c, f.All("resource"), grant); len(asked) == 0 {
 		return nil, oauth.InvalidScope(nil, "no scope was asked and the client has no default")
 	}
 	return asked, nil
+}
+
+// DefaultScopes returns the scopes of a client that names none in a grant: its own, and those of the sites that it
+// wants a token for, as far as it is allowed them, unless its own have some of those already.
+func (r *Registry) DefaultScopes(c *client.Client, resources []string, grant string) []string {
+	out := slices.Clone(c.DefaultScopes)
+	for _, site := range r.named(c, resources) {
+		if slices.ContainsFunc(c.DefaultScopes, func(name string) bool { return slices.Contains(site.Scopes, name) }) {
+			continue
+		}
+		for _, name := range site.First {
+			if c.HasScope(name) && !slices.Contains(out, name) && !(isOwn(grant) && r.needsPerson(name)) {
+				out = append(out, name)
+			}
+		}
+	}
+	return out
+}
+
+// withoutTools leaves out the scopes of tools that a client is not allowed, if it asks for others too: the challenge of
+// their site names them to every client.
+func (r *Registry) withoutTools(c *client.Client, asked, resources []string) []string {
+	sites := r.named(c, resources)
+	out := slices.DeleteFunc(slices.Clone(asked), func(name string) bool {
+		return !c.HasScope(name) && slices.ContainsFunc(sites, func(site *client.Resource) bool { return slices.Contains(site.Tools, name) })
+	})
+	if len(out) == 0 {
+		return asked
+	}
+	return out
+}
+
+// named returns the sites that a client names as resources.
+func (r *Registry) named(c *client.Client, resources []string) (out []*client.Resource) {
+	for _, resource := range c.OwnResources(resources) {
+		for i := range r.resources {
+			if client.HasResource([]string{r.resources[i].URI}, resource) {
+				out = append(out, &r.resources[i])
+			}
+		}
+	}
+	return out
+}
+
+// isOwn reports whether tokens of a grant are those of the client itself, and not of a person.
+func isOwn(grant string) bool {
+	return grant == client.GrantClientCredentials || grant == client.GrantJWTBearer
+}
+
+// needsPerson reports whether a scope asks for a level or an assured identity, which only persons have.
+func (r *Registry) needsPerson(scope string) bool {
+	return r.scopes[scope].Level > 0 || r.scopes[scope].Assurance > 0
 }
 
 // ScopeLevel returns the highest authentication level that one of the scopes demands. 0: any.
@@ -113,8 +166,7 @@ func (r *Registry) May(c *client.Client, a Permission) error {
 		if !c.HasScope(name) {
 			return oauth.InvalidScope(nil, "a scope is unknown or not allowed") // one is enough for the whole request
 		}
-		// Only persons have a level and an identity.
-		if (a.Grant == client.GrantClientCredentials || a.Grant == client.GrantJWTBearer) && (r.scopes[name].Level > 0 || r.scopes[name].Assurance > 0) {
+		if isOwn(a.Grant) && r.needsPerson(name) {
 			return oauth.InvalidScope(nil, "a scope needs a person")
 		}
 	}

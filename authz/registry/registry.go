@@ -48,8 +48,9 @@ type Registry struct {
 	apis   map[string]*entry[client.APIClient]
 	scopes map[string]client.Scope
 	// details are the types of authorization details.
-	details *details.Types
-	sites   []string // resources of the sites of the configuration
+	details   *details.Types
+	sites     []string          // resources of the sites of the configuration
+	resources []client.Resource // the same sites, with their scopes
 	// acceptances are the ways in which tokens open those sites.
 	acceptances []client.Acceptance
 	// declared are the providers of the configuration, identity among them; providers those and the managed ones, as
@@ -137,6 +138,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Registry, error) {
 	r.acceptances = cfg.Acceptances
 	r.docs = metadoc.New(cfg.Documents, r.untrusted, deps.Now)
 	r.asked = slices.Clone(documentScopes)
+	r.resources = slices.Clone(cfg.Resources)
 	for _, resource := range cfg.Resources {
 		r.sites, r.asked = append(r.sites, resource.URI), append(r.asked, resource.Scopes...)
 	}

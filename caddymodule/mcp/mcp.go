@@ -32,6 +32,9 @@ type Options struct {
 	// The scopes that calls of tools need, in addition to those of the site. Where there are any, bodies of requests are
 	// read, at most 1 MiB, and must be JSON-RPC messages. Default: none.
 	Tools []Tool `json:"tools,omitempty"`
+	// Whether the challenge to a client without a valid token names the scopes of the tools too: on or off. Many
+	// clients ask a person once and never for more. Default: on.
+	ChallengeTools string `json:"challenge_tools,omitempty"`
 
 	resources []string
 }
@@ -39,9 +42,10 @@ type Options struct {
 // UnmarshalCaddyfile reads the option of protect; the dispenser stands on its word:
 //
 //	mcp [<resource>] {
-//		name          <text>
-//		documentation <url>
-//		tool          <name> <scope>...
+//		name            <text>
+//		documentation   <url>
+//		tool            <name> <scope>...
+//		challenge_tools on|off
 //	}
 func (o *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
@@ -54,9 +58,10 @@ func (o *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.Errf("mcp: unexpected argument %q", d.Val())
 	}
 	return options.ReadBlock(d, "mcp", &reference.MCP, options.Subdirectives{
-		"name":          options.Text(&o.Name),
-		"documentation": options.Value(&o.Documentation, checkPage),
-		"tool":          o.readTool,
+		"name":            options.Text(&o.Name),
+		"documentation":   options.Value(&o.Documentation, checkPage),
+		"tool":            o.readTool,
+		"challenge_tools": options.Value(&o.ChallengeTools, checkSwitch),
 	})
 }
 

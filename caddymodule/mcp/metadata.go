@@ -34,7 +34,9 @@ type metadata struct {
 type Known struct {
 	Resource string
 	Name     string
-	Scopes   []string
+	Scopes   []string // all that some request there needs
+	Tools    []string // those that only calls of tools need
+	First    []string // those that a client gets which names none
 }
 
 // Sites are the resources of all sites of a configuration. The zero value has none. It is safe for concurrent use.
@@ -51,7 +53,7 @@ type Site struct {
 	*Options
 
 	Issuer  string   // of its tokens. Empty: the one of this configuration
-	Scopes  []string // all that some request there needs
+	Scopes  []string // that some request there needs, without those of tools
 	Origins []string // its addresses
 	Place   string   // of its protect in the Caddyfile
 }
@@ -60,10 +62,12 @@ type Site struct {
 // proofs are the algorithms of proofs (RFC 9449) that sites check.
 func (s *Sites) Add(site Site, issuer string, proofs []string) {
 	o := site.Options
-	// MCP, "Scope Selection Strategy": offline_access is not for a resource to ask for.
-	scopes := slices.DeleteFunc(slices.Clone(site.Scopes), func(name string) bool { return name == offline })
-	slices.Sort(scopes)
-	scopes = slices.Compact(scopes)
+	own, scopes := named(site.Scopes), named(slices.Concat(site.Scopes, o.toolScopes()))
+	first := scopes
+	if !o.asksForTools() {
+		first = own
+	}
+	tools := slices.DeleteFunc(slices.Clone(scopes), func(name string) bool { return slices.Contains(own, name) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.at == nil {
@@ -78,7 +82,7 @@ func (s *Sites) Add(site Site, issuer string, proofs []string) {
 			continue // SetUp has accepted the address, so neither happens
 		}
 		if site.Issuer == "" {
-			s.known = append(s.known, Known{resource, o.Name, scopes})
+			s.known = append(s.known, Known{resource, o.Name, scopes, tools, first})
 		}
 		hosts := []string{plainHost(u.Scheme, u.Host)}
 		if o.Resource != "" { // named: the site can have another address here, behind a proxy that changes the host
@@ -89,6 +93,14 @@ func (s *Sites) Add(site Site, issuer string, proofs []string) {
 			s.place(host, strings.TrimSuffix(u.Path, "/"), body)
 		}
 	}
+}
+
+// named are the scopes that others learn of, in order. MCP, "Scope Selection Strategy": offline_access is not for a
+// resource to ask for.
+func named(scopes []string) []string {
+	out := slices.DeleteFunc(slices.Clone(scopes), func(name string) bool { return name == offline })
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 func (s *Sites) place(host, path string, body []byte) {

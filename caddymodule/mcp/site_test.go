@@ -93,7 +93,12 @@ func TestMCPSiteIsFound(t *testing.T) {
 	if token, failure = tokenFor(s, site+"/whole"); failure != "" || use(token) != http.StatusUnauthorized {
 		t.Errorf("a token for the other resource of the site passes, or there is none: %q", failure)
 	}
-	for _, resource := range []string{site + "/tools/", site + "/tools#x", site + "/tools?x", "https://elsewhere.example.com", site} {
+	for _, resource := range []string{site + "/tools/", site + "/tools/list", site + "/tools/a/b%20c"} {
+		if token, failure = tokenFor(s, resource); failure != "" || use(token) != http.StatusOK {
+			t.Errorf("a token for %s, which is below the site: %q, or it does not pass", resource, failure)
+		}
+	}
+	for _, resource := range []string{site + "/tools#x", site + "/tools?x", site + "/tools/x?y", site + "/toolsx", site + "/tools/../whole", site + "/tools/%2e%2E/whole", site + "/tools/a%2Fb", site + "/", "https://elsewhere.example.com", site} {
 		if token, failure = tokenFor(s, resource); failure != "invalid_target" {
 			t.Errorf("a token for %s = %q, %q, want invalid_target", resource, token, failure)
 		}
@@ -240,6 +245,70 @@ func TestMCPToolsNeedScopes(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A client that follows the first challenge, or that names no scope at all, gets what all tools need, as far as it is
+// allowed it, and a script of another origin can send a preflight. With challenge_tools off it gets the scopes of the
+// site.
+func TestMCPFirstScopes(t *testing.T) {
+	s := servertest.NewServer(t)
+	site := "http://" + s.API
+	const tools = "\t\t\ttool delete_* tools.write\n\t\t\ttool never tools.secret\n"
+	s.Extra = "client agent {\n\t\t\tsecret " + servertest.TestSecret + "\n\t\t\tgrants client_credentials\n\t\t\tscopes other tools.read tools.write tools.admin\n\t\t}"
+	for name, tt := range map[string]struct {
+		site, challenge string
+		allowed         string // scopes of a token that was asked for without scope
+	}{
+		"as it is": {
+			"protect tools.read {\n\t\tmcp {\n" + tools + "\t\t}\n\t\tallow {\n\t\t\tmatch path /admin\n\t\t\tneed scopes tools.admin\n\t\t}\n\t\tallow {\n\t\t\tmatch not path /admin\n\t\t}\n\t}",
+			"tools.read tools.write tools.secret", "tools.admin tools.read tools.write",
+		},
+		"challenge_tools off": {"protect tools.read {\n\t\tmcp {\n\t\t\tchallenge_tools off\n" + tools + "\t\t}\n\t}", "tools.read", "tools.read"},
+	} {
+		s.Site = tt.site
+		s.MustLoad()
+		for _, token := range []string{"", "ghat_unknown"} {
+			r := s.Request(http.MethodPost, site+"/", strings.NewReader(callTool("list")))
+			if token != "" {
+				r.Header.Set("Authorization", "Bearer "+token)
+			}
+			if res, _ := s.Do(r); res.StatusCode != http.StatusUnauthorized || !strings.Contains(res.Header.Get("WWW-Authenticate"), `scope="`+tt.challenge+`"`) {
+				t.Errorf("%s: token %q = %d %s, want 401 and the scopes %s", name, token, res.StatusCode, res.Header.Get("WWW-Authenticate"), tt.challenge)
+			}
+		}
+		ask := func(scope string) (status int, given string) {
+			form := url.Values{"grant_type": {"client_credentials"}, "resource": {site + "/mcp"}, "scope": {scope}}
+			r := s.Request(http.MethodPost, s.Issuer()+"/oauth/token", strings.NewReader(form.Encode()))
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			r.SetBasicAuth("agent", servertest.TestSecret)
+			res, body := s.Do(r)
+			got := strings.Fields(servertest.Decode[struct {
+				Scope string `json:"scope"`
+			}](t, body).Scope)
+			slices.Sort(got)
+			return res.StatusCode, strings.Join(got, " ")
+		}
+		if status, got := ask(""); status != http.StatusOK || got != tt.allowed {
+			t.Errorf("%s: a token without scope = %d %q, want 200 and %q", name, status, got, tt.allowed)
+		}
+		if status, got := ask("tools.read tools.write tools.secret"); status != http.StatusOK || got != "tools.read tools.write" {
+			t.Errorf("%s: a token with the scopes of the challenge = %d %q, want those that the client is allowed", name, status, got)
+		}
+		for _, scope := range []string{"tools.secret", "tools.read unknown"} {
+			if status, got := ask(scope); status != http.StatusBadRequest {
+				t.Errorf("%s: a token with the scope %s = %d %q, want 400", name, scope, status, got)
+			}
+		}
+		r := s.Request(http.MethodOptions, site+"/", nil)
+		r.Header.Set("Origin", "https://inspector.example")
+		r.Header.Set("Access-Control-Request-Method", http.MethodPost)
+		if res, _ := s.Do(r); res.StatusCode != http.StatusOK {
+			t.Errorf("%s: a preflight = %d, want that it reaches the server", name, res.StatusCode)
+		}
+		if res, _ := s.Do(s.Request(http.MethodOptions, site+"/", nil)); res.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%s: OPTIONS that is no preflight = %d, want 401", name, res.StatusCode)
+		}
+	}
 }
 
 // A client registers itself as the Caddyfile lets it, and operators see where each client comes from.

@@ -64,6 +64,8 @@ func (o *Options) readTool(d *caddyfile.Dispenser) error {
 	return nil
 }
 
+var checkSwitch = options.OneOf("on", "off")
+
 // setUpTools resolves the tools.
 func (o *Options) setUpTools(r *options.Resolver) {
 	for i := range o.Tools {
@@ -73,10 +75,21 @@ func (o *Options) setUpTools(r *options.Resolver) {
 			r.Fail("mcp tool: want the name of a tool and the scopes that its calls need")
 		}
 	}
+	o.ChallengeTools = r.Plain("mcp challenge_tools", o.ChallengeTools, checkSwitch)
 }
 
-// ToolScopes are all scopes that calls of tools can need.
-func (o *Options) ToolScopes() (out []string) {
+// FirstScopes are the scopes of tools that the challenge to a client without a valid token names.
+func (o *Options) FirstScopes() []string {
+	if !o.asksForTools() {
+		return nil
+	}
+	return o.toolScopes()
+}
+
+func (o *Options) asksForTools() bool { return o.ChallengeTools != "off" }
+
+// toolScopes are all scopes that calls of tools can need.
+func (o *Options) toolScopes() (out []string) {
 	for _, t := range o.Tools {
 		out = append(out, t.Scopes...)
 	}

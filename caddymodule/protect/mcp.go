@@ -23,7 +23,7 @@ func (p *Protect) readMCP(d *caddyfile.Dispenser) error {
 
 // resourceServer is what others learn of the site.
 func (p *Protect) resourceServer() mcp.Site {
-	site := mcp.Site{Options: p.MCP, Scopes: append(p.everyScope(), p.MCP.ToolScopes()...), Origins: p.Sites, Place: p.Place()}
+	site := mcp.Site{Options: p.MCP, Scopes: p.everyScope(), Origins: p.Sites, Place: p.Place()}
 	if p.Introspect != nil {
 		site.Issuer = p.Introspect.Issuer
 	}
@@ -54,6 +54,11 @@ func (p *Protect) mayCall(g *passage, who *token.Introspection) bool {
 	need.Scopes = slices.Concat(need.Scopes, needs)
 	g.decision.Need = &need
 	return p.answer(g, p.refusalOf(g, scopeMissing))
+}
+
+// begins reports whether a client whose credential got this verdict is told to begin anew.
+func begins(v verdict) bool {
+	return v == noCredentials || v == inactive || v == elsewhere || v == unnamed
 }
 
 func hasScopes(who *token.Introspection, scopes []string) bool {

@@ -385,7 +385,7 @@ func (p *Protect) setUp(res *options.Resolver) error {
 	}
 	if p.MCP != nil {
 		p.MCP.SetUp(res, p.Sites, p.Match)
-		p.Audience, p.StripToken = append(p.Audience, p.MCP.Resources()...), true
+		p.Audience, p.StripToken, p.Preflight = append(p.Audience, p.MCP.Resources()...), true, true
 	}
 	if err := p.consistent(); err != nil {
 		res.Fail("%v", err)

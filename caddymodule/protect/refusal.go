@@ -59,7 +59,15 @@ var reasons = map[verdict]refusals.Reason{
 
 // refusalOf returns the refusal for a verdict about the credential of a request.
 func (p *Protect) refusalOf(g *passage, v verdict) refusal {
-	f := p.challengeOf(v, p.demandOf(g))
+	asked := p.demandOf(g)
+	if p.MCP != nil && begins(v) {
+		for _, name := range p.MCP.FirstScopes() {
+			if !slices.Contains(asked.scopes, name) {
+				asked.scopes = append(slices.Clip(asked.scopes), name)
+			}
+		}
+	}
+	f := p.challengeOf(v, asked)
 	switch f.reason = reasons[v]; {
 	case g.basic != nil && (v == noCredentials || v == inactive):
 		f.reason, f.text = g.basic.reason, g.basic.text
