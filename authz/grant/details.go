@@ -2,6 +2,7 @@ package grant
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"go.uber.org/zap"
@@ -14,28 +15,41 @@ import (
 // refreshLimit is how long an introspection waits for an identity provider.
 const refreshLimit = 2 * time.Second
 
+// headerDetails tells a caller that has asked for fresh user_details whether it got them: refreshed or cached.
+// (docs/decisions/sign-out.md#fresh-user-details)
+const headerDetails = "Gatehouse-User-Details"
+
+var errCannotAsk = errors.New("the identity provider of the session cannot be asked again, or there is none")
+
 // refreshDetails asks the provider of the sign-in for user_details again and stores them with the grant. (token server
-// document, "Token introspection", refresh_user_details) If the provider cannot answer, the known details stay.
-func (s *Grants) refreshDetails(ctx context.Context, token string, i *token.Introspection) {
-	if i.Person == nil || i.SessionID == "" {
-		return
-	}
-	limited, cancel := context.WithTimeout(ctx, refreshLimit)
-	defer cancel()
-	fresh, err := s.deps.Subjects.RefreshDetails(limited, i.Subject, i.SessionID, i.Provider)
-	if err == nil && fresh != nil {
-		err = s.keepDetails(ctx, token, fresh)
-	}
+// document, "Token introspection", refresh_user_details) If the provider cannot answer, the known details stay, and it
+// reports false.
+func (s *Grants) refreshDetails(ctx context.Context, token string, i *token.Introspection) bool {
+	fresh, err := s.askDetails(ctx, token, i)
 	if err != nil {
-		s.deps.Log.Warn("user details not refreshed", zap.String("session_id", i.SessionID), zap.Error(err))
-		return
-	}
-	if fresh == nil {
-		return
+		s.deps.Log.Warn("user details not refreshed", zap.String("client_id", i.ClientID), zap.String("session_id", i.SessionID), zap.Error(err))
+		return false
 	}
 	person := *i.Person // shared
 	person.Details = fresh
 	i.Person = &person
+	return true
+}
+
+func (s *Grants) askDetails(ctx context.Context, token string, i *token.Introspection) (map[string][]string, error) {
+	if i.Person == nil || i.SessionID == "" {
+		return nil, errCannotAsk
+	}
+	limited, cancel := context.WithTimeout(ctx, refreshLimit)
+	defer cancel()
+	fresh, err := s.deps.Subjects.RefreshDetails(limited, i.Subject, i.SessionID, i.Provider)
+	if err == nil && fresh == nil {
+		err = errCannotAsk
+	}
+	if err != nil {
+		return nil, err
+	}
+	return fresh, s.keepDetails(ctx, token, fresh)
 }
 
 // keepDetails writes the details into the grant of the token.

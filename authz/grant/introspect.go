@@ -62,8 +62,10 @@ func (s *Grants) HandleIntrospect(w http.ResponseWriter, r *http.Request) error 
 	if !i.Active || !concerns(asker, i) {
 		return s.answerAbout(w, r, asker, reply.Inactive{})
 	}
-	if refresh {
-		s.refreshDetails(r.Context(), text, i)
+	if refresh && s.refreshDetails(r.Context(), text, i) {
+		w.Header().Set(headerDetails, "refreshed")
+	} else if refresh {
+		w.Header().Set(headerDetails, "cached")
 	}
 	return s.answerAbout(w, r, asker, s.introspectionBody(i))
 }

@@ -32,6 +32,9 @@ func TestRefreshUserDetails(t *testing.T) {
 	ask := func(token, refresh string) any {
 		t.Helper()
 		res := h.Post("/oauth/api/v2/token/introspect", url.Values{"token": {token}, "refresh_user_details": {refresh}}, authztest.Basic("ops", authztest.Secret("ops"))...)
+		if want := map[string]string{"true": "refreshed"}[refresh]; res.JSON()["active"] == true && res.Header.Get("Gatehouse-User-Details") != want {
+			t.Errorf("refresh_user_details=%s: Gatehouse-User-Details = %q, want %q", refresh, res.Header.Get("Gatehouse-User-Details"), want)
+		}
 		return res.JSON()["user_details"]
 	}
 	old, fresh := map[string]any{"email": "ann@example.com", "branch": []any{"north", "south"}}, map[string]any{"email": "new@example.com"}
@@ -84,12 +87,17 @@ func TestRefreshUserDetailsAttack(t *testing.T) {
 		} {
 			h.People.OnRefresh(refresh)
 			res := h.Post("/oauth/api/v2/token/introspect", url.Values{"token": {token}, "refresh_user_details": {"true"}}, authztest.Basic("ops", authztest.Secret("ops"))...)
-			if diff := cmp.Diff(want, res.JSON()["user_details"]); diff != "" || res.Status != http.StatusOK {
-				t.Errorf("%s: %d, user_details (-want +got):\n%s", name, res.Status, diff)
+			if diff := cmp.Diff(want, res.JSON()["user_details"]); diff != "" || res.Status != http.StatusOK || res.Header.Get("Gatehouse-User-Details") != "cached" {
+				t.Errorf("%s: %d, Gatehouse-User-Details %q, want cached, user_details (-want +got):\n%s", name, res.Status, res.Header.Get("Gatehouse-User-Details"), diff)
 			}
 		}
-		if !strings.Contains(h.Log(), "user details not refreshed") {
-			t.Error("no log line says that nobody answered")
+		if got := strings.Count(h.Log(), "user details not refreshed"); got != 3 {
+			t.Errorf("%d log lines say that nothing was fetched, want 3", got)
+		}
+		own := authztest.OwnToken(h).Text("access_token")
+		res := h.Post("/oauth/api/v2/token/introspect", url.Values{"token": {own}, "refresh_user_details": {"true"}}, authztest.Basic("ops", authztest.Secret("ops"))...)
+		if got := res.Header.Get("Gatehouse-User-Details"); res.JSON()["active"] != true || got != "cached" {
+			t.Errorf("a client's own token: %d %s, Gatehouse-User-Details = %q, want cached", res.Status, res.Body, got)
 		}
 		h.Invariants(t)
 	})

@@ -22,37 +22,36 @@ import (
 // codeLife is how long a code is remembered, so that it is used once. Codes live for minutes. (RFC 6749 4.1.2)
 const codeLife = time.Hour
 
-// redeem exchanges a code for an access token. (RFC 6749 4.1.3)
-func (p *Provider) redeem(ctx context.Context, f *flow, code string) (string, error) {
+// redeem exchanges a code for an access token, and says when that ends. (RFC 6749 4.1.3)
+func (p *Provider) redeem(ctx context.Context, f *flow, code string) (token string, until time.Time, err error) {
 	if err := p.env.Once(ctx, "code "+code, p.env.Now().Add(codeLife)); err != nil {
 		if errors.Is(err, idp.ErrReplayed) {
-			return "", &idp.Invalid{Reason: "the code was used before"}
+			return "", until, &idp.Invalid{Reason: "the code was used before"}
 		}
-		return "", err
+		return "", until, err
 	}
 	a, err := p.askToken(ctx, url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {f.Redirect}, "code_verifier": {f.Verifier}})
 	if err != nil {
-		return "", fmt.Errorf("token endpoint: %w", err)
+		return "", until, fmt.Errorf("token endpoint: %w", err)
 	}
 	doc, err := remote.ReadObject(a.Body)
 	if err != nil {
-		return "", fmt.Errorf("token endpoint: status %d: %w", a.Status, err)
+		return "", until, fmt.Errorf("token endpoint: status %d: %w", a.Status, err)
 	}
 	if doc["error"] != nil || a.Status != http.StatusOK { // GitHub answers errors with 200
-		return "", tokenError(a.Status, doc)
+		return "", until, tokenError(a.Status, doc)
 	}
-	token, err := doc.Text("access_token")
-	if err != nil {
-		return "", fmt.Errorf("token endpoint: %w", err)
+	if token, err = doc.Text("access_token"); err != nil {
+		return "", until, fmt.Errorf("token endpoint: %w", err)
 	}
 	kind, err := doc.Text("token_type")
 	if err != nil || token == "" || len(token) > maxToken || !(strings.EqualFold(kind, "Bearer") || kind == "" && p.cfg.Preset != "") {
-		return "", errors.New("token endpoint: it gave no bearer access token")
+		return "", until, errors.New("token endpoint: it gave no bearer access token")
 	}
 	if err := remote.CheckToken(token); err != nil {
-		return "", fmt.Errorf("token endpoint: %w", err)
+		return "", until, fmt.Errorf("token endpoint: %w", err)
 	}
-	return token, nil
+	return token, doc.Until(p.env.Now()), nil
 }
 
 // askToken sends a form to the token endpoint, with our credentials.
@@ -109,7 +108,7 @@ func tokenError(status int, doc remote.Object) error {
 
 // profile reads what stands at an address. Without a token it tells only the status.
 func (p *Provider) profile(ctx context.Context, address, token string) (remote.Object, int, error) {
-	raw, status, err := p.read(ctx, address, token)
+	raw, status, err := p.fetch(ctx, address, token)
 	if err != nil {
 		return nil, status, err
 	}
@@ -117,7 +116,7 @@ func (p *Provider) profile(ctx context.Context, address, token string) (remote.O
 	return o, status, err
 }
 
-func (p *Provider) read(ctx context.Context, address, token string) (raw []byte, status int, err error) {
+func (p *Provider) fetch(ctx context.Context, address, token string) (raw []byte, status int, err error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil, 0, errors.New("not an address")
@@ -149,7 +148,7 @@ func (p *Provider) read(ctx context.Context, address, token string) (raw []byte,
 
 // githubEmail returns the primary address of an account at GitHub, and whether GitHub has verified it.
 func (p *Provider) githubEmail(ctx context.Context, token string) (string, bool, error) {
-	raw, status, err := p.read(ctx, p.cfg.EmailsURL, token)
+	raw, status, err := p.fetch(ctx, p.cfg.EmailsURL, token)
 	if status == http.StatusForbidden || status == http.StatusNotFound {
 		return "", false, nil // the person or an organisation has not allowed the scope
 	}

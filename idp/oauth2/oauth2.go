@@ -2,8 +2,9 @@
 // flow with PKCE, and who they are stands at an address of the provider that an access token opens. Presets know
 // GitHub, Discord, Facebook, LinkedIn and X. Providers of OpenID Connect belong to package oidc.
 //
-// Access tokens are used once and forgotten. No such provider tells when or how a person signed in, so one that must
-// have been just now is refused. (RFC 6749, RFC 7636, RFC 9207, RFC 9700)
+// The access token of a sign-in is kept sealed with its session, to read the profile again while it lives. No such
+// provider tells when or how a person signed in, so one that must have been just now is refused. (RFC 6749, RFC 7636,
+// RFC 9207, RFC 9700)
 package oauth2
 
 import (
@@ -16,6 +17,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/oauth2"
 
@@ -26,10 +28,11 @@ import (
 
 const (
 	maxToken = 32 << 10 // bytes of an access token
+	maxHeld  = 16 << 10 // bytes of one that is kept
 	maxEmail = 254      // characters (RFC 5321 4.5.3.1.3)
 )
 
-// Provider signs people in at one provider. It implements idp.Redirector and Checker.
+// Provider signs people in at one provider. It implements idp.Redirector, Checker and Refresher.
 type Provider struct {
 	cfg   Config
 	env   idp.Env
@@ -39,6 +42,7 @@ type Provider struct {
 var (
 	_ idp.Redirector = (*Provider)(nil)
 	_ idp.Checker    = (*Provider)(nil)
+	_ idp.Refresher  = (*Provider)(nil)
 )
 
 // New returns a provider, or an error that lists everything wrong with the configuration. It makes no connections.
@@ -159,15 +163,50 @@ func (p *Provider) Finish(ctx context.Context, state []byte, r *http.Request) (*
 	if err != nil {
 		return nil, err
 	}
-	token, err := p.redeem(ctx, &f, code)
-	if err != nil {
+	h := heldData{Issuer: p.cfg.Issuer, Client: p.cfg.ClientID}
+	if h.Access, h.Until, err = p.redeem(ctx, &f, code); err != nil {
 		return nil, err
 	}
-	profile, _, err := p.profile(ctx, p.cfg.ProfileURL, token)
+	return p.read(ctx, h)
+}
+
+// heldData is what Refresh needs. identity seals it.
+type heldData struct {
+	Issuer string    `json:"iss"` // the issuer, and our client id there: a token is never given to another provider
+	Client string    `json:"client"`
+	Access string    `json:"access_token"`
+	Until  time.Time `json:"until,omitzero"` // zero: it is not known
+}
+
+// read returns the person whom an access token opens.
+func (p *Provider) read(ctx context.Context, h heldData) (*idp.Identity, error) {
+	profile, _, err := p.profile(ctx, p.cfg.ProfileURL, h.Access)
 	if err != nil {
 		return nil, fmt.Errorf("profile: %w", err)
 	}
-	return p.identity(ctx, profile, token)
+	out, err := p.identity(ctx, profile, h.Access)
+	if err != nil || len(h.Access) > maxHeld {
+		return out, err
+	}
+	out.Held, err = json.Marshal(h)
+	return out, err
+}
+
+// Refresh implements idp.Refresher with the access token of the sign-in, while it lives.
+func (p *Provider) Refresh(ctx context.Context, held []byte) (*idp.Identity, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
+	defer cancel()
+	var h heldData
+	if err := json.Unmarshal(held, &h); err != nil {
+		return nil, fmt.Errorf("what was kept cannot be read: %w", err)
+	}
+	if h.Issuer != p.cfg.Issuer || h.Client != p.cfg.ClientID {
+		return nil, &idp.Rejection{Reason: "the person signed in at another provider, before the configuration changed"}
+	}
+	if !h.Until.IsZero() && !p.env.Now().Before(h.Until) {
+		return nil, errors.New("the access token of the sign-in has ended")
+	}
+	return p.read(ctx, h)
 }
 
 // readResponse returns the code of an authorization response. (RFC 6749 4.1.2)

@@ -3,6 +3,7 @@ package oauth2
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -135,7 +136,7 @@ func TestPresets(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got.Issuer != want.Issuer || got.Subject != want.Subject || got.Form != want.Form || got.Email != want.Email || got.EmailVerified != want.EmailVerified || got.Level != 1 || got.Held != nil {
+			if got.Issuer != want.Issuer || got.Subject != want.Subject || got.Form != want.Form || got.Email != want.Email || got.EmailVerified != want.EmailVerified || got.Level != 1 || len(got.Held) == 0 {
 				t.Errorf("the identity is %+v, want %+v", got, want)
 			}
 			if (len(got.Details["name"]) == 1) != (preset != Discord) {
@@ -352,6 +353,42 @@ func TestWhatSuchProvidersCannot(t *testing.T) {
 		if _, err := p.Begin(t.Context(), q); !errors.As(err, &rejection) || rejection.Passive != q.Passive {
 			t.Errorf("%s: Begin = %v, want a rejection", name, err)
 		}
+	}
+}
+
+// TestRefresh reads the profile again by the access token of the sign-in, while that lives.
+func TestRefresh(t *testing.T) {
+	t.Parallel()
+	for preset := range presets {
+		t.Run(preset, func(t *testing.T) {
+			t.Parallel()
+			s := newStandIn(t, preset, "")
+			p := s.provider()
+			was, err := s.signIn(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			now, err := p.Refresh(t.Context(), was.Held)
+			if err != nil || now.Subject != was.Subject || now.Email != was.Email || len(now.Details) != len(was.Details) {
+				t.Errorf("Refresh = %+v, %v, want %+v", now, err, was)
+			}
+			moved := s.provider(func(c *Config) { c.ClientID = "another" })
+			if _, err := moved.Refresh(t.Context(), was.Held); err == nil {
+				t.Error("Refresh with the token of another client gives an identity")
+			}
+			var h heldData
+			if err := json.Unmarshal(was.Held, &h); err != nil {
+				t.Fatal(err)
+			}
+			h.Until = time.Now().Add(-time.Second)
+			ended, err := json.Marshal(h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := p.Refresh(t.Context(), ended); err == nil {
+				t.Error("Refresh with a token that has ended gives an identity")
+			}
+		})
 	}
 }
 

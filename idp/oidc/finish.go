@@ -137,7 +137,11 @@ func (p *Provider) Finish(ctx context.Context, state []byte, r *http.Request) (*
 		info = appleName(a.user) // only now, with a code and an ID token of this flow
 		maps.DeleteFunc(info, func(name string, _ any) bool { return id.claims[name] != nil })
 	}
-	return p.identity(id, info, heldData{Refresh: given.refresh, Nonce: f.Nonce})
+	h := heldData{Refresh: given.refresh, Nonce: f.Nonce}
+	if given.refresh == "" && m.UserInfoURL != "" {
+		h.Access, h.AccessUntil = given.access, given.until
+	}
+	return p.identity(id, info, h)
 }
 
 // judgeAge compares the age of the sign-in with the request, because a person can remove prompt and max_age from the

@@ -18,7 +18,7 @@ import (
 const (
 	maxSession = 512      // bytes of sid
 	maxHeldID  = 16 << 10 // bytes of an ID token that is kept
-	maxHeldKey = 8 << 10  // bytes of a refresh token that is kept
+	maxHeldKey = 8 << 10  // bytes of a refresh or access token that is kept
 	maxEmail   = 254      // characters (RFC 5321 4.5.3.1.3)
 )
 
@@ -26,16 +26,19 @@ const claimVerified = "email_verified"
 
 // heldData is what End and Refresh need. identity seals it.
 type heldData struct {
-	Issuer   string    `json:"iss"` // the issuer, and our client id there: held data is never given to another provider
-	Client   string    `json:"client"`
-	Subject  string    `json:"sub"`
-	ID       string    `json:"id_token,omitempty"` // in its signed form
-	Refresh  string    `json:"refresh_token,omitempty"`
-	Nonce    string    `json:"nonce,omitempty"`
-	Level    int       `json:"level"`
-	AuthTime time.Time `json:"auth_time,omitzero"`
-	Session  string    `json:"sid,omitempty"`
-	From     string    `json:"from,omitempty"` // the issuer of the ID token, where the provider has several
+	Issuer  string `json:"iss"` // the issuer, and our client id there: held data is never given to another provider
+	Client  string `json:"client"`
+	Subject string `json:"sub"`
+	ID      string `json:"id_token,omitempty"` // in its signed form
+	Refresh string `json:"refresh_token,omitempty"`
+	Nonce   string `json:"nonce,omitempty"`
+	// The access token, where there is no refresh token, and its end. Zero: it is not known.
+	Access      string    `json:"access_token,omitempty"`
+	AccessUntil time.Time `json:"access_until,omitzero"`
+	Level       int       `json:"level"`
+	AuthTime    time.Time `json:"auth_time,omitzero"`
+	Session     string    `json:"sid,omitempty"`
+	From        string    `json:"from,omitempty"` // the issuer of the ID token, where the provider has several
 }
 
 // from is the issuer that identities have.
@@ -73,6 +76,9 @@ func (p *Provider) describe(claims, fromToken object, h heldData) (*idp.Identity
 	if len(h.Refresh) > maxHeldKey {
 		h.Refresh = ""
 	}
+	if len(h.Access) > maxHeldKey {
+		h.Access = ""
+	}
 	kept, err := json.Marshal(h)
 	if err != nil {
 		return nil, fmt.Errorf("keep what is needed later: %w", err)
@@ -104,7 +110,8 @@ func (p *Provider) describe(claims, fromToken object, h heldData) (*idp.Identity
 	return out, nil
 }
 
-// Refresh implements idp.Refresher with the provider's refresh token. (OpenID Connect Core 12)
+// Refresh implements idp.Refresher with the provider's refresh token (OpenID Connect Core 12), or with the access token
+// of the sign-in while it lives.
 func (p *Provider) Refresh(ctx context.Context, kept []byte) (*idp.Identity, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
 	defer cancel()
@@ -116,7 +123,7 @@ func (p *Provider) Refresh(ctx context.Context, kept []byte) (*idp.Identity, err
 		return nil, &idp.Rejection{Reason: "the person signed in at another provider, before the configuration changed"}
 	}
 	if h.Refresh == "" {
-		return nil, errors.New("the provider gave no refresh token: ask for one in scopes, often offline_access")
+		return p.askAgain(ctx, h)
 	}
 	m, err := p.currentMetadata(ctx)
 	if err != nil {
@@ -140,6 +147,26 @@ func (p *Provider) Refresh(ctx context.Context, kept []byte) (*idp.Identity, err
 		}
 	}
 	return id, err
+}
+
+// askAgain asks the UserInfo endpoint with the access token of the sign-in.
+func (p *Provider) askAgain(ctx context.Context, h heldData) (*idp.Identity, error) {
+	if h.Access == "" || !h.AccessUntil.IsZero() && !p.env.Now().Before(h.AccessUntil) {
+		return nil, errors.New("the provider gave no refresh token, and no access token that still lives: ask for a refresh token in scopes, often offline_access")
+	}
+	m, err := p.currentMetadata(ctx)
+	if err != nil {
+		return nil, err
+	}
+	info, err := p.userInfo(ctx, m, h.Access, h.Subject)
+	if err != nil {
+		return nil, err
+	}
+	if info == nil {
+		return nil, errors.New("the provider has no userinfo any more")
+	}
+	claims := keptClaims(h.ID)
+	return p.describe(merge(claims, info), claims, h)
 }
 
 func (p *Provider) refreshed(ctx context.Context, m *metadata, h heldData, given *tokens) (*idp.Identity, error) {

@@ -60,13 +60,60 @@ func TestRefresh(t *testing.T) {
 			t.Errorf("refreshed ID token of %s: %v, want invalid", name, err)
 		}
 	}
-	l.op.Change(func(s *oidctest.Script) { s.IDToken, s.Token = nil, map[string]any{"refresh_token": nil} })
+	l.op.Change(func(s *oidctest.Script) {
+		s.IDToken, s.Token = nil, map[string]any{"refresh_token": nil, "expires_in": 60}
+	})
 	without, err := l.signIn(whenever)
 	if err != nil {
 		t.Fatal(err)
 	}
+	l.clock.turn(48 * time.Hour)
 	if _, err := l.Refresh(t.Context(), without.Held); kind(err) != "unknown" {
 		t.Errorf("without a refresh token: %v, want an error that is not a verdict", err)
+	}
+}
+
+// TestRefreshWithoutRefreshToken asks userinfo with the access token of the sign-in, as long as that lives.
+func TestRefreshWithoutRefreshToken(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		life   any
+		lasts  time.Duration // how long it is asked
+		endsAt time.Duration // when it is not any more. Zero: the provider says so
+	}{
+		"the access token lives for an hour":        {3600, 59 * time.Minute, time.Hour},
+		"its end is written as a text":              {"3600", 59 * time.Minute, time.Hour},
+		"the provider does not say how long":        {nil, 48 * time.Hour, 0},
+		"the provider says something else for that": {"soon", 48 * time.Hour, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := open(t)
+			l.op.Change(func(s *oidctest.Script) { s.Token = map[string]any{"refresh_token": nil, "expires_in": tt.life} })
+			was, err := l.signIn(whenever)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.clock.turn(tt.lasts)
+			l.op.Change(func(s *oidctest.Script) { s.UserInfo = map[string]any{"name": "Alice Married"} })
+			now, err := l.Refresh(t.Context(), was.Held)
+			if err != nil || now.Subject != "alice" || now.Details["fullName"][0] != "Alice Married" || !now.AuthTime.Equal(was.AuthTime) {
+				t.Errorf("Refresh = %+v, %v, want what userinfo says now", now, err)
+			}
+			l.op.Change(func(s *oidctest.Script) { s.UserInfo = map[string]any{"sub": "bob"} })
+			if _, err := l.Refresh(t.Context(), was.Held); !isInvalid(err) {
+				t.Errorf("Refresh with the userinfo of another person = %v, want invalid", err)
+			}
+			l.op.Change(func(s *oidctest.Script) { s.UserInfo = nil })
+			if l.clock.turn(max(0, tt.endsAt-tt.lasts)); tt.endsAt == 0 {
+				l.op.Change(func(s *oidctest.Script) {
+					s.Handlers = map[string]http.HandlerFunc{"/userinfo": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }}
+				})
+			}
+			if _, err := l.Refresh(t.Context(), was.Held); kind(err) != "unknown" {
+				t.Errorf("Refresh after the end of the access token = %v, want an error that is not a verdict", err)
+			}
+		})
 	}
 }
 

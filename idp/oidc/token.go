@@ -34,7 +34,10 @@ const (
 var errGrant = errors.New("invalid_grant")
 
 // tokens is the answer of the token endpoint, not verified yet.
-type tokens struct{ access, refresh, id string }
+type tokens struct {
+	access, refresh, id string
+	until               time.Time // when access ends. Zero: it is not known
+}
 
 // redeem asks the token endpoint. (RFC 6749 4.1.3 and 6)
 func (p *Provider) redeem(ctx context.Context, m *metadata, form url.Values) (*tokens, error) {
@@ -76,6 +79,7 @@ func (p *Provider) redeem(ctx context.Context, m *metadata, form url.Values) (*t
 	if err := remote.CheckToken(t.access); err != nil {
 		return nil, err
 	}
+	t.until = doc.Until(p.env.Now())
 	return &t, nil
 }
 

@@ -90,6 +90,20 @@ func (o Object) Moment(name string) (time.Time, error) {
 	return time.Unix(int64(f), 0), nil
 }
 
+// Until returns when a token of an answer of the token endpoint ends, by its expires_in. (RFC 6749 5.1) Zero: it is not
+// known.
+func (o Object) Until(now time.Time) time.Time {
+	text, err := o.Text("expires_in") // some write a text
+	if n, ok := o["expires_in"].(json.Number); ok {
+		text, err = n.String(), nil
+	}
+	seconds, parseErr := strconv.ParseInt(text, 10, 64)
+	if err != nil || parseErr != nil || seconds < 0 || seconds > 1<<32 {
+		return time.Time{}
+	}
+	return now.Add(time.Duration(seconds) * time.Second)
+}
+
 // Flatten returns the values of claims by name. All values of an array are kept; members of an object get dotted names.
 // A claim that itself has such a name takes precedence.
 func (o Object) Flatten() map[string][]string {
