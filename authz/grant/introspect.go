@@ -50,7 +50,15 @@ func (s *Grants) HandleIntrospect(w http.ResponseWriter, r *http.Request) error 
 		return s.introspectAppPassword(w, r, asker, text, again)
 	}
 	i, err := introspect(r.Context(), text)
-	if err == nil && i.UsageLimit > 0 && !again && concerns(asker, i) {
+	if err != nil {
+		return err
+	}
+	if stands, err := s.providerStands(r.Context(), i); err != nil {
+		return err
+	} else if !stands {
+		i = &token.Introspection{}
+	}
+	if i.UsageLimit > 0 && !again && concerns(asker, i) {
 		permissions := i.Permissions
 		if i, err = s.tokens.Use(r.Context(), text); err == nil { // an inactive answer counts nothing
 			i.Permissions = permissions

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/authz/reply"
@@ -39,9 +41,15 @@ func (s *Grants) validateBearer(ctx context.Context, q *Request) (*reply.Validat
 		return nil, err
 	}
 	in = in.For(token.Confirmation{}) // the answer cannot say that the token is bound to a key
-	if in.Active {
-		if err := s.providerStands(ctx, in); err != nil {
-			return nil, err // no use
+	if len(in.Audience) > 0 && !slices.ContainsFunc(in.Audience, func(a string) bool { return client.HasResource(q.Client.Audiences, a) }) {
+		in = &token.Introspection{} // nor for whom it is meant
+	}
+	if stands, err := s.providerStands(ctx, in); err != nil {
+		return nil, err
+	} else if !stands { // no use
+		return nil, &oauth.Error{
+			Status: http.StatusForbidden, Code: "Unable to determine identity provider", Cause: registry.ErrProvider,
+			Description: "the identity provider is disabled, does not exist or is not configured for the client",
 		}
 	}
 	if in.UsageLimit > 0 {
@@ -69,24 +77,22 @@ func (s *Grants) validateBearer(ctx context.Context, q *Request) (*reply.Validat
 	return v, nil
 }
 
-// providerStands refuses a token of a sign-in by a provider that the client is no longer allowed: one that was removed,
-// disabled or taken from the client. (token server document, "Errors", 403)
-func (s *Grants) providerStands(ctx context.Context, in *token.Introspection) error {
-	if in.Provider == "" {
-		return nil
+// providerStands reports whether the client of a token is still allowed the provider of its sign-in: one that was
+// removed, disabled or taken from the client makes a token inactive. (token server document, "Errors", 403;
+// docs/decisions/providers.md#providers-that-are-disabled)
+func (s *Grants) providerStands(ctx context.Context, in *token.Introspection) (bool, error) {
+	if !in.Active || in.Provider == "" {
+		return true, nil
+	}
+	if err := s.clients.RefreshProviders(ctx); err != nil {
+		return false, err
 	}
 	c, err := s.clients.Get(ctx, in.ClientID)
 	if errors.Is(err, storage.ErrNotFound) {
-		return oauth.InvalidGrant(errInvalidAccessToken, "access token is invalid or expired")
+		return false, nil
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
-	if err := s.clients.May(c, registry.Permission{Provider: in.Provider}); err != nil {
-		return &oauth.Error{
-			Status: http.StatusForbidden, Code: "Unable to determine identity provider", Cause: err,
-			Description: "the identity provider is disabled, does not exist or is not configured for the client",
-		}
-	}
-	return nil
+	return s.clients.May(c, registry.Permission{Provider: in.Provider}) == nil, nil
 }

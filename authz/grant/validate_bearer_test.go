@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 )
 
@@ -51,6 +53,60 @@ func TestValidateBearer(t *testing.T) {
 	bound := h.Validate(authztest.OwnToken(h, "scope", "two.read").Text("access_token")).JSON()
 	if bound["usage_limit"] != 2.0 || bound["usage_count"] != 1.0 {
 		t.Errorf("limited = %v, want usage_limit 2, usage_count 1", bound)
+	}
+	h.Invariants(t)
+}
+
+// The answer cannot say for whom a token is meant, so a token for somewhere else is invalid at a resource server, and
+// no use of it is counted.
+func TestValidateBearerOfAnotherAudience(t *testing.T) {
+	t.Parallel()
+	const ours, theirs = "https://api.example.com", "https://other.example.com"
+	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) {
+		authztest.ChangeClient(c, "shop", func(c *client.Client) { c.Audiences = []string{ours, theirs} })
+		authztest.ChangeClient(c, "rs", func(c *client.Client) { c.Audiences = []string{ours + "/"} })
+	}))
+	for _, tt := range []struct {
+		name      string
+		resources []string
+		status    int
+	}{
+		{"for no resource", nil, 200},
+		{"for the resource server", []string{ours}, 200},
+		{"attack: for another one", []string{theirs}, 400},
+	} {
+		changes := []string{}
+		for _, r := range tt.resources {
+			changes = append(changes, "resource", r)
+		}
+		res := h.Validate(h.Tokens("shop", authztest.Demo, changes...).Access)
+		if tt.status == 400 {
+			authztest.WantError(t, tt.name, res, 400, "invalid_grant")
+			continue
+		}
+		authztest.WantStatus(t, tt.name, res, tt.status)
+	}
+	h.Invariants(t)
+}
+
+// A token of a sign-in by a provider that is gone or disabled, or taken from the client, is inactive for both ways to
+// ask. The identity service itself is no such provider.
+func TestTokensOfDisabledProviders(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	for provider, active := range map[string]bool{"identity": true, "partner": false} {
+		tokens := h.Tokens("shop", authztest.Demo)
+		if err := moveToProvider(t.Context(), h.Store, tokens.Access, provider); err != nil {
+			t.Fatal(err)
+		}
+		if got := h.Introspect(tokens.Access).JSON(); got["active"] != active || !active && len(got) != 1 {
+			t.Errorf("Introspect of a token by %s = %v, want active %t", provider, got, active)
+		}
+		if res := h.Validate(tokens.Access); active {
+			authztest.WantStatus(t, "Validate of a token by "+provider, res, 200)
+		} else {
+			authztest.WantError(t, "Validate of a token by "+provider, res, 403, "Unable to determine identity provider")
+		}
 	}
 	h.Invariants(t)
 }
