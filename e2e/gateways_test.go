@@ -46,8 +46,8 @@ func example(t *testing.T, document, heading, language string) string {
 	return code + "\n"
 }
 
-// gateways are proxies that run the configurations of docs/gateways.md over https, with the name of each for that of the
-// site, and with ports of this machine.
+// gateways are proxies that run the configurations of docs/gateways.md over https, with the name of each for that of
+// the site, and with ports of this machine.
 type gateways struct {
 	*server
 	document string // docs/gateways.md
@@ -360,9 +360,9 @@ func runProxyWith(t *testing.T, port int, log string, env []string, name string,
 // open is a path that everyone may read.
 const open = "/healthz"
 
-// TestGateways follows docs/gateways.md and docs/envoy.md with real proxies and stand-ins of others, over https as there: a
-// browser signs in through each and out again, sends forms, large uploads and WebSockets, a client that makes up an identity
-// is refused, and no one gets in where nothing can be asked.
+// TestGateways follows docs/gateways.md and docs/envoy.md with real proxies and stand-ins of others, over https as
+// there: a browser signs in through each and out again, sends forms, large uploads and WebSockets, a client that makes
+// up an identity is refused, and no one gets in where nothing can be asked.
 func TestGateways(t *testing.T) {
 	t.Parallel()
 	g := startGateways(t)

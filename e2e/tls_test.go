@@ -163,7 +163,8 @@ func (s *server) until(t *testing.T, client *http.Client, address string) {
 	}
 }
 
-// certify writes a certificate for localhost and names of the guides, and its key, into dir, and returns the pool that trusts it.
+// certify writes a certificate for localhost and names of the guides, and its key, into dir, and returns the pool that
+// trusts it.
 func certify(t *testing.T, dir string) *x509.CertPool {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
