@@ -10,7 +10,6 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/idp/oidc"
 )
 
@@ -99,10 +98,6 @@ func readDomainFile(r *options.Resolver, name string) string {
 		return ""
 	}
 	return string(raw)
-}
-
-func (o *AppleIDP) shown(m *config.LoginMethod) {
-	m.Apple = &config.AppleAttributes{DomainVerificationFileContent: o.domainFile}
 }
 
 var (

@@ -39,6 +39,7 @@ type HeaderIDP struct {
 	// Parameters of the authorization request that become user details. Default: none.
 	Parameters []string `json:"parameters,omitempty"`
 
+	cfg      header.Config
 	provider *header.Provider
 }
 
@@ -164,6 +165,7 @@ func (h *HeaderIDP) build(r *options.Resolver) {
 	if r.ProblemCount() > before {
 		return
 	}
+	h.cfg = cfg
 	var err error
 	h.provider, err = header.New(cfg)
 	r.AddError(err)

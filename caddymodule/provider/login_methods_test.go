@@ -56,3 +56,45 @@ func TestLoginMethodWorks(t *testing.T) {
 		t.Errorf("once passwords are switched off: %s", page)
 	}
 }
+
+// TestProvidersOfTheCaddyfileAreShown: the API shows a provider of the Caddyfile as the login method that means the
+// same, and takes it back unchanged.
+func TestProvidersOfTheCaddyfileAreShown(t *testing.T) {
+	s := servertest.Configured(t, "")
+	s.Extra += "\nidp corp oidc {\n issuer https://corp.example.com\n client_id gatehouse\n client_secret secret-of-corp\n level 2\n map mail email\n}\n" +
+		"idp partner saml {\n metadata https://partner.example.com/m\n level 2\n authn_context exact urn:x:strong\n map_level urn:x:strong 3\n}"
+	s.MustLoad()
+	type method struct {
+		ID       string           `json:"id"`
+		Type     string           `json:"type"`
+		Level    int              `json:"authentication_level"`
+		Mappings []map[string]any `json:"attribute_mappings"`
+		SAML     map[string]any   `json:"saml_attributes"`
+		OIDC     map[string]any   `json:"open_id_connect_attributes"`
+	}
+	shown := s.MustCall("GET", "/api/v2/config", nil, http.StatusOK)
+	list := servertest.Decode[struct {
+		LoginMethods struct {
+			List []method `json:"login_methods"`
+		} `json:"login_methods"`
+	}](t, shown).LoginMethods.List
+	found := map[string]method{}
+	for _, m := range list {
+		found[m.ID] = m
+	}
+	if m := found["corp"]; m.Type != "OPEN_ID_CONNECT" || m.Level != 2 || len(m.Mappings) != 1 || m.Mappings[0]["map_from"] != "mail" || m.Mappings[0]["map_to"] != "email" ||
+		m.OIDC["issuer"] != "https://corp.example.com" || m.OIDC["client_id"] != "gatehouse" || strings.Contains(shown, "secret-of-corp") {
+		t.Errorf("idp corp is shown as %+v", m)
+	}
+	if m := found["partner"]; m.Type != "SAML" || m.Level != 2 || m.SAML["idp_metadata"] != "https://partner.example.com/m" || m.SAML["comparison"] != "EXACT" {
+		t.Errorf("idp partner is shown as %+v", m)
+	}
+	if body := s.MustCall("GET", "/api/config/identity-providers", nil, http.StatusOK); !strings.Contains(body, `"saml_properties":{"authn_context":"urn:x:strong"}`) {
+		t.Errorf("identity-providers = %s", body)
+	}
+	whole := servertest.Decode[map[string]any](t, shown)
+	s.MustCall("POST", "/api/v2/config", map[string]any{"login_methods": whole["login_methods"]}, http.StatusNoContent)
+	if after := s.MustCall("GET", "/api/v2/config", nil, http.StatusOK); after != shown {
+		t.Errorf("once it is sent back:\n%s\nwant\n%s", after, shown)
+	}
+}

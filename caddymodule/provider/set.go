@@ -76,9 +76,10 @@ func providerKeys(raw caddy.ModuleMap, options []string) map[string][]string {
 
 // Set holds the identity providers of the configuration file.
 type Set struct {
-	kinds    map[string]string    // by the ids of the providers
-	keyUsers map[string][]string  // who uses a key pair, by its name
-	signers  map[string][]string  // likewise, who needs its private key
+	kinds    map[string]string   // by the ids of the providers
+	keyUsers map[string][]string // who uses a key pair, by its name
+	signers  map[string][]string // likewise, who needs its private key
+	all      map[string]IDP
 	remotes  map[string]remoteIDP // those that the browser is sent to
 	icons    map[string][]byte
 	groups   []string // that providers give people
@@ -87,11 +88,12 @@ type Set struct {
 
 // NewSet reads what is needed of the configuration before the modules are loaded, which takes it away.
 func NewSet(raw caddy.ModuleMap) *Set {
-	return &Set{kinds: providerKinds(raw), keyUsers: providerKeys(raw, keyMembers), signers: providerKeys(raw, signers), remotes: map[string]remoteIDP{}, icons: map[string][]byte{}, faults: map[string][]options.Fault{}}
+	return &Set{kinds: providerKinds(raw), keyUsers: providerKeys(raw, keyMembers), signers: providerKeys(raw, signers), all: map[string]IDP{}, remotes: map[string]remoteIDP{}, icons: map[string][]byte{}, faults: map[string][]options.Fault{}}
 }
 
 // Add takes a provider that is ready, and returns what authz and identity have to know of it.
 func (s *Set) Add(id string, p IDP) (registry.Provider, federation.Provider) {
+	s.all[id] = p
 	o := p.Common()
 	known := registry.Provider{ID: id, Disabled: o.Disabled}
 	provider := federation.Provider{ID: id, Name: o.Name, Disabled: o.Disabled, Source: p.Source(), Assurance: o.assurance}
@@ -119,13 +121,6 @@ func (s *Set) Add(id string, p IDP) (registry.Provider, federation.Provider) {
 		s.icons[id] = r.remote.icon
 	}
 	return known, provider
-}
-
-// Shown adds to a provider, as the configuration API shows it, what the rest of the server reads there.
-func (s *Set) Shown(id string, m *config.LoginMethod) {
-	if p, ok := s.remotes[id].(interface{ shown(m *config.LoginMethod) }); ok {
-		p.shown(m)
-	}
 }
 
 // Faults returns what is wrong with the files of a provider.
