@@ -98,3 +98,19 @@ func TestProvidersOfTheCaddyfileAreShown(t *testing.T) {
 		t.Errorf("once it is sent back:\n%s\nwant\n%s", after, shown)
 	}
 }
+
+// TestProblemsNameMembers: what is wrong with a login method is said by the path to its member.
+func TestProblemsNameMembers(t *testing.T) {
+	s := servertest.Configured(t, "")
+	s.MustLoad()
+	for body, want := range map[string]string{
+		`{"id":"d","type":"LDAP","enabled":true,"ladp_attributes":{"server_urls":"ldaps://ldap.example.com","user_distinguished_name":"cn=x,dc=example","password":"p","authentication_dn_template":"uid=%s,dc=example"}}`:               "login_methods.login_methods[0].ladp_attributes.authentication_dn_template",
+		`{"id":"c","type":"OPEN_ID_CONNECT","enabled":true,"open_id_connect_attributes":{"issuer":"https://corp.example.com","client_id":"x","client_authentication_method":"CLIENT_SECRET_BASIC"}}`:                                     "login_methods.login_methods[0].open_id_connect_attributes.client_secret",
+		`{"id":"p","type":"SAML","enabled":true,"saml_attributes":{"idp_metadata":"https://p.example.com/m","comparison":"EXACT","authentication_level_mappings":[{"authn_context_class_ref_name":"no URI","authentication_level":2}]}}`: "login_methods.login_methods[0].saml_attributes.authentication_level_mappings[0].authn_context_class_ref_name",
+	} {
+		got := s.MustCall("POST", "/api/v2/config", servertest.Decode[any](t, `{"login_methods":{"login_methods":[`+body+`]}}`), http.StatusBadRequest)
+		if !strings.Contains(got, `"path":"`+want+`"`) {
+			t.Errorf("POST %s = %s, want the path %s", body, got, want)
+		}
+	}
+}

@@ -253,13 +253,14 @@ func socialMethod(m *config.LoginMethod) oauth2.Config {
 	}
 }
 
-// Verify tells whether a provider can be made of a login method.
+// Verify returns nil if a provider can be made of a login method, otherwise a config.MethodError or
+// ErrTypeNotSupported.
 func Verify(m config.LoginMethod) error {
 	switch {
 	case m.Type == config.TypeQRCode:
 		return nil
 	case m.Type == config.TypeLDAP && m.LDAP != nil:
-		return oneLine(ldapMethod(&m).Validate())
+		return problemsOf(&m, ldapMethod(&m).Validate())
 	case m.Type == config.TypeKerberos:
 		cfg, err := kerberosMethod(&m, nil)
 		switch {
@@ -269,19 +270,19 @@ func Verify(m config.LoginMethod) error {
 		default:
 			err = cfg.Validate()
 		}
-		return oneLine(err)
+		return problemsOf(&m, err)
 	}
 	if cfg, ok := samlMethod(&m); ok {
-		if err := cfg.Validate(); err != nil {
-			return oneLine(err)
+		if err := problemsOf(&m, cfg.Validate()); err != nil {
+			return err
 		}
-		return cfg.CheckMetadata(time.Now())
+		return metadataProblem(&m, cfg.CheckMetadata(time.Now()))
 	}
 	if cfg, ok := openID(&m); ok {
-		return oneLine(cfg.Validate())
+		return problemsOf(&m, cfg.Validate())
 	}
 	if social(&m) != nil {
-		return oneLine(socialMethod(&m).Validate())
+		return problemsOf(&m, socialMethod(&m).Validate())
 	}
 	return config.ErrTypeNotSupported
 }

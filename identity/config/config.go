@@ -29,9 +29,9 @@ import (
 type Config struct {
 	// Fixed are the login methods that the Caddyfile declares: shown, never stored, never changed.
 	Fixed []LoginMethod
-	// Verify checks whether a provider could be made of an enabled login method. It returns nil, ErrTypeNotSupported,
-	// or what is wrong with the method, in words for the caller of the API. Without Verify no login method can be
-	// enabled.
+	// Verify checks whether a provider could be made of an enabled login method. It returns nil, ErrTypeNotSupported, a
+	// MethodError, or what is wrong with the whole method, in words for the caller of the API. Without Verify no login
+	// method can be enabled.
 	Verify func(LoginMethod) error
 	// VerifyMetadata says what is wrong with the metadata of a service provider, in words for the caller of the API.
 	// nil: only their beginning is checked.

@@ -3,12 +3,34 @@ package config
 import (
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
 // ErrTypeNotSupported says that no provider can be made of login methods of this type yet.
 var ErrTypeNotSupported = errors.New("config: login methods of this type do not exist yet")
+
+// MethodError says what is wrong with the members of a login method. Paths begin below the method; an empty one is the
+// method.
+type MethodError []rest.Problem
+
+func (e MethodError) Error() string {
+	texts := make([]string, len(e))
+	for i, p := range e {
+		texts[i] = strings.TrimPrefix(p.Path+": "+p.Problem, ": ")
+	}
+	return strings.Join(texts, "; ")
+}
+
+// below returns the problems of the method at a path.
+func (e MethodError) below(at string) []rest.Problem {
+	out := make([]rest.Problem, len(e))
+	for i, p := range e {
+		out[i] = rest.Problem{Path: strings.TrimSuffix(at+"."+p.Path, "."), Problem: p.Problem}
+	}
+	return out
+}
 
 // errMoved says that the configuration has been changed since it was read.
 var errMoved = errors.New("config: the configuration has changed meanwhile")

@@ -261,6 +261,9 @@ func (s *Service) verifyMethods(from, to *Units) error {
 		if errors.Is(err, ErrTypeNotSupported) {
 			return refusal(at+".type", cmp.Or(neverTypes[m.Type], "methods of type "+m.Type+" do not exist yet; it can be stored with enabled false"))
 		}
+		if wrong := (MethodError)(nil); errors.As(err, &wrong) {
+			return rest.Invalid(wrong.below(at)...)
+		}
 		if err != nil {
 			return rest.Invalid(rest.Problem{Path: at, Problem: err.Error()})
 		}

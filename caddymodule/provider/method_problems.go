@@ -1,0 +1,236 @@
+package provider
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/rest"
+)
+
+// What is wrong with a provider is said in the words of the Caddyfile. A caller of the configuration API has other
+// ones: the members of the login method.
+
+// members are the places in a login method of what options of the Caddyfile say, below the method.
+type members map[string]string
+
+// below adds the attribute object of a type to its members.
+func below(object string, of members) members {
+	out := members{"level": "authentication_level"}
+	for option, member := range of {
+		out[option] = object + "." + member
+	}
+	return out
+}
+
+func socialMembers(object string) members {
+	return below(object, members{"client_id": "clientId", "client_secret": "client_secret"})
+}
+
+const mutualKey = "saml_mutual_ssl_tls_attributes.client_key_pair_id"
+
+var membersOf = map[string]members{
+	config.TypeSAML:  below("saml_attributes", members{"metadata": "idp_metadata", "authn_context": "comparison", "map_level": "authentication_level_mappings"}),
+	config.TypeDigiD: below("digid_attributes", members{"metadata": "idp_metadata", "assurance": "required_authentication_level"}),
+	config.TypeEIDAS: below("eidas_attributes", members{
+		"metadata": "idp_metadata", "assurance": "required_level_of_assurance", "via": "authentication_service_custom_value", "entity_id": "entity_id",
+	}),
+	config.TypeOIDC: below("open_id_connect_attributes", members{
+		"issuer": "issuer", "authorization_url": "authorization_url", "token_url": "id_token_url", "jwks_url": "jwks_url", "user_info_url": "user_info_url",
+		"end_session_url": "end_session_url", "discovery_url": "discovery_url", "client_id": "client_id", "client_secret": "client_secret",
+		"auth_method": "client_authentication_method", "scopes": "scopes", "claims": "claims", "metadata expiration": "metadata_expiration_time_in_seconds",
+	}),
+	config.TypeApple: below("apple_attributes", members{
+		"client_id": "client_id", "team_id": "team_id", "key_id": "key_id", "key": "signing_key_id", "jwks_uri": "jwks_uri", "scopes": "scopes",
+	}),
+	config.TypeItsme: below("itsme_attributes", members{
+		"client_id": "client_id", "service_code": "login_service_code", "security_level": "security_level", "discovery_url": "discovery_url", "issuer": "discovery_url",
+		"scopes": "scopes", "claims": "claims", "metadata expiration": "metadata_expiration_time_in_seconds",
+	}),
+	config.TypeAzureADB2C: below("azure_ad_b2c_attributes", members{
+		"tenant": "tenant_id", "policy": "policy", "client_id": "application_id", "client_secret": "client_secret",
+	}),
+	config.TypeLDAP: below("ladp_attributes", members{
+		"url": "server_urls", "bind": "user_distinguished_name", "base": "base_suffix", "template": "authentication_dn_template", "match": "match_pattern",
+		"bind and template": "authentication_dn_template",
+	}),
+	config.TypeKerberos:  below("kerberos_attributes", members{"keytab": "keytab_id", "the keytab": "keytab_id"}),
+	config.TypeFacebook:  socialMembers("facebook_attributes"),
+	config.TypeGoogle:    socialMembers("google_attributes"),
+	config.TypeLinkedIn:  socialMembers("linkedin_attributes"),
+	config.TypeMicrosoft: socialMembers("microsoft_attributes"),
+	config.TypeTwitter:   socialMembers("twitter_attributes"),
+}
+
+// otherwise are problems whose text names options, with what it says of members.
+var otherwise = []struct{ begins, member, problem string }{
+	{"bind: name an account", "", "is missing: name an account that searches for people, or authentication_dn_template"},
+	{"bind: the account needs a password", "ladp_attributes.password", "is missing: without one a server lets anybody in as nobody"},
+	{"bind and template:", "", "must be empty with user_distinguished_name: people are either searched for or named by the template"},
+	{"base: name the DN", "", "is missing: name the DN below which people are, such as ou=people,dc=example,dc=com"},
+	{"url: want 1 to", "", "names no server or too many: want addresses such as ldaps://ldap.example.com, with commas between them"},
+	{"want the metadata itself", "metadata", "must be the metadata itself or their https address"},
+	{"metadata is missing", "", "must be the metadata itself or their https address"},
+	{"the scheme digid needs client_key", mutualKey, "is missing: the back channel answers nobody without a certificate"},
+	{"the scheme etoegang needs client_key", mutualKey, "is missing: the back channel answers nobody without a certificate"},
+	{"key is missing", "", "is missing: name the key pair with the key of Apple"},
+}
+
+// written are words within problems, as the members have them.
+var written = strings.NewReplacer(
+	"client_secret_basic", "CLIENT_SECRET_BASIC", "client_secret_post", "CLIENT_SECRET_POST", "private_key_jwt", "PRIVATE_KEY_JWT",
+	"name the one that is meant by entity, or give its metadata alone", "give the metadata of one alone",
+	"only https addresses and files can be read", "only https addresses can be read",
+)
+
+// problemsOf returns what is wrong with a login method by its members. nil: nothing.
+func problemsOf(m *config.LoginMethod, err error) error {
+	problems := mappingProblems(m)
+	for _, one := range leaves(err) {
+		if text := one.Error(); !strings.HasPrefix(text, "map ") { // mappingProblems has said it
+			problems = append(problems, problemOf(m, text))
+		}
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return config.MethodError(problems)
+}
+
+// leaves returns the errors that were joined.
+func leaves(err error) (out []error) {
+	if err == nil {
+		return nil
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // of this error alone
+		for _, one := range joined.Unwrap() {
+			out = append(out, leaves(one)...)
+		}
+		return out
+	}
+	return []error{err}
+}
+
+var firstOf = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+
+// problemOf returns a problem, whose text begins with the option that it is about.
+func problemOf(m *config.LoginMethod, text string) rest.Problem {
+	of := membersOf[m.Type]
+	text = strings.TrimPrefix(strings.TrimPrefix(text, "metadata: "), "the scheme ")
+	full := text
+	option := ""
+	for word := range of {
+		if rest, ok := strings.CutPrefix(text, word); ok && len(word) > len(option) && (rest == "" || strings.ContainsAny(rest[:1], " :,")) {
+			option = word
+		}
+	}
+	for _, o := range otherwise {
+		if strings.HasPrefix(full, strings.TrimPrefix(o.begins, "the scheme ")) {
+			member := o.member
+			if of[member] != "" {
+				member = of[member]
+			}
+			if member == "" {
+				member = of[option]
+			}
+			return rest.Problem{Path: member, Problem: o.problem}
+		}
+	}
+	member, problem := of[option], strings.TrimLeft(strings.TrimPrefix(text, option), ": ")
+	switch {
+	case option == "client_secret" && m.Type != config.TypeOIDC:
+		problem = "is missing: the provider knows Gatehouse by it"
+	case option == "the keytab":
+		problem = text
+	case option == "assurance":
+		_, names, _ := strings.Cut(text, " is none of ")
+		problem = "must be one of " + strings.ToUpper(names)
+	case option == "authn_context" || option == "map_level":
+		member = classMember(m, text)
+	case strings.Contains(text, " is not the name of an attribute"):
+		member = attributeMember(m, text)
+	}
+	for _, word := range []string{"auth_method", "client_id"} {
+		if name := of[word]; name != "" {
+			problem = strings.ReplaceAll(problem, word, name[strings.LastIndexByte(name, '.')+1:])
+		}
+	}
+	return rest.Problem{Path: member, Problem: written.Replace(problem)}
+}
+
+// classMember returns the member with the class that a problem quotes.
+func classMember(m *config.LoginMethod, text string) string {
+	const at = "saml_attributes.authentication_level_mappings"
+	if m.SAML == nil {
+		return at
+	}
+	for i, l := range slices.Backward(m.SAML.AuthenticationLevelMappings) { // the second one of two
+		if firstOf.FindString(text) == fmt.Sprintf("%q", l.AuthnContextClassRefName) {
+			return fmt.Sprintf("%s[%d].authn_context_class_ref_name", at, i)
+		}
+		if strings.HasPrefix(text, "map_level "+l.AuthnContextClassRefName+":") {
+			return fmt.Sprintf("%s[%d].authentication_level", at, i)
+		}
+	}
+	return at
+}
+
+// attributeMember returns the member with the attribute of a directory that a problem quotes.
+func attributeMember(m *config.LoginMethod, text string) string {
+	quoted := firstOf.FindString(text)
+	if m.LDAP != nil {
+		for i, name := range m.LDAP.AttributesToBeFetched {
+			if fmt.Sprintf("%q", name) == quoted {
+				return fmt.Sprintf("ladp_attributes.attributes_to_be_fetched[%d]", i)
+			}
+		}
+	}
+	for i, a := range m.AttributeMappings {
+		if fmt.Sprintf("%q", a.MapFrom) == quoted {
+			return fmt.Sprintf("attribute_mappings[%d].map_from", i)
+		}
+	}
+	for i, a := range m.CustomAttributeMappings {
+		if fmt.Sprintf("%q", a.AttributeToMapFrom) == quoted {
+			return fmt.Sprintf("custom_attribute_mappings[%d].attribute_to_map_from", i)
+		}
+	}
+	return ""
+}
+
+// mappingProblems are those of the mappings.
+func mappingProblems(m *config.LoginMethod) (out []rest.Problem) {
+	const names = "must be a name of 1 to 256 printable characters"
+	var seen []idp.Attribute
+	add := func(at, from, to string, a idp.Attribute) {
+		const valid = "x"
+		switch {
+		case idp.Mapping{Attributes: []idp.Attribute{{From: a.From, To: valid}}}.Validate() != nil:
+			out = append(out, rest.Problem{Path: at + "." + from, Problem: names})
+		case idp.Mapping{Attributes: []idp.Attribute{{From: valid, To: a.To}}}.Validate() != nil:
+			out = append(out, rest.Problem{Path: at + "." + to, Problem: names})
+		case slices.Contains(seen, a):
+			out = append(out, rest.Problem{Path: at, Problem: "is there twice"})
+		}
+		seen = append(seen, a)
+	}
+	for i, a := range m.AttributeMappings {
+		add(fmt.Sprintf("attribute_mappings[%d]", i), "map_from", "map_to", idp.Attribute{From: a.MapFrom, To: a.MapTo})
+	}
+	seen = nil // an attribute can be custom as well
+	for i, a := range m.CustomAttributeMappings {
+		add(fmt.Sprintf("custom_attribute_mappings[%d]", i), "attribute_to_map_from", "attribute_to_map_to", idp.Attribute{From: a.AttributeToMapFrom, To: a.AttributeToMapTo})
+	}
+	return out
+}
+
+// metadataProblem is problemsOf for metadata that cannot be used.
+func metadataProblem(m *config.LoginMethod, err error) error {
+	if err == nil {
+		return nil
+	}
+	return config.MethodError{{Path: membersOf[m.Type]["metadata"], Problem: "cannot be used: " + written.Replace(err.Error())}}
+}
