@@ -1,17 +1,27 @@
 package e2e
 
 import (
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
 
-// TestConsoleForms: in a browser, the forms of every unit of the settings are saved as they are, and a number of the
-// password policy is changed.
+// TestConsoleForms: in a browser, the forms of every unit of the settings, of an application and of a provider are saved
+// as they are, and change what is changed.
 func TestConsoleForms(t *testing.T) {
 	t.Parallel()
 	s := startEdited(t, "", func(caddyfile string) string {
 		return strings.Replace(caddyfile, "\n\t\tidentity {", "\n\t\tidentity {\n\t\t\tadmin "+person+" {\n\t\t\t\tlevel 1\n\t\t\t}\n", 1)
 	})
+	providers := filepath.Join(t.TempDir(), "providers.json")
+	if err := os.WriteFile(providers, []byte(`{"login_methods":{"login_methods":[{"id":"corp","name":"Corp","type":"OPEN_ID_CONNECT","attribute_mappings":[{"map_from":"mail","map_to":"email"}],"open_id_connect_attributes":{"issuer":"https://login.corp.example","client_id":"gatehouse","client_secret":"secret-of-corp"}}]}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.must("", "config", "import", providers)
+	s.must("", "client", "add", "blog", "--redirect-uris", "https://blog.example/cb", "--grants", "authorization_code", "--scopes", "openid")
+	clients := s.must("", "client", "list", "--json")
 	before := s.must("", "config", "export")
 	b := s.browse(t)
 	b.open(s.Issuer + "/admin/settings")
@@ -40,6 +50,7 @@ func TestConsoleForms(t *testing.T) {
 			}
 		}
 	}
+	save("/admin/providers/corp", "edit-provider")
 	if len(saved) != 13 {
 		t.Errorf("%d units are saved, want 13: %v", len(saved), units)
 	}
@@ -47,6 +58,33 @@ func TestConsoleForms(t *testing.T) {
 		t.Errorf("forms that nobody has changed change the settings:\n%s\nwant\n%s", after, before)
 	}
 
+	save("/admin/applications/blog", "edit-client")
+	if after := s.must("", "client", "list", "--json"); after != clients {
+		t.Errorf("a form that nobody has changed changes an application:\n%s\nwant\n%s", after, clients)
+	}
+	for _, width := range []int64{1280, 390} {
+		b.screen(width, 800, "light")
+		for name, path := range map[string]string{"application": "/admin/applications/blog/edit-client", "provider": "/admin/providers/corp/edit-provider", "policy": "/admin/settings/password_policy/edit-unit", "import": "/admin/persons/import", "overview": "/admin"} {
+			b.open(s.Issuer + path)
+			b.shot("forms-" + name + "-" + strconv.FormatInt(width, 10))
+			if wide := eval[int64](b, "document.documentElement.scrollWidth"); wide > width {
+				t.Errorf("%s is %d pixels wide on a screen of %d", path, wide, width)
+			}
+		}
+	}
+	b.open(s.Issuer + "/admin/applications/blog/edit-client")
+	b.fill("#redirect_uris", "https://blog.example/cb\nhttps://blog.example/new")
+	b.fill("#access_token", "1h")
+	b.click("main form button:not([type])")
+	if after := s.must("", "client", "list", "--json"); !strings.Contains(after, "https://blog.example/new") {
+		t.Errorf("the browser is at %s, and the application is not changed: %s", b.location(), b.text("main"))
+	}
+	b.open(s.Issuer + "/admin/providers/corp/edit-provider")
+	b.fill("#name", "Corp of the house")
+	b.click("main form button:not([type])")
+	if after := s.must("", "config", "export"); !strings.Contains(after, `"Corp of the house"`) || !strings.Contains(after, `"map_from": "mail"`) {
+		t.Errorf("the browser is at %s, and the provider is not changed: %s", b.location(), b.text("main"))
+	}
 	b.open(s.Issuer + "/admin/settings/password_policy/edit-unit")
 	b.fill(`[name="password_policy.min_length"]`, "20")
 	b.click("main form button:not([type])")

@@ -108,6 +108,8 @@ type Info struct {
 	CreatedAt time.Time `json:"created_at,omitzero"` // of stored ones
 	// SecretsMark is another word after each change of the secrets. Empty: it has none that are stored.
 	SecretsMark string `json:"-"`
+	// Mark is another word after each change of a stored client.
+	Mark string `json:"-"`
 }
 
 // List returns all clients in the order of their ids, defaults filled in, and those with a metadata document to which
@@ -124,7 +126,7 @@ func (r *Registry) List(ctx context.Context) ([]Info, error) {
 			if err != nil {
 				return err
 			}
-			info := Info{Client: *reg.client, Stored: true, Origin: OriginCommand, CreatedAt: e.Value.CreatedAt, SecretsMark: secretsMark(reg.client)}
+			info := Info{Client: *reg.client, Stored: true, Origin: OriginCommand, CreatedAt: e.Value.CreatedAt, SecretsMark: secretsMark(reg.client), Mark: markOf(e.Value)}
 			if e.Value.Registered {
 				info.Origin = OriginRegistration
 			}

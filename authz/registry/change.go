@@ -23,7 +23,12 @@ var ErrChanged = errors.New("authz: the client was changed by another request; t
 // stay valid within what the client may do afterwards; while a client is disabled none of them is. reason names what
 // changes, for the event. Errors: ErrUnknown, ErrDeclared, ErrChanged, those of fn and Validate, a failure of storage.
 func (r *Registry) Change(ctx context.Context, id, reason string, by event.Actor, fn func(c *client.Client) error) error {
-	return r.change(ctx, id, eventClientUpdated, reason, by, func(c *client.Client) error {
+	return r.Edit(ctx, id, "", reason, by, fn)
+}
+
+// Edit is Change for a client that had this mark when it was read (Info.Mark). Empty: any. Errors: as Change
+func (r *Registry) Edit(ctx context.Context, id, seen, reason string, by event.Actor, fn func(c *client.Client) error) error {
+	return r.change(ctx, id, eventClientUpdated, seen, reason, by, func(c *client.Client) error {
 		hashes := c.SecretHashes
 		if err := fn(c); err != nil {
 			return err
@@ -41,7 +46,7 @@ func (r *Registry) ReplaceSecret(ctx context.Context, id string, keep bool, seen
 	if secretText, err = newSecret(r.deps.Random); err != nil {
 		return "", err
 	}
-	err = r.change(ctx, id, eventSecretReplaced, "", by, func(c *client.Client) error {
+	err = r.change(ctx, id, eventSecretReplaced, "", "", by, func(c *client.Client) error {
 		if len(c.SecretHashes) == 0 {
 			return noSecret(id)
 		}
@@ -63,12 +68,17 @@ func secretsMark(c *client.Client) string {
 	if len(c.SecretHashes) == 0 {
 		return ""
 	}
-	return hex.EncodeToString([]byte(secret.Hash(strings.Join(c.SecretHashes, "\n"))))[:16]
+	return shortMark(strings.Join(c.SecretHashes, "\n"))
 }
+
+// markOf tells states of a stored client apart.
+func markOf(rec clientRecord) string { return shortMark(string(rec.Client)) }
+
+func shortMark(of string) string { return hex.EncodeToString([]byte(secret.Hash(of)))[:16] }
 
 // EndOldSecrets ends every secret of a client but the newest. Errors: as ReplaceSecret.
 func (r *Registry) EndOldSecrets(ctx context.Context, id string, by event.Actor) error {
-	return r.change(ctx, id, eventSecretReplaced, "", by, func(c *client.Client) error {
+	return r.change(ctx, id, eventSecretReplaced, "", "", by, func(c *client.Client) error {
 		if len(c.SecretHashes) == 0 {
 			return noSecret(id)
 		}
@@ -82,7 +92,7 @@ func noSecret(id string) error {
 }
 
 // change reads a stored client, lets fn change it and writes it with its event, unless it was changed in between.
-func (r *Registry) change(ctx context.Context, id string, kind event.Type, reason string, by event.Actor, fn func(c *client.Client) error) error {
+func (r *Registry) change(ctx context.Context, id string, kind event.Type, seen, reason string, by event.Actor, fn func(c *client.Client) error) error {
 	if r.declares(id) {
 		return ErrDeclared
 	}
@@ -99,6 +109,9 @@ func (r *Registry) change(ctx context.Context, id string, kind event.Type, reaso
 	}
 	if err != nil {
 		return fmt.Errorf("read client: %w", err)
+	}
+	if seen != "" && seen != markOf(before) {
+		return ErrChanged
 	}
 	var c client.Client
 	if err := json.Unmarshal(before.Client, &c); err != nil {

@@ -30,6 +30,7 @@ func (c *Console) applicationScreen() *frame.Screen {
 	return &frame.Screen{
 		Name: "application", Path: "/applications/{id}", Role: frame.Viewer, Find: c.findApplication, Show: c.showApplication,
 		Acts: []*frame.Act{
+			{Name: "edit-client", Role: frame.Operator, May: may, When: func(v *frame.Visit) bool { return shownClient(v).Stored }, Ask: c.askEditClient, Do: c.editClient},
 			{Name: "rotate", Role: frame.Operator, May: may, When: hasSecret, Ask: askRotate, Do: c.rotate},
 			{Name: "end-old", Role: frame.Operator, Danger: true, When: hasSecret, Do: c.endOld},
 			{Name: "disable", Role: frame.Operator, Danger: true, When: func(v *frame.Visit) bool { return shownClient(v).Stored && !shownClient(v).Disabled }, Do: c.disable(true)},

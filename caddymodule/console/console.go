@@ -39,6 +39,7 @@ type Clients interface {
 	List(ctx context.Context) ([]registry.Info, error)
 	Add(ctx context.Context, c client.Client, by event.Actor) (secretText string, err error)
 	Change(ctx context.Context, id, reason string, by event.Actor, fn func(c *client.Client) error) error
+	Edit(ctx context.Context, id, seen, reason string, by event.Actor, fn func(c *client.Client) error) error
 	ReplaceSecret(ctx context.Context, id string, keep bool, seen string, by event.Actor) (secretText string, err error)
 	EndOldSecrets(ctx context.Context, id string, by event.Actor) error
 	Remove(ctx context.Context, id string, by event.Actor) error

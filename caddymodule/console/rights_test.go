@@ -115,6 +115,7 @@ var rights = map[string][4]string{
 	"/groups/{id}/remove-group":  {"--", "--", "+-", "+-"},
 
 	"/applications/add":                {"-", "-", "+", "+"},
+	"/applications/{id}/edit-client":   operator,
 	"/applications/{id}/rotate":        operator,
 	"/applications/{id}/end-old":       operator,
 	"/applications/{id}/disable":       operator,

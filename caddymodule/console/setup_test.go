@@ -21,6 +21,7 @@ func init() {
 		"/providers/add-provider":          {"-", "-", "-", "+"},
 		"/providers/{id}":                  {"++", "++", "++", "++"},
 		"/providers/{id}/test-provider":    {"--", "--", "++", "++"},
+		"/providers/{id}/edit-provider":    stored,
 		"/providers/{id}/enable-provider":  stored,
 		"/providers/{id}/disable-provider": stored,
 		"/providers/{id}/remove-provider":  stored,
@@ -51,7 +52,7 @@ func (h *harness) setupObjects(path string) []string {
 func (h *harness) setupPaths(payload, q string) (out []string) {
 	h.t.Helper()
 	h.addProvider("corp", strings.TrimSpace(payload))
-	for _, path := range []string{"/providers", "/providers/corp", "/providers/corp/disable-provider", "/providers/add-provider?" + q, "/api-clients?" + q, "/keys", "/keys/retire-key?key=" + url.QueryEscape(payload), "/keys/renew-pair?pair=" + url.QueryEscape(payload)} {
+	for _, path := range []string{"/providers", "/providers/corp", "/providers/corp/edit-provider", "/providers/corp/disable-provider", "/providers/add-provider?" + q, "/api-clients?" + q, "/keys", "/keys/retire-key?key=" + url.QueryEscape(payload), "/keys/renew-pair?pair=" + url.QueryEscape(payload)} {
 		out = append(out, frame.Root+path)
 	}
 	return out
@@ -78,6 +79,7 @@ func TestEverySetupActHasItsEvent(t *testing.T) {
 	}{
 		{"/admin/providers/add-provider", "configuration.ConfigurationUpdatedEvent", []string{"found", "yes", "kind", "saml", "metadata_url", "https://login.corp.example/metadata", "provider_name", "Corp", "provider_id", "corp"}},
 		{"/admin/providers/corp/test-provider", "-", nil},
+		{"/admin/providers/corp/edit-provider", "configuration.ConfigurationUpdatedEvent", []string{"name", "Corp of the house"}},
 		{"/admin/providers/corp/enable-provider", "configuration.ConfigurationUpdatedEvent", nil},
 		{"/admin/providers/corp/disable-provider", "configuration.ConfigurationUpdatedEvent", nil},
 		{"/admin/providers/corp/remove-provider", "configuration.ConfigurationUpdatedEvent", nil},

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/identity/config/wire"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
@@ -43,6 +44,18 @@ var attributeObjects = map[string]string{
 	"digid_attributes": TypeDigiD, "itsme_attributes": TypeItsme, "apple_attributes": TypeApple, "facebook_attributes": TypeFacebook,
 	"google_attributes": TypeGoogle, "linkedin_attributes": TypeLinkedIn, "twitter_attributes": TypeTwitter,
 	"instagram_attributes": TypeInstagram, "microsoft_attributes": TypeMicrosoft,
+}
+
+// WithAttributes returns a copy of the method that has the attribute object of its type.
+func (m *LoginMethod) WithAttributes() *LoginMethod {
+	out := *m
+	v := reflect.ValueOf(&out).Elem()
+	for f := range wire.Fields(v.Type()) {
+		if attributeObjects[f.Name] == m.Type && v.Field(f.Index).Kind() == reflect.Pointer && v.Field(f.Index).IsNil() {
+			v.Field(f.Index).Set(reflect.New(f.Type.Elem()))
+		}
+	}
+	return &out
 }
 
 func checkLoginMethods(u *Units, c *checker) {

@@ -30,6 +30,7 @@ func (s *setup) providerScreen() *frame.Screen {
 			{Name: "test-provider", Role: frame.Operator, When: func(v *frame.Visit) bool {
 				return providerOf(v).ID != config.OwnMethod && (stored(v) || providerOf(v).Enabled)
 			}, Do: s.testProvider},
+			{Name: "edit-provider", Role: frame.Owner, When: editable, May: mayEditProvider, Ask: askEditProvider, Do: s.editProvider},
 			{Name: "enable-provider", Role: frame.Owner, When: func(v *frame.Visit) bool { return stored(v) && !providerOf(v).Enabled }, May: mayChangeProvider, Do: s.switchProvider(true)},
 			{Name: "disable-provider", Role: frame.Owner, Danger: true, When: func(v *frame.Visit) bool { return stored(v) && providerOf(v).Enabled }, May: mayChangeProvider, Ask: askLinked, Do: s.switchProvider(false)},
 			{Name: "remove-provider", Role: frame.Owner, Danger: true, When: stored, May: mayChangeProvider, Ask: askLinked, Do: s.removeProvider},
