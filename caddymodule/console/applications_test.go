@@ -111,7 +111,7 @@ func TestLastUseOfApplications(t *testing.T) {
 	}
 	for id, wants := range map[string][]string{
 		"alpha": {"Last authenticated itself", "12:02 UTC", "198.51.100.7"},
-		"shop":  {"Last authenticated itself", "12:01 UTC", "Last used for a person", "198.51.100.7"},
+		"shop":  {"Last authenticated itself", "12:01 UTC", "Last sign-in", "198.51.100.7"},
 	} {
 		for _, want := range wants {
 			if a := b.get(path + "/" + id); !strings.Contains(a.form(), want) || strings.Contains(a.form(), "12:03") {

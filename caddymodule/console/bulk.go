@@ -180,7 +180,8 @@ func (c *Console) jobGroup(v *frame.Visit, partition, name string) (id string, e
 	return id, nil
 }
 
-// allowJob returns a *manage.Refusal unless the one who has asked for a job may do it to a person, by now.
+// allowJob returns a *manage.Refusal unless the one who has asked for a job may do it to a person, by now. An import
+// brings addresses, which decide who somebody is, so people with a role are the owners' in one.
 func (c *Console) allowJob(tx storage.Tx, by manage.Requester, kind, id string) error {
 	u, err := c.Units(tx)
 	if err != nil {
@@ -205,7 +206,7 @@ func (c *Console) allowJob(tx storage.Tx, by manage.Requester, kind, id string) 
 	switch {
 	case p.State == person.Removed:
 		return person.ErrNoPerson
-	case id == by.ID, role != frame.Owner && rank >= role:
+	case id == by.ID, role != frame.Owner && rank >= role, role != frame.Owner && rank != frame.Nobody && kind == manage.JobImport:
 		return &manage.Refusal{Why: manage.LeftRights}
 	case rank == frame.Owner && (kind == manage.JobBlock || kind == manage.JobUnblock):
 		return &manage.Refusal{Why: manage.LeftOwner}

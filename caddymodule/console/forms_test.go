@@ -3,6 +3,7 @@ package console
 import (
 	"encoding/json"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
 )
+
+var columnName = regexp.MustCompile(`<th[^>]*>([^<]+)<`)
 
 // unitOf returns a unit as it is stored now.
 func (h *harness) unitOf(name string) config.UnitState {
@@ -170,5 +173,31 @@ func TestPartOfAUnit(t *testing.T) {
 	}
 	if got, want := h.units().PasswordPolicy, (config.PasswordPolicy{MinLength: 12, MaxLength: 256}); got != want {
 		t.Errorf("after JSON with min_length alone the policy is %+v, want %+v", got, want)
+	}
+}
+
+// TestColumnsHaveTheirNames: no table of the console has two columns of one name.
+func TestColumnsHaveTheirNames(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.failing("451 try again later")
+	b := h.as("owner@example.com")
+	looked := 0
+	for _, s := range h.console.screens {
+		for _, object := range h.objects(s.Path, "owner") {
+			for i, table := range strings.Split(b.get(at(s.Path, object)).form(), "<table")[1:] {
+				table, _, _ = strings.Cut(table, "</thead>")
+				names := map[string]bool{}
+				for _, m := range columnName.FindAllStringSubmatch(table, -1) {
+					if looked++; names[m[1]] {
+						t.Errorf("table %d of %s has two columns named %s", i+1, at(s.Path, object), m[1])
+					}
+					names[m[1]] = true
+				}
+			}
+		}
+	}
+	if looked < 100 {
+		t.Errorf("the console has %d columns, want those of all tables", looked)
 	}
 }

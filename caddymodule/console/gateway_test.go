@@ -437,7 +437,7 @@ func TestPolicies(t *testing.T) {
 	const next = `{"deny":[{"name":"nobody at noon","when":["12:00-13:00"],"match":[{"path":["nobody at night"]}]}]}`
 	see(b.acts(edit, "json", next), 422, "&#34;name&#34;: &#34;nobody at night&#34;", "&#34;name&#34;: &#34;nobody at noon&#34;", "Look at the changes", `value="yes"`)
 	see(b.get("/admin/policies/used"), 200, "when 22:00-06:00")
-	see(b.acts(edit, "json", next, "confirm", "yes"), 200, "when 12:00-13:00", "Your changes hold now")
+	see(b.acts(edit, "json", next, "confirm", "yes"), 200, "when 12:00-13:00", "Saved.")
 
 	opened := b.get(edit)
 	h.policy("used", "somebody else")

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -123,7 +124,7 @@ func TestImport(t *testing.T) {
 	const file = "# of the proxy\ndan.moved:" + danHash + "\nold.moved:rqXexS6ZhobKA\nnobody@example.com:" + danHash + "\n"
 	b := h.as("operator@example.com")
 	a, path := b.imports("htpasswd", file)
-	for _, want := range []string{"dan.moved", "Would be created", "DES", "<span>3</span>", "Doesn’t come", "Exists", path + "/run-import"} {
+	for _, want := range []string{"dan.moved", "Would be created", "DES", "<span>3</span>", "Not imported", "Exists", path + "/run-import"} {
 		if !strings.Contains(a.form(), want) {
 			t.Errorf("the page of the dry run does not have %q:\n%s", want, a.form())
 		}
@@ -195,7 +196,7 @@ func TestImportKinds(t *testing.T) {
 	b := h.as("operator@example.com")
 	const ldif = "dn: uid=eve,ou=people,dc=example,dc=com\nobjectClass: inetOrgPerson\nuid: eve.moved\ncn: Eve\nsn: Moved\nmail: eve@ldif.example\n\n" +
 		"dn: cn=wiki,ou=groups,dc=example,dc=com\nobjectClass: groupOfNames\ncn: wiki\nmember: uid=eve,ou=people,dc=example,dc=com\n"
-	files := map[string][2]string{"ldif": {ldif, "eve.moved"}}
+	files := map[string][2]string{"ldif": {ldif, "eve.moved"}, "csv": {"username,given_name,email,groups\nsue.moved,Sue,sue@csv.example,\"wiki;staff\"\n", "sue.moved"}}
 	for kind, f := range map[string][2]string{"keycloak": {"realm.json", "ada.moved"}, "authelia": {"users_database.yml", ".moved"}, "htpasswd": {"htpasswd", "dan.moved"}, "auth0": {"auth0.ndjson", "moved"}, "dex": {"dex.yaml", "moved"}} {
 		raw, err := os.ReadFile(filepath.Join("..", "command", "testdata", "movein", f[0]))
 		h.must(err)
@@ -214,10 +215,15 @@ func TestImportKinds(t *testing.T) {
 		b.acts(path + "/run-import")
 		h.must(h.console.Manage.WorkOff(t.Context()))
 	}
-	p, err := h.id.Person.Person(t.Context(), "eve.moved")
-	h.must(err)
-	if strings.Join(p.Groups, " ") != "wiki" {
-		t.Errorf("eve is in %v", p.Groups)
+	for name, groups := range map[string]string{"eve.moved": "wiki", "sue.moved": "staff wiki"} {
+		p, err := h.id.Person.Person(t.Context(), name)
+		h.must(err)
+		if slices.Sort(p.Groups); strings.Join(p.Groups, " ") != groups {
+			t.Errorf("%s is in %v, want %s", name, p.Groups, groups)
+		}
+	}
+	if a, _ := b.imports("csv", "username,shoe\nx,1\n"); !strings.Contains(a.form(), "column 2 of the first line is not known; known are") {
+		t.Errorf("an unknown column of CSV is not named:\n%s", a.form())
 	}
 }
 
@@ -262,13 +268,42 @@ func TestImportAttacks(t *testing.T) {
 			_, path := b.imports("keycloak", file, fields...)
 			b.acts(path + "/run-import")
 			h.must(h.console.Manage.WorkOff(t.Context()))
-			for name, may := range map[string]bool{"owner@example.com": false, "two.operator@example.com": false, "operator@example.com": false, "viewer@example.com": true, "passkey.alone": true} {
+			for name, may := range map[string]bool{"owner@example.com": false, "two.operator@example.com": false, "operator@example.com": false, "viewer@example.com": false, "passkey.alone": true} {
 				p, err := h.id.Person.Person(t.Context(), name)
 				h.must(err)
 				if changed := p.GivenName == "Mallory"; changed != (may && update) {
 					t.Errorf("attack: with update %t a file changes %s: %t", update, name, changed)
 				}
 			}
+		}
+		// An address makes someone else of them where applications and links go by it.
+		addresses := func(name string) string {
+			d, _ := h.details(h.personID(name))
+			return fmt.Sprint(d.Profile.EmailAddresses, d.Profile.PhoneNumbers, d.Username)
+		}
+		before := map[string]string{}
+		csv := "username,email,email_verified,phone,external_id\n"
+		for _, role := range []string{"viewer", "helpdesk", "operator", "owner"} {
+			before["two."+role+"@example.com"] = addresses("two." + role + "@example.com")
+			csv += "two." + role + "@example.com,evil-" + role + "@example.com,true,+31612345678,evil-" + role + "\n"
+		}
+		a, path := b.imports("csv", csv, "update", "yes")
+		if n := strings.Count(a.form(), "a role that only an owner changes"); n != 4 {
+			t.Errorf("the preview leaves out %d people with a role, want 4:\n%s", n, a.form())
+		}
+		b.acts(path + "/run-import")
+		h.must(h.console.Manage.WorkOff(t.Context()))
+		for name, was := range before {
+			if now := addresses(name); now != was {
+				t.Errorf("attack: an operator's import makes %s of %s, which was %s", now, name, was)
+			}
+		}
+		owner := h.as("owner@example.com")
+		_, path = owner.imports("csv", "username,email\ntwo.viewer@example.com,moved@example.com\n", "update", "yes")
+		owner.acts(path + "/run-import")
+		h.must(h.console.Manage.WorkOff(t.Context()))
+		if now := addresses("two.viewer@example.com"); !strings.Contains(now, "moved@example.com") {
+			t.Errorf("an owner's import leaves two.viewer@example.com with %s", now)
 		}
 		if d, _ := h.details(h.personID("passkey.alone")); d.HasPassword {
 			t.Errorf("attack: a file has given a password to somebody who exists")
@@ -421,7 +456,7 @@ func TestImportAttacks(t *testing.T) {
 		if h.exists("late000") || h.kept("manage_import_whom") != 0 {
 			t.Errorf("attack: the import goes on without its operator")
 		}
-		if a := h.as("owner@example.com").get(path); !strings.Contains(a.form(), "has lost the right") {
+		if a := h.as("owner@example.com").get(path); !strings.Contains(a.form(), "lost the role") {
 			t.Errorf("the page says:\n%s", a.form())
 		}
 	})
@@ -479,7 +514,7 @@ func TestImportsThatWait(t *testing.T) {
 		b.imports("htpasswd", file(11))
 		refused("after one was imported and another one has come")
 		b.acts(paths[0] + "/stop-job")
-		if a, _ := b.imports("keycloak", "{"); !strings.Contains(a.form(), "can’t be read") {
+		if a, _ := b.imports("keycloak", "{"); !strings.Contains(a.form(), "couldn’t be read") {
 			t.Errorf("a file that is none:\n%s", a.form())
 		}
 		b.imports("htpasswd", file(12)) // what cannot be read does not wait

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/gateway"
+	"github.com/gatehouse-id/gatehouse/caddymodule/console/messages"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -18,6 +19,7 @@ import (
 const (
 	maxCounted = 1_000 // sessions; more would make the page slow where there are many
 	latest     = 10    // events
+	maxFailed  = 100   // messages
 )
 
 // overviewScreen is what needs an administrator's eye.
@@ -27,7 +29,7 @@ func (c *Console) overviewScreen() *frame.Screen {
 
 func (c *Console) showOverview(v *frame.Visit) (*page.Console, error) {
 	var persons int64
-	var live int
+	var live, failed int
 	var list []event.Numbered
 	var names map[string]string
 	err := c.Store.View(v.Context(), func(tx storage.Tx) (err error) {
@@ -35,6 +37,9 @@ func (c *Console) showOverview(v *frame.Visit) (*page.Console, error) {
 			return err
 		}
 		if live, err = session.Count(tx, maxCounted); err != nil {
+			return err
+		}
+		if failed, err = c.failedMessages(tx, v); err != nil {
 			return err
 		}
 		list, _, names, err = c.Manage.Events(tx, event.Search{Partition: event.DefaultPartition, Limit: latest})
@@ -65,6 +70,13 @@ func (c *Console) showOverview(v *frame.Visit) (*page.Console, error) {
 		{Icon: "app", Title: "console.applications.title", URL: frame.Root + "/applications", Text: page.Say("console.count", "n", len(clients))},
 		{Icon: "alert", Title: "console.findings.title", URL: frame.Root + "#findings", Text: page.Say("console.count", "n", len(found)), Kind: map[bool]string{true: "warn", false: "good"}[len(found) > 0]},
 	}}
+	if failed > 0 {
+		text := page.Say("console.count", "n", failed)
+		if failed > maxFailed {
+			text = page.Say("console.count.more", "n", maxFailed)
+		}
+		out.Cards = append(out.Cards, page.Card{Icon: "mail", Title: "console.overview.failed", URL: messages.FailedPath, Text: text, Kind: "warn"})
+	}
 	happened := page.ConsolePart{ID: "events", Title: page.Say("console.overview.events"), Table: c.eventTable(list, names, true), Actions: []page.Action{{Label: "console.person.events.all", URL: frame.Root + "/events"}}}
 	counted, err := c.numbers(v)
 	if err != nil {
@@ -80,6 +92,20 @@ func (c *Console) showOverview(v *frame.Visit) (*page.Console, error) {
 	}
 	out.Parts = append(append(append(counted, latency, findingsPart(found, sites)), machine...), happened)
 	return out, nil
+}
+
+// failedMessages counts the messages that were given up, as long as they are kept.
+func (c *Console) failedMessages(tx storage.Tx, v *frame.Visit) (n int, err error) {
+	for _, o := range c.Manage.Outgoing {
+		list, _, err := o.List(tx, true, "", maxFailed+1-n, v.Now)
+		if err != nil {
+			return 0, err
+		}
+		if n += len(list); n > maxFailed {
+			break
+		}
+	}
+	return n, nil
 }
 
 // causes are the screens where what findings are about is seen or mended, by the first word of their options.

@@ -163,11 +163,11 @@ func TestHealthOfProviders(t *testing.T) {
 	for !strings.Contains(a.form(), "Corp is &lt;b&gt;down&lt;/b&gt;") && t.Context().Err() == nil {
 		a = b.get("/admin/providers/declared")
 	}
-	if !strings.Contains(a.form(), "No sign-in since") {
+	if !strings.Contains(a.form(), "No sign-ins since") {
 		t.Errorf("the page of a provider that fails:\n%s", a.form())
 	}
 	happen(front.LoginSucceeded, "")
-	for strings.Contains(a.form(), "No sign-in since") && t.Context().Err() == nil {
+	for strings.Contains(a.form(), "No sign-ins since") && t.Context().Err() == nil {
 		a = b.get("/admin/providers/declared")
 	}
 }

@@ -176,6 +176,9 @@ func TestQueueOfMessages(t *testing.T) {
 	if a := operator.get(queuePath + "?state=failed&channel=mail"); h.waits() != 0 || !strings.Contains(a.form(), "550 no such user") || !strings.Contains(a.form(), "state=failed") {
 		t.Errorf("what was given up is shown so:\n%s", a.form())
 	}
+	if a := operator.get(frame.Root); !strings.Contains(a.form(), "Failed messages") || !strings.Contains(a.form(), `href="/admin/messages/queue?state=failed"`) {
+		t.Errorf("the overview does not say that a message was given up:\n%s", a.form())
+	}
 	if list := h.queued(operator, "send-now", "?state=failed&channel=sms"); len(list) > 0 {
 		t.Errorf("among the text messages are %v", list)
 	}

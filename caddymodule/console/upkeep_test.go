@@ -240,7 +240,7 @@ func TestBlockedAddresses(t *testing.T) {
 		t.Errorf("an address that is not blocked = %d", a.Code)
 	}
 	h.clock.Advance(2 * time.Hour)
-	if page := h.as("operator@example.com").get("/admin/requests/blocked").form(); !strings.Contains(page, "Nobody has to wait") {
+	if page := h.as("operator@example.com").get("/admin/requests/blocked").form(); !strings.Contains(page, "No one is rate-limited") {
 		t.Errorf("after the wait:\n%s", page)
 	}
 }

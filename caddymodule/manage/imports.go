@@ -277,7 +277,7 @@ func (s *Service) allowImport(id string, rec *jobRecord, state JobState) func(st
 		}
 		err := s.Allow(tx, rec.By, JobImport, who)
 		if why := new(Refusal); errors.As(err, &why) && !why.Over {
-			return &migration.RefusedError{Problem: "exists and has as much to say as you, or is you: nothing is changed"}
+			return &migration.RefusedError{Problem: "exists and is you, or has a role that only an owner changes: nothing is changed"}
 		}
 		return err
 	}

@@ -24,9 +24,10 @@ var kinds = map[string]kind{
 	Dex:      {1, one(Dex)},
 	LDIF:     {1, openLDIF},
 	Auth0:    {2, openAuth0},
+	CSV:      {1, one(CSV)},
 }
 
-// Kinds are the systems that Open knows.
+// Kinds are what Open knows: systems, and CSV.
 func Kinds() []string { return slices.Sorted(maps.Keys(kinds)) }
 
 // Files is how many files an export of a kind has at most. 0: the kind is not known

@@ -15,7 +15,11 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-const queuePath = messagesPath + "/queue"
+const (
+	queuePath = messagesPath + "/queue"
+	// FailedPath is the list of the messages that were given up.
+	FailedPath = frame.Root + queuePath + "?state=failed"
+)
 
 // QueuePath is the list of the messages of a channel (mail, sms, push) that wait to be sent.
 func QueuePath(channel string) string { return frame.With(frame.Root+queuePath, "channel", channel) }
@@ -100,7 +104,7 @@ func (t *texts) showQueue(v *frame.Visit) (*page.Console, error) {
 	if f.givenUp {
 		due = "console.column.given_up"
 	}
-	table := &page.Table{Label: page.Say("console.queue.title"), Columns: []string{"console.column.message", "console.column.to", "console.column.since", "console.column.attempts", due, "console.column.action", "console.column.action"}}
+	table := &page.Table{Label: page.Say("console.queue.title"), Columns: []string{"console.column.message", "console.column.to", "console.column.since", "console.column.attempts", due, "console.act.send-now", "console.act.drop-message"}}
 	for i := range list {
 		m := &list[i]
 		kind, err := t.kindOf(v, m)

@@ -52,7 +52,7 @@ func (u *upkeep) showWaiting(v *frame.Visit) (*page.Console, error) {
 	if state == person.Inactive {
 		act, label = "unblock", "console.waiting.approve"
 	}
-	t := &page.Table{Label: page.Say("console.waiting.title"), Columns: []string{"console.column.person", "console.column.email", "console.column.created", "console.column.action", "console.column.action"}}
+	t := &page.Table{Label: page.Say("console.waiting.title"), Columns: []string{"console.column.person", "console.column.email", "console.column.created", label, "console.act.remove"}}
 	for i := range found.Persons {
 		p := &found.Persons[i]
 		at, rank := personsPath+url.PathEscape(p.ID), u.RoleOf(p.Partition, p.Groups)
