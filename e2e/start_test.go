@@ -126,7 +126,8 @@ func followApp(t *testing.T, document, address string) (g *guide, here string) {
 	return follow(t, document, nil, map[string]string{address: here}), here
 }
 
-// TestWikiStart follows docs/start/wiki.md: from init to the first administrator at the wiki.
+// TestWikiStart follows docs/start/wiki.md: from init to the first administrator in the console, and a reader at the
+// wiki.
 func TestWikiStart(t *testing.T) {
 	t.Parallel()
 	g := &guide{server: &server{t: t, dir: t.TempDir(), secrets: map[string]string{}}, blocks: blocksOf(read(t, "../docs/start/wiki.md"))}
@@ -148,26 +149,54 @@ func TestWikiStart(t *testing.T) {
 	g.run(filepath.Join(g.dir, "Caddyfile"), g.dir)
 	g.await(g.Issuer + "/healthz")
 
-	invite := g.asks("caddy gatehouse person invite ada@example.com")
-	link := regexp.MustCompile(regexp.QuoteMeta(g.Issuer) + `/invitation\?token=([\w.~-]+)`).FindStringSubmatch(g.caddy(invite[0]))
+	invite := g.asks("caddy gatehouse admin invite ada@example.com")
+	link := regexp.MustCompile(regexp.QuoteMeta(g.Issuer) + `/reset\?token=([\w.~-]+)`).FindStringSubmatch(g.caddy(invite[0]))
 	if link == nil {
 		t.Fatalf("%s printed no link", invite[0])
 	}
-	g.secret("link of the invitation", link[1])
+	g.secret("link of the administrator", link[1])
 	b := g.browse(t)
+	b.authenticator()
 	b.open(link[0])
 	password := random(12)
 	g.secret("password of ada", password)
 	b.fill("#password", password)
 	b.click("main form button:not([type])")
-	b.reaches(g.Issuer + "/account")
+	b.signIn("ada@example.com", password)
+	b.click(`a[href*="/passkeys/add"]`)
+	b.click(passkeyButton)
+	b.until(`document.querySelectorAll("ol.codes li").length === 10`)
+	b.click("main .buttons a")
+	b.reaches(g.Issuer + "/admin")
+	if !b.has(`a[href="/admin/persons"]`) {
+		t.Errorf("the console shows\n%s", b.text("body"))
+	}
 	b.open(g.Wiki + "/")
-	if got := b.seen(); got.User != "ada@example.com" || got.Groups != "admins" {
+	if got := b.seen(); got.User != "ada@example.com" || got.Groups != "gatehouse-owner" || got.Email != "ada@example.com" {
 		t.Errorf("the wiki was told %+v", got)
 	}
 	b.open(g.Issuer + "/account")
 	if !strings.HasPrefix(b.location(), g.Issuer+"/account") {
 		t.Errorf("the account page is at %s", b.location())
+	}
+
+	invite = g.asks("caddy gatehouse person invite ben@example.com")
+	link = regexp.MustCompile(regexp.QuoteMeta(g.Issuer) + `/invitation\?token=([\w.~-]+)`).FindStringSubmatch(g.caddy(invite[0]))
+	if link == nil {
+		t.Fatalf("%s printed no link", invite[0])
+	}
+	g.secret("link of the invitation", link[1])
+	b = g.browse(t)
+	b.open(link[0])
+	b.fill("#password", password)
+	b.click("main form button:not([type])")
+	b.reaches(g.Issuer + "/account")
+	b.open(g.Wiki + "/")
+	if got := b.seen(); got.User != "ben@example.com" || got.Groups != "readers" {
+		t.Errorf("the wiki was told %+v", got)
+	}
+	if out := g.caddy("caddy gatehouse check"); !strings.Contains(out, "No problems found") && !strings.Contains(out, "mail") {
+		t.Logf("check says\n%s", out)
 	}
 }
 

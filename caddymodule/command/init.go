@@ -21,16 +21,20 @@ func initCommand() *cobra.Command {
 		Short: "Writes a first Caddyfile for a site behind a sign-in",
 		Long: `Writes a Caddyfile that puts a site behind a sign-in, and says which DNS records
 and ports it needs and how the first administrator is invited. What no flag
-gives is asked for. It needs no server, and overwrites no file.`,
+gives is asked for. Addresses are taken as they are copied from a browser, and a
+number is a port of this machine. It needs no server, and overwrites no file.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := site.Place(dir); err != nil {
+				return err
+			}
 			if err := askSite(cmd, &site); err != nil {
 				return err
 			}
 			if err := site.Check(); err != nil {
 				return err
 			}
-			if err := site.Write(dir); err != nil {
+			if err := site.Write(); err != nil {
 				return err
 			}
 			return printResult(cmd, site, site.Lines()...)
@@ -45,7 +49,8 @@ gives is asked for. It needs no server, and overwrites no file.`,
 	return cmd
 }
 
-// askSite asks for what no flag has given, unless the output is for a program.
+// askSite asks for what no flag has given, unless the output is for a program. A question whose answer is refused is
+// asked again.
 func askSite(cmd *cobra.Command, site *first.Site) error {
 	asJSON, err := cmd.Flags().GetBool("json")
 	if err != nil {
@@ -55,10 +60,11 @@ func askSite(cmd *cobra.Command, site *first.Site) error {
 	for _, q := range []struct {
 		value    *string
 		flag, of string
+		read     func(string) (string, error)
 	}{
-		{&site.Domain, "domain", "The site that people sign in to, such as wiki.example.com"},
-		{&site.Upstream, "upstream", "Where it is served now, such as localhost:9001"},
-		{&site.Email, "email", "The e-mail address of the first administrator"},
+		{&site.Domain, "domain", "The site that people sign in to, such as wiki.example.com", first.Host},
+		{&site.Upstream, "upstream", "Where it is served now, such as localhost:9001", first.Upstream},
+		{&site.Email, "email", "The e-mail address of the first administrator", first.Email},
 	} {
 		if *q.value != "" {
 			continue
@@ -66,16 +72,35 @@ func askSite(cmd *cobra.Command, site *first.Site) error {
 		if asJSON {
 			return fmt.Errorf("--%s is missing", q.flag)
 		}
-		if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "%s: ", q.of); err != nil {
-			return err
-		}
-		line, err := in.ReadString('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
-		if *q.value = strings.TrimSpace(line); *q.value == "" {
+		*q.value, err = ask(cmd.ErrOrStderr(), in, q.of, q.read)
+		if errors.Is(err, io.EOF) {
 			return fmt.Errorf("no %s given: answer the question, or name it with --%s", q.flag, q.flag)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// ask repeats a question until there is an answer that can be read. io.EOF: nothing was typed.
+func ask(out io.Writer, in *bufio.Reader, question string, read func(string) (string, error)) (string, error) {
+	for {
+		if _, err := fmt.Fprintf(out, "%s: ", question); err != nil {
+			return "", err
+		}
+		line, ended := in.ReadString('\n')
+		if line = strings.TrimSpace(line); line != "" {
+			value, err := read(line)
+			if err == nil || ended != nil {
+				return value, err
+			}
+			if _, err := fmt.Fprintln(out, err); err != nil {
+				return "", err
+			}
+		}
+		if ended != nil {
+			return "", ended
+		}
+	}
 }

@@ -99,6 +99,9 @@ func (s *Service) handleReset(q *front.Request) error {
 	switch problem := front.PasswordProblem(err); {
 	case err == nil:
 		s.jar.Clear(q.W, proof.LinkCookieOf(linkReset))
+		if next := x.Record.Data[leadsTo]; next != "" {
+			return q.Redirect(next)
+		}
 		if !s.offersReset(x.U) { // a link that was handed over, see HandReset
 			return q.Redirect(signInURL(x.ID))
 		}

@@ -17,11 +17,13 @@ const (
 	// handedOver is the key in the data of a link that an administrator hands over: it works although people cannot ask
 	// for one themselves.
 	handedOver = "handed"
+	// leadsTo is the key of the path where the browser goes after the new password. Absent: to the sign-in.
+	leadsTo    = "leads_to"
 	handedLife = 24 * time.Hour
 )
 
 // ErrNoReset says that there is no link for a new password: nobody signs in by password, or the person cannot.
-var ErrNoReset = errors.New("identity: the person cannot get a new password by a link")
+var ErrNoReset = errors.New("the person cannot get a new password by a link")
 
 // HandedReset is a link for a new password that an administrator has asked for.
 type HandedReset struct {
@@ -36,6 +38,15 @@ type HandedReset struct {
 // person's address, or with send false returned to be handed over. It ends the link of before. Errors:
 // person.ErrNoPerson, ErrNoReset.
 func (s *Service) HandReset(ctx context.Context, usernameOrID string, send bool, by event.Actor) (out HandedReset, err error) {
+	return s.handReset(ctx, usernameOrID, send, "", by)
+}
+
+// HandFirst is HandReset for a link that is returned and that leads, after the new password, to a path of this server.
+func (s *Service) HandFirst(ctx context.Context, usernameOrID, path string, by event.Actor) (out HandedReset, err error) {
+	return s.handReset(ctx, usernameOrID, false, path, by)
+}
+
+func (s *Service) handReset(ctx context.Context, usernameOrID string, send bool, next string, by event.Actor) (out HandedReset, err error) {
 	ev, err := s.person.NewEvents(by.Origin, passwordResetRequested)
 	if err != nil {
 		return out, err
@@ -62,6 +73,9 @@ func (s *Service) HandReset(ctx context.Context, usernameOrID string, send bool,
 			return err
 		}
 		data := map[string]string{handedOver: "yes", front.LinkFlow: ""}
+		if next != "" {
+			data[leadsTo] = next
+		}
 		if send {
 			if data[proof.LinkTo] = t.Address(); t.Address() == "" || s.notify == nil {
 				return ErrNoReset

@@ -8,11 +8,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
-	"net/mail"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"text/template"
 
@@ -32,8 +29,11 @@ type Site struct {
 	Next      []string `json:"next"`
 }
 
-// firstGroup is the group that the site demands and that the first administrator is in.
-const firstGroup = "admins"
+// Who can open the site: the owners of the console, and people who are invited as readers.
+const (
+	ownerGroup  = "gatehouse-owner"
+	readerGroup = "readers"
+)
 
 var firstCaddyfile = template.Must(template.New("Caddyfile").Parse(`# Written by caddy gatehouse init. Try changes with: caddy validate --config {{.Caddyfile}}
 {
@@ -41,6 +41,9 @@ var firstCaddyfile = template.Must(template.New("Caddyfile").Parse(`# Written by
 	gatehouse {
 		issuer https://{{.Issuer}}
 		identity {
+			# The first administrator. The admin console is at https://{{.Issuer}}/admin.
+			admin {{.Email}}
+			set_up_on_demand on # people set up a second factor where one is demanded, as the console does
 			invitations on
 		}
 		# Without mail the links of invitations are printed, to be handed over.
@@ -61,43 +64,40 @@ var firstCaddyfile = template.Must(template.New("Caddyfile").Parse(`# Written by
 {{.Domain}} {
 	protect {
 		login
-		groups ` + firstGroup + `
+		groups ` + ownerGroup + " " + readerGroup + `
 	}
 	reverse_proxy {{.Upstream}}
 }
 `))
 
-var (
-	hostSyntax     = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	upstreamSyntax = regexp.MustCompile(`^(https?://)?(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?$`)
-	emailSyntax    = regexp.MustCompile("^[A-Za-z0-9.!#%&'*+/=?^_|~-]+@[A-Za-z0-9.-]+$")
-)
-
-// Check refuses what is no answer. Nothing else can get into the Caddyfile.
-func (s *Site) Check() error {
-	s.Domain, s.Issuer = strings.ToLower(s.Domain), strings.ToLower(s.Issuer)
+// Check replaces the answers by what they mean, and refuses the others. Nothing else can get into the Caddyfile.
+func (s *Site) Check() (err error) {
+	if s.Domain, err = Host(s.Domain); err != nil {
+		return fmt.Errorf("--domain: %w", err)
+	}
 	if s.Issuer == "" {
 		s.Issuer = "auth." + s.Domain
 	}
-	for _, h := range []struct{ flag, host string }{{"domain", s.Domain}, {"issuer", s.Issuer}} {
-		if len(h.host) > 253 || !hostSyntax.MatchString(h.host) || net.ParseIP(h.host) != nil {
-			return fmt.Errorf("--%s: %q is not the name of a host: write it like wiki.example.com, without https:// and path, and other alphabets as xn--", h.flag, h.host)
-		}
+	if s.Issuer, err = Host(s.Issuer); err != nil {
+		return fmt.Errorf("--issuer: %w", err)
 	}
 	if s.Domain == s.Issuer {
 		return fmt.Errorf("--issuer: the sign-in pages need a host of their own, such as auth.%s", s.Domain)
 	}
-	if !upstreamSyntax.MatchString(s.Upstream) {
-		return fmt.Errorf("--upstream: %q is not an address such as localhost:9001 or https://10.0.0.5", s.Upstream)
+	if s.Upstream, err = Upstream(s.Upstream); err != nil {
+		return fmt.Errorf("--upstream: %w", err)
 	}
-	if a, err := mail.ParseAddress(s.Email); err != nil || a.Address != s.Email || !emailSyntax.MatchString(s.Email) {
-		return fmt.Errorf("--email: %q is not an e-mail address such as ada@example.com", s.Email)
+	if host, _ := splitUpstream(s.Upstream); host == s.Domain || host == s.Issuer {
+		return fmt.Errorf("--upstream: %s is served by Caddy itself: name where the site is served now, such as localhost:9001", host)
+	}
+	if s.Email, err = Email(s.Email); err != nil {
+		return fmt.Errorf("--email: %w", err)
 	}
 	return nil
 }
 
-// Write makes the file, or none. An existing one stays.
-func (s *Site) Write(dir string) (err error) {
+// Place says where Write puts the file, or why it cannot.
+func (s *Site) Place(dir string) (err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
@@ -108,6 +108,18 @@ func (s *Site) Write(dir string) (err error) {
 		return fmt.Errorf("--dir: there is no directory %s: make it first", dir)
 	}
 	s.Caddyfile = filepath.Join(dir, "Caddyfile")
+	if _, err := os.Lstat(s.Caddyfile); err == nil {
+		return exists(s.Caddyfile)
+	}
+	return nil
+}
+
+func exists(name string) error {
+	return fmt.Errorf("%s exists, and is not overwritten: move it away, or name another directory with --dir", name)
+}
+
+// Write makes the file at its Place, or none. An existing one stays.
+func (s *Site) Write() error {
 	s.explain()
 	var text strings.Builder
 	if err := firstCaddyfile.Execute(&text, s); err != nil {
@@ -126,7 +138,7 @@ func (s *Site) Write(dir string) (err error) {
 func writeFirst(name, text string) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // it holds no secrets, and Caddy runs as a user of its own
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s exists, and is not overwritten: move it away, or name another directory with --dir", name)
+		return exists(name)
 	}
 	if err != nil {
 		return err
@@ -160,7 +172,7 @@ func (s *Site) explain() {
 	s.Ports = []string{"80/tcp", "443/tcp", "443/udp"}
 	s.Next = []string{
 		"caddy run --config " + s.Caddyfile,
-		"caddy gatehouse person invite " + s.Email + " --groups " + firstGroup,
+		"caddy gatehouse admin invite " + s.Email,
 	}
 }
 
@@ -176,6 +188,8 @@ func (s *Site) Lines() []string {
 		"ports          80 and 443 (TCP) for the sites and their certificates, 443 (UDP) for HTTP/3",
 		"start          " + s.Next[0],
 		"then           " + s.Next[1],
-		"               prints a link: the person who opens it chooses how to sign in, and is the first administrator",
+		"               prints a link: the person who opens it chooses a password, and is the first administrator",
+		"console        https://" + s.Issuer + "/admin",
+		"more people    caddy gatehouse person invite <e-mail address> --groups " + readerGroup,
 	}
 }
