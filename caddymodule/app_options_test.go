@@ -16,6 +16,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule"
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
@@ -339,6 +341,18 @@ func TestJSONEqualsCaddyfile(t *testing.T) {
 	}
 	if n < 3 {
 		t.Errorf("only %d configurations", n)
+	}
+}
+
+// TestExampleIsFormatted: a start warns of a Caddyfile that is not as caddy fmt writes it.
+func TestExampleIsFormatted(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("../Caddyfile.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(caddyfile.Format(raw)), string(raw)); diff != "" {
+		t.Errorf("Caddyfile.example is not formatted (-want +got):\n%s", diff)
 	}
 }
 

@@ -43,6 +43,9 @@ func TestMakeCluster(t *testing.T) {
 	script, example := read(t, "../scripts/cluster.sh"), read(t, "../Caddyfile.example")
 	moved := move(t, script+example)
 	root := t.TempDir()
+	if err := os.CopyFS(filepath.Join(root, "example"), os.DirFS("../example")); err != nil {
+		t.Fatal(err)
+	}
 	for name, content := range map[string]string{"scripts/cluster.sh": script, "Caddyfile.example": example} {
 		name = filepath.Join(root, name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(moved(content)), 0o700)); err != nil { //nolint:gosec // a script

@@ -21,6 +21,9 @@ func TestExample(t *testing.T) {
 	moved := move(t, example)
 	content := strings.Replace(moved(example), "{\n", fmt.Sprintf("{\n\tadmin localhost:%d\n", freePorts(t, 1)[0]), 1)
 	s.write(content)
+	if err := os.CopyFS(filepath.Join(s.dir, "example"), os.DirFS("../example")); err != nil {
+		t.Fatal(err)
+	}
 	s.Issuer = find(t, moved(script), `http://localhost:\d+/oauth/token`, 0)
 	s.Issuer = strings.TrimSuffix(s.Issuer, "/oauth/token")
 	s.Wiki = find(t, moved(script), `A protected page +(http://\S+)/`, 1)
@@ -37,6 +40,13 @@ func TestExample(t *testing.T) {
 	b.signIn(username, password)
 	if got := b.location(); got != s.Wiki+"/" || !strings.Contains(b.text("main"), username) {
 		t.Fatalf("landed at %s, which says %q", got, b.text("main"))
+	}
+	if said := read(t, s.log); strings.Contains(said, "not formatted") {
+		t.Errorf("the log of the first start warns:\n%s", said)
+	}
+	b.open(s.Wiki + "/shelf/2?book=3")
+	if !strings.Contains(b.text("main"), "/shelf/2") {
+		t.Errorf("the page does not show its path: %q", b.text("main"))
 	}
 	for _, scheme := range []string{"light", "dark"} {
 		b.screen(1280, 800, scheme)

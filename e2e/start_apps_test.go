@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -194,5 +196,82 @@ func TestDjangoStart(t *testing.T) {
 	b.open(app + "/logout") // and back to /, which asks for a sign-in
 	if !b.has("#password") || b.has("[value=allow]") {
 		t.Errorf("after the sign-out the browser is at %s, want to be asked for the password", b.location())
+	}
+}
+
+// demo serves Caddyfile.example for a guide of docs/start, and returns the command with which the guide runs its
+// application there, for an address that stands for that of the guide.
+func demo(t *testing.T, document, address string) (g *guide, here, command string) {
+	t.Helper()
+	example := read(t, "../Caddyfile.example")
+	moved := move(t, example)
+	here = fmt.Sprintf("http://localhost:%d", freePorts(t, 1)[0])
+	_, from, _ := strings.Cut(address, "localhost:")
+	_, to, _ := strings.Cut(here, "localhost:")
+	g = &guide{server: &server{t: t, dir: t.TempDir(), secrets: map[string]string{}}, blocks: blocksOf(read(t, document))}
+	g.local = strings.NewReplacer(address, here, "runserver "+from, "runserver --noreload localhost:"+to, "http://localhost:8420", moved("http://localhost:8420"))
+	g.write(strings.Replace(g.local.Replace(moved(example)), "{\n", fmt.Sprintf("{\n\tadmin localhost:%d\n", freePorts(t, 1)[0]), 1))
+	g.Issuer = moved("http://localhost:8420")
+	g.run(filepath.Join(g.dir, "Caddyfile"), g.dir)
+	g.await(g.Issuer + "/healthz")
+	commands := g.asks("ISSUER=http://localhost:8420 ")
+	if len(commands) != 1 {
+		t.Fatalf("%s runs the application on localhost by %q, want one command", document, commands)
+	}
+	return g, here, commands[0]
+}
+
+// TestStartsOnLocalhost runs the applications of docs/start as the guides say after make run, with what
+// Caddyfile.example has.
+func TestStartsOnLocalhost(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		address, run string                                   // run: the words of the command that start it
+		prepare      func(g *guide, dir string) (with string) // what is in place of them here
+		open         func(b *tab, app string)
+	}{
+		"go": {"http://localhost:3000", "go run main.go", func(g *guide, dir string) string {
+			return g.goBuild(filepath.Join(dir, "main.go"))
+		}, func(b *tab, app string) {
+			b.open(app + "/")
+			b.click(`a[href="/login"]`)
+		}},
+		"express": {"http://localhost:3000", "", func(g *guide, dir string) string {
+			modules(g.t, dir)
+			return ""
+		}, func(b *tab, app string) { b.open(app + "/orders") }},
+		"nextjs": {"http://localhost:3000", "npx next dev", func(g *guide, dir string) string {
+			here, err := filepath.Abs("node/next-auth.mjs")
+			options := filepath.Join(dir, "lib", "auth.mjs") // outside of Next.js the name says that it is a module
+			if err := errors.Join(err, os.Rename(filepath.Join(dir, "lib", "auth.js"), options)); err != nil {
+				g.t.Fatal(err)
+			}
+			return "env OPTIONS=" + options + " node " + here
+		}, func(b *tab, app string) {
+			b.open(app + "/api/auth/signin")
+			b.click(`form[action$="/signin/gatehouse"] button`)
+		}},
+		"django": {"http://localhost:8000", "python3", func(*guide, string) string {
+			return "/usr/bin/python3"
+		}, func(b *tab, app string) { b.open(app + "/") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g, app, command := demo(t, "../docs/start/"+name+".md", tt.address)
+			dir := t.TempDir()
+			g.save(dir)
+			with := tt.prepare(g, dir)
+			if tt.run != "" {
+				command = strings.Replace(command, tt.run, with, 1)
+			}
+			g.launch(app, dir, nil, "bash", "-c", command)
+			b := g.browse(t)
+			tt.open(b, app)
+			b.signIn("demo@example.com", "open-the-gate")
+			b.click("button[value=allow]")
+			b.reaches(app)
+			b.open(app + map[string]string{"express": "/orders"}[name])
+			b.until(`document.body.innerText.includes("Demo Person") && document.body.innerText.includes("demo@example.com") && document.body.innerText.includes("staff")`)
+		})
 	}
 }
