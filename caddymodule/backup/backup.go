@@ -4,6 +4,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,33 +84,107 @@ type Service struct {
 	stopped chan struct{}
 }
 
-// Copy writes one consistent copy of all records to w, and notes that it was made. to is where the caller puts it.
-// A copy whose note cannot be written, as on a full disk, is one all the same.
-func (s *Service) Copy(ctx context.Context, w io.Writer, to string, by event.Actor) error {
-	b, ok := s.Store.(storage.Backuper)
-	if !ok {
-		return ErrUnsupported
+// Begin notes that a copy is asked for, which the caller of Copy puts at to, and returns its id. One that cannot be
+// noted, as on a full disk, has no id and can be made all the same.
+func (s *Service) Begin(ctx context.Context, to string, by event.Actor) (id string, err error) {
+	if _, ok := s.Store.(storage.Backuper); !ok {
+		return "", ErrUnsupported
 	}
-	e, err := s.Recorder.New(ended, by.Origin)
+	e, err := s.Recorder.New(started, by.Origin)
 	if err != nil {
-		return err
+		return "", err
 	}
-	rec := record{State: Done, File: event.Clean(to), By: by.Name, Began: s.now()}
-	out := &watched{to: w}
-	if err := b.Backup(ctx, out); err != nil {
-		return err
-	}
-	rec.Bytes, rec.Seen = out.n.Load(), s.now()
+	now := s.now()
+	rec := record{State: Running, File: event.Clean(to), By: by.Name, Began: now, Seen: now}
 	err = s.Store.Update(ctx, func(tx storage.Tx) error {
-		if err := made.Put(tx, e.ID, rec, rec.Seen.Add(kept)); err != nil {
+		if err := made.Put(tx, e.ID, rec, now.Add(kept)); err != nil {
 			return err
 		}
 		return s.Recorder.Append(tx, by.Fill(e, "", rec.File))
 	})
 	if err != nil {
-		s.Log.Warn("a backup was made, and could not be noted", zap.Error(err))
+		s.Log.Warn("a backup is made, and could not be noted", zap.Error(err))
+		return "", nil
+	}
+	return e.ID, nil
+}
+
+// Copy writes one consistent copy of all records to w. It is complete once the caller has kept it and says so by
+// Finish. id is that of Begin.
+func (s *Service) Copy(ctx context.Context, w io.Writer, id string, by event.Actor) error {
+	b, ok := s.Store.(storage.Backuper)
+	if !ok {
+		return ErrUnsupported
+	}
+	out := &watched{to: w}
+	quiet := s.tell(ctx, id, out)
+	err := b.Backup(ctx, out)
+	if quiet(); err != nil {
+		return errors.Join(err, s.Finish(context.WithoutCancel(ctx), id, err.Error(), by))
+	}
+	if id == "" {
+		return nil
+	}
+	size, now := out.n.Load(), s.now()
+	if err := s.Store.Update(ctx, func(tx storage.Tx) error {
+		return change(tx, id, func(r *record) { r.Bytes, r.Seen = size, now })
+	}); err != nil {
+		s.Log.Warn("the size of a backup could not be noted", zap.Error(err))
 	}
 	return nil
+}
+
+// Finish notes what has become of a copy: it is kept, or there was a problem. A copy without an id, or one that is
+// noted as finished, stays as it is.
+func (s *Service) Finish(ctx context.Context, id, problem string, by event.Actor) error {
+	kind, state := ended, Done
+	if problem != "" {
+		kind, state = broken, Failed
+	}
+	e, err := s.Recorder.New(kind, by.Origin)
+	if err != nil || id == "" {
+		return err
+	}
+	now := s.now()
+	return s.Store.Update(ctx, func(tx storage.Tx) error {
+		rec, found, err := made.Find(tx, id)
+		if err != nil || !found || rec.State != Running || rec.Host != "" {
+			return err
+		}
+		rec.State, rec.Problem, rec.Seen = state, event.Clean(problem), now
+		if err := made.Put(tx, id, rec, now.Add(kept)); err != nil {
+			return err
+		}
+		return s.Recorder.Append(tx, by.Fill(e, "", rec.File))
+	})
+}
+
+// tell notes from time to time how far a backup is, until the function that it returns is called.
+func (s *Service) tell(ctx context.Context, id string, out *watched) (quiet func()) {
+	if id == "" {
+		return func() {}
+	}
+	telling, told := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(told)
+		tick := time.NewTicker(noteEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-telling:
+				return
+			case <-tick.C:
+				n, now := out.n.Load(), s.now()
+				_ = s.Store.Update(ctx, func(tx storage.Tx) error { // the next one says it again
+					return change(tx, id, func(r *record) { r.Bytes, r.Seen = n, now })
+				})
+			}
+		}
+	}()
+	return func() {
+		close(telling)
+		<-told
+	}
 }
 
 // Start begins to write a backup into a new file of the directory, and returns. The file is read again when it is
@@ -142,7 +217,7 @@ func (s *Service) Start(ctx context.Context, by event.Actor) error {
 			if err != nil {
 				return err
 			}
-			if other.Value.State == Running && now.Sub(other.Value.Seen) < silent {
+			if other.Value.State == Running && other.Value.Host != "" && now.Sub(other.Value.Seen) < silent {
 				return ErrRunning
 			}
 		}
@@ -195,23 +270,7 @@ func (s *Service) files() (n int, err error) {
 // write writes the file, says meanwhile how far it is, reads it again and notes what became of it.
 func (s *Service) write(ctx context.Context, b storage.Backuper, id, file string, by event.Actor) {
 	out := &watched{room: s.Room}
-	telling, told := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(told)
-		tick := time.NewTicker(noteEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-telling:
-				return
-			case <-tick.C:
-				n, now := out.n.Load(), s.now()
-				_ = s.Store.Update(ctx, func(tx storage.Tx) error { // the next one says it again
-					return change(tx, id, func(r *record) { r.Bytes, r.Seen = n, now })
-				})
-			}
-		}
-	}()
+	quiet := s.tell(ctx, id, out)
 	var records int64
 	size, err := transfer.WriteFile(file, func(w io.Writer) error {
 		out.to = w
@@ -220,8 +279,7 @@ func (s *Service) write(ctx context.Context, b storage.Backuper, id, file string
 	if err == nil {
 		records, err = transfer.CheckFile(file)
 	}
-	close(telling)
-	<-told
+	quiet()
 	kind, state, problem := ended, Done, ""
 	if err != nil {
 		kind, state, problem = broken, Failed, event.Clean(err.Error())
@@ -285,7 +343,7 @@ func (s *Service) List(tx storage.Tx, most int, now time.Time) (list []Backup, e
 		r := &e.Value
 		b := Backup{ID: e.Key, File: r.File, Host: r.Host, By: r.By, Problem: r.Problem, State: r.State, Bytes: r.Bytes, Records: r.Records, Began: r.Began, Ended: r.Seen}
 		if b.State == Running && now.Sub(r.Seen) >= silent { // the server that wrote it was ended
-			b.State, b.Problem = Failed, fmt.Sprintf("%s has not said anything since", r.Host)
+			b.State, b.Problem = Failed, fmt.Sprintf("%s has not said anything since", cmp.Or(r.Host, "the command that writes it"))
 		}
 		list = append(list, b)
 	}

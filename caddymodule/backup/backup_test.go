@@ -159,18 +159,43 @@ func TestOneBackupAtATime(t *testing.T) {
 	s.Wait()
 }
 
-// TestCopyIsNoted: a copy that somebody else writes is in the list with where it went; one that breaks off is not.
+// TestCopyIsNoted: a copy that somebody else keeps is complete once they say so. One that breaks off, that they cannot
+// keep or say nothing about has failed.
 func TestCopyIsNoted(t *testing.T) {
 	t.Parallel()
 	s := newService(t, nil)
-	if err := s.Copy(t.Context(), io.Discard, "/mnt/a.backup", by); err != nil {
-		t.Fatal(err)
-	}
-	s.Store.(*engine).write = func(context.Context, io.Writer) error { return errors.New("broken") }
-	if err := s.Copy(t.Context(), io.Discard, "/mnt/b.backup", by); err == nil {
-		t.Error("a copy that broke off has no error")
-	}
-	if got := list(t, s, 0); len(got) != 1 || got[0].File != "/mnt/a.backup" || got[0].State != backup.Done || got[0].By != "Ann" || got[0].Bytes == 0 {
-		t.Errorf("backups = %+v, want the first one", got)
+	whole := s.Store.(*engine).write
+	for name, tt := range map[string]struct {
+		write     func(context.Context, io.Writer) error
+		finished  bool
+		problem   string
+		wantState backup.State
+		wantWhy   string
+	}{
+		"kept":       {whole, true, "", backup.Done, ""},
+		"not kept":   {whole, true, "no space left on device", backup.Failed, "no space left"},
+		"unfinished": {whole, false, "", backup.Failed, "the command that writes it has not said"},
+		"broken":     {func(context.Context, io.Writer) error { return errors.New("record 7 is damaged") }, true, "", backup.Failed, "record 7"},
+	} {
+		s.Store.(*engine).write = tt.write
+		id, err := s.Begin(t.Context(), "/mnt/"+name, by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := list(t, s, 0); got[0].File != "/mnt/"+name || got[0].State != backup.Running {
+			t.Errorf("%s: before the copy the newest is %+v", name, got[0])
+		}
+		if err := s.Copy(t.Context(), io.Discard, id, by); (err != nil) != (name == "broken") {
+			t.Errorf("%s: Copy = %v", name, err)
+		}
+		if tt.finished {
+			if err := s.Finish(t.Context(), id, tt.problem, by); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := list(t, s, 2*time.Minute)[0]
+		if got.File != "/mnt/"+name || got.State != tt.wantState || !strings.Contains(got.Problem, tt.wantWhy) || got.By != "Ann" || (got.Bytes == 0) != (name == "broken") {
+			t.Errorf("%s: the newest is %+v, want %s and a problem with %q", name, got, tt.wantState, tt.wantWhy)
+		}
 	}
 }

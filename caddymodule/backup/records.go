@@ -28,7 +28,7 @@ type planRecord struct {
 type record struct {
 	State   State     `cbor:"1,keyasint"`
 	File    string    `cbor:"2,keyasint,omitempty"`
-	Host    string    `cbor:"3,keyasint,omitempty"`
+	Host    string    `cbor:"3,keyasint,omitempty"` // that writes it. Empty: a command does
 	By      string    `cbor:"4,keyasint,omitempty"`
 	Bytes   int64     `cbor:"5,keyasint,omitempty"`
 	Records int64     `cbor:"6,keyasint,omitempty"`

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/spf13/cobra"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
 	"github.com/gatehouse-id/gatehouse/internal/cluster"
+	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/transfer"
 )
@@ -33,15 +36,29 @@ them: keep that apart, since without it a restored server cannot open its privat
 			if err != nil {
 				return err
 			}
-			resp, err := open(cmd, "/backup?"+url.Values{"file": {path}}.Encode(), nil)
-			if err != nil {
-				return err
-			}
-			defer resp.Body.Close() //nolint:errcheck // read to its end
+			var finished admin.FinishedBackup
+			var refused error
 			n, err := transfer.WriteFile(args[0], func(w io.Writer) error {
+				var resp *http.Response
+				if resp, refused = open(cmd, "/backup?"+url.Values{"file": {path}}.Encode(), nil); refused != nil {
+					return refused
+				}
+				defer resp.Body.Close() //nolint:errcheck // read to its end
+				finished.ID = resp.Header.Get(admin.BackupID)
 				_, err := io.Copy(w, resp.Body)
 				return err
 			})
+			if refused != nil {
+				return refused
+			}
+			if err != nil {
+				finished.Problem = err.Error()
+			}
+			if finished.ID != "" {
+				if unknown := call(cmd, "/backup", finished, nil); unknown != nil {
+					_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "The server does not know what has become of the backup:", unknown)
+				}
+			}
 			if err != nil {
 				return err
 			}
@@ -59,7 +76,7 @@ func restoreCommand() *cobra.Command {
 		Long: `Fills the storage from a backup. Its directory or table must be empty or missing and no server may use it:
 stop the server and move the old directory away first. The storage is that of --config, or
 --storage, or the default directory. Tokens and sessions of the backup are ended, since some of
-them may have been revoked after it was made: everybody signs in again. A storage without a
+them may have been revoked after it was made: everyone signs in again. A storage without a
 directory is not used before the restore has finished; if it is interrupted, run it again.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -74,33 +91,54 @@ directory is not used before the restore has finished; if it is interrupted, run
 				return err
 			}
 			defer f.Close() //nolint:errcheck // only read
+			var records int64
+			if info, err := f.Stat(); err == nil && info.Mode().IsRegular() { // a pipe can be read only once
+				if records, err = transfer.CheckFile(args[0]); err != nil {
+					return fmt.Errorf("%s: %w", args[0], err)
+				}
+			}
+			var newest time.Time
+			end := admin.EndOlder(ctx)
+			after := func(tx storage.Tx) (err error) {
+				if newest, err = event.Newest(tx); err != nil {
+					return err
+				}
+				return end(tx)
+			}
 			in := &progressReader{countingReader: countingReader{from: f}, progress: newProgress(cmd.ErrOrStderr())}
 			defer in.progress.end()
 			if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
 				in.size = info.Size()
 			}
 			if restorer, ok := s.(Restorer); ok {
-				end := admin.EndOlder(ctx)
 				err = restorer.Restore(ctx, in, func(tx storage.Tx) error {
 					if err := cluster.Readable(tx); err != nil {
 						return err
 					}
-					return end(tx)
+					return after(tx)
 				})
 			} else {
-				err = restoreRecords(ctx, cmd, s, f)
+				err = restoreRecords(ctx, cmd, s, f, after)
 			}
 			if err != nil {
 				return err
 			}
-			lines := []string{"restored " + s.Place(), "Older tokens and sessions are ended."}
+			in.progress.end()
+			what := s.Place()
+			if records > 0 {
+				what += ": " + count(int(records), "record")
+			}
+			if !newest.IsZero() {
+				what += ", the newest event of " + day(newest)
+			}
+			lines := []string{"restored " + what, "Older tokens and sessions are ended."}
 			if kf, ok := s.(interface{ KeyFile() (string, bool) }); ok {
 				path, _ := kf.KeyFile()
 				if _, err := os.Stat(path); err != nil {
 					lines = append(lines, "A backup holds no encryption key: put the old one at "+path+", mode 0600, or give it as encryption_key.")
 				}
 			}
-			return printResult(cmd, map[string]any{"storage": s.Place(), "sessions_ended": true}, lines...)
+			return printResult(cmd, map[string]any{"storage": s.Place(), "records": records, "newest_event": newest.UTC(), "sessions_ended": true}, lines...)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "storage", "", "The storage directory, where --config does not say it")
@@ -108,13 +146,13 @@ directory is not used before the restore has finished; if it is interrupted, run
 }
 
 // restoreRecords restores into a storage that is not a directory.
-func restoreRecords(ctx context.Context, cmd *cobra.Command, s storageModule, file *os.File) error {
+func restoreRecords(ctx context.Context, cmd *cobra.Command, s storageModule, file *os.File, after func(storage.Tx) error) error {
 	to, err := openModule(ctx, s)
 	if err != nil {
 		return err
 	}
 	name := "backup " + filepath.Base(file.Name())
-	_, err = copyRecords(ctx, cmd, &transfer.Copy{From: transfer.FromBackup(file), Name: name, To: to, After: admin.EndOlder(ctx)})
+	_, err = copyRecords(ctx, cmd, &transfer.Copy{From: transfer.FromBackup(file), Name: name, To: to, After: after})
 	return errors.Join(err, to.Close())
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -239,7 +240,12 @@ func TestBackupAndRestore(t *testing.T) {
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 || !strings.Contains(out, "encryption key is not in it") {
 		t.Fatalf("backup = %s, %v, %v", out, info, err)
 	}
+	// A backup that is refused, or that cannot be kept, has not been made.
 	s.Refused("exists already", "", "backup", file)
+	s.Refused("no such file", "", "backup", filepath.Join(t.TempDir(), "nowhere", "backup"))
+	if out := s.Run("", "events", "list"); strings.Count(out, "Backup Made") != 1 || strings.Count(out, "Backup Started") != 1 {
+		t.Errorf("after one backup the events are\n%s", out)
+	}
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -269,7 +275,8 @@ func TestBackupAndRestore(t *testing.T) {
 	if _, err := servertest.Run(t, "", "restore", cut, "--config", config); err == nil {
 		t.Error("a backup that was cut short was restored")
 	}
-	if out, err := servertest.Run(t, "", "restore", file, "--config", config); err != nil || !strings.Contains(out, "Older tokens and sessions are ended") {
+	if out, err := servertest.Run(t, "", "restore", file, "--config", config); err != nil || !strings.Contains(out, "Older tokens and sessions are ended") ||
+		!regexp.MustCompile(`: \d+ records, the newest event of 20\d\d-\d\d-\d\d \d\d:\d\d\n`).MatchString(out) {
 		t.Fatalf("restore = %s, %v", out, err)
 	}
 	s.MustLoad()

@@ -9,24 +9,38 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/caddymodule/backup"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
+// BackupID is the header with the id of a backup, by which the command says what has become of it.
+const BackupID = "Gatehouse-Backup"
+
+// FinishedBackup says that a backup is kept, or what the problem was.
+type FinishedBackup struct {
+	ID      string `json:"id"`
+	Problem string `json:"problem,omitempty"`
+}
+
 // adminBackup streams a copy of the store. The reader notices a stream that breaks off: its end is missing.
 func adminBackup(i *Instance, w http.ResponseWriter, r *http.Request) (any, error) {
-	if _, ok := i.Store.(storage.Backuper); !ok {
-		return nil, badRequestf("%v", backup.ErrUnsupported)
+	id, err := i.Backups.Begin(r.Context(), r.URL.Query().Get("file"), caller(r))
+	if err != nil {
+		return nil, badRequestf("%v", err)
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Cache-Control", "no-store")
-	if err := i.Backups.Copy(r.Context(), w, r.URL.Query().Get("file"), caller(r)); err != nil {
+	w.Header().Set(BackupID, id)
+	if err := i.Backups.Copy(r.Context(), w, id, caller(r)); err != nil {
 		i.Log.Error("backup failed", zap.Error(err))
 		panic(http.ErrAbortHandler)
 	}
 	return nil, nil
+}
+
+func adminFinishBackup(i *Instance, r *http.Request, in FinishedBackup) (any, error) {
+	return Outcome{"noted"}, i.Backups.Finish(r.Context(), in.ID, in.Problem, caller(r))
 }
 
 // txStore lets a function that wants a store work in one transaction.

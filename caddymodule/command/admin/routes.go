@@ -49,6 +49,7 @@ func (AdminAPI) Routes() []caddy.AdminRoute {
 		"POST /gatehouse/tokens/introspect":         reading(adminIntrospect),
 		"POST /gatehouse/tokens/revoke":             reading(adminRevokeToken),
 		"GET /gatehouse/backup":                     adminBackup,
+		"POST /gatehouse/backup":                    reading(adminFinishBackup),
 		"GET /gatehouse/nodes":                      adminListNodes,
 		"POST /gatehouse/upgrade/finish":            reading(adminFinishUpgrade),
 		"GET /gatehouse/config":                     adminExportConfig,
