@@ -61,7 +61,7 @@ type SiteLogin struct {
 // cookie that the site sets on the same answer. An unregistered origin or a Return on another origin is an error.
 func (s *Server) BeginSite(ctx context.Context, d SiteDemand, binding string) (string, error) {
 	if !s.sites[d.Origin] {
-		return "", fmt.Errorf("authz: %q is not the origin of a site with login", d.Origin)
+		return "", fmt.Errorf("%q is not the origin of a site with login", d.Origin)
 	}
 	if !strings.HasPrefix(d.Return, d.Origin+"/") || strings.ContainsAny(d.Return, "#\r\n") || len(d.Return) > 16<<10 || binding == "" {
 		return "", oauth.InvalidRequest(nil, "the URL cannot be returned to")

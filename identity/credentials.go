@@ -27,7 +27,7 @@ type Credentials struct {
 // each entry any one (config.AttributeName and so on).
 type MissingError struct{ AnyOf [][]string }
 
-func (e *MissingError) Error() string { return "identity: required attributes are missing" }
+func (e *MissingError) Error() string { return "required attributes are missing" }
 
 // ValidateCredentials returns the profile of the person whose credentials these are. It shares the throttle of the
 // sign-in page, costs the same for unknown people, and leaves most of the queue of password hashes to that page.
@@ -83,7 +83,7 @@ func (s *Service) validate(ctx context.Context, c Credentials, v verdict) (out p
 		}
 		e := client.Fill(ev[0], id, c.Context)
 		if refused != nil {
-			e = client.Fill(ev[1], id, strings.TrimPrefix(refused.Error(), "identity: "))
+			e = client.Fill(ev[1], id, refused.Error())
 		}
 		e.ClientID, e.Partition = c.Client, p.PartitionName()
 		return s.events.Append(tx, e)

@@ -25,10 +25,10 @@ const (
 )
 
 // ErrEnded says that a token has ended since it was looked at.
-var ErrEnded = errors.New("authz: the token has ended")
+var ErrEnded = errors.New("the token has ended")
 
 // ErrLimited says that a token has a usage limit, which an exchange would lift.
-var ErrLimited = errors.New("authz: the token has a usage limit and cannot be exchanged for the upstream")
+var ErrLimited = errors.New("the token has a usage limit and cannot be exchanged for the upstream")
 
 // Upstream gives the tokens for upstreams, and remembers them. It is safe for concurrent use.
 type Upstream struct {

@@ -357,7 +357,7 @@ func (k *Keys) Sign(alg, typ string, claims any) (string, error) {
 }
 
 // ErrUnverified says that a JWT was not signed by us, or is a token of another type.
-var ErrUnverified = errors.New("authz: not one of our tokens")
+var ErrUnverified = errors.New("not one of our tokens")
 
 // Verify returns the claims of a JWT that we signed as this type, expired or not, or an error. The algorithm is that of
 // the key that the header names, never the header's choice.

@@ -14,7 +14,7 @@ import (
 )
 
 // ErrUnknown says that there is no signing key of an id.
-var ErrUnknown = errors.New("keys: there is no such signing key")
+var ErrUnknown = errors.New("there is no such signing key")
 
 // never is the time of what does not end.
 var never time.Time

@@ -121,7 +121,7 @@ func Asking(ctx context.Context, address string, refreshes bool) context.Context
 }
 
 // ErrUnknown says that nothing is remembered of a client, and nobody asks for it.
-var ErrUnknown = errors.New("authz: the metadata document of the client is not known here")
+var ErrUnknown = errors.New("the metadata document of the client is not known here")
 
 // Refreshes tells whether a document that was good until then will do for what is asked.
 func (d *Documents) Refreshes(ctx context.Context, until time.Time) bool {

@@ -27,11 +27,11 @@ const (
 
 var (
 	// ErrGone says that there is no such form for this browser at this site: it was sent, has expired, or never was.
-	ErrGone = errors.New("parked: no such form")
+	ErrGone = errors.New("no such form")
 	// ErrOther says that the form is another person's. It is deleted.
-	ErrOther = errors.New("parked: the form is another person's")
+	ErrOther = errors.New("the form is another person's")
 	// ErrFull says that the site has as many forms as are kept.
-	ErrFull = errors.New("parked: too many forms")
+	ErrFull = errors.New("too many forms")
 )
 
 // Form is what is sent again.

@@ -21,7 +21,7 @@ const (
 	maxLimit     = 1_000_000_000
 )
 
-var errRequest = errors.New("personal: name, lifetime or number of uses out of range")
+var errRequest = errors.New("name, lifetime or number of uses out of range")
 
 // offered returns the sites for which a person can make an app password, sorted, with the scopes that the level of the
 // person's sign-in allows.

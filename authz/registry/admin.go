@@ -19,11 +19,11 @@ import (
 
 var (
 	// ErrExists says that the id is taken, by the configuration or by an earlier command.
-	ErrExists = errors.New("authz: a client of this id exists already")
+	ErrExists = errors.New("a client of this id exists already")
 	// ErrUnknown says that the client does not exist.
-	ErrUnknown = errors.New("authz: no such client")
+	ErrUnknown = errors.New("no such client")
 	// ErrDeclared says that a client stands in the configuration, where it is changed and removed.
-	ErrDeclared = errors.New("authz: the client stands in the configuration; change it there")
+	ErrDeclared = errors.New("the client stands in the configuration; change it there")
 )
 
 // secretBytes is the randomness of a generated client secret.

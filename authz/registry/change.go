@@ -17,7 +17,7 @@ import (
 )
 
 // ErrChanged says that somebody else changed the client in the meantime.
-var ErrChanged = errors.New("authz: the client was changed by another request; try again")
+var ErrChanged = errors.New("the client was changed by another request; try again")
 
 // Change lets fn change a client that was added by command, without its id and secrets. Tokens that were issued before
 // stay valid within what the client may do afterwards; while a client is disabled none of them is. reason names what

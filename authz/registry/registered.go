@@ -20,10 +20,10 @@ import (
 // they may is what clients with a metadata document may. (docs/decisions/client-authentication.md#dynamic-registration)
 
 // ErrFull says that as many clients have registered themselves as there can be.
-var ErrFull = errors.New("authz: too many clients have registered themselves")
+var ErrFull = errors.New("too many clients have registered themselves")
 
 // errUsed says that a client was used while it was about to be removed.
-var errUsed = errors.New("authz: the client was used meanwhile")
+var errUsed = errors.New("the client was used meanwhile")
 
 // usedStep is how exactly it is known when a client was used last.
 const usedStep = 24 * time.Hour

@@ -50,13 +50,13 @@ const (
 
 var (
 	// ErrGone says that there is no such alert.
-	ErrGone = errors.New("alert: there is no such alert")
+	ErrGone = errors.New("there is no such alert")
 	// ErrMany says that there are as many as there can be.
-	ErrMany = errors.New("alert: there are as many as there can be")
+	ErrMany = errors.New("there are as many as there can be")
 	// ErrEverything says that the filter selects every event.
-	ErrEverything = errors.New("alert: the filter selects every event")
+	ErrEverything = errors.New("the filter selects every event")
 	// ErrNoMail says that no e-mail is sent, or that the owner has no verified address.
-	ErrNoMail = errors.New("alert: there is no verified address, or no e-mail is sent")
+	ErrNoMail = errors.New("there is no verified address, or no e-mail is sent")
 )
 
 // InvalidError says that a part of a Draft cannot be used: name, filter, to or url.
@@ -65,14 +65,14 @@ type InvalidError struct {
 	Cause error
 }
 
-func (e *InvalidError) Error() string { return fmt.Sprintf("alert: %s: %v", e.Field, e.Cause) }
+func (e *InvalidError) Error() string { return fmt.Sprintf("%s: %v", e.Field, e.Cause) }
 
 func (e *InvalidError) Unwrap() error { return e.Cause }
 
 // PostError says why a webhook has not taken a message.
 type PostError struct{ Cause error }
 
-func (e *PostError) Error() string { return "alert: " + e.Cause.Error() }
+func (e *PostError) Error() string { return e.Cause.Error() }
 
 func (e *PostError) Unwrap() error { return e.Cause }
 

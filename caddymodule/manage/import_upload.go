@@ -31,10 +31,10 @@ const (
 
 // What is wrong with an upload.
 var (
-	ErrImportKind  = errors.New("manage: the kind of the export is not known")
-	ErrImportFiles = errors.New("manage: the kind of the export has other files")
-	ErrImportLarge = errors.New("manage: the file is too large")
-	ErrImportsWait = errors.New("manage: too many imports wait for confirmation")
+	ErrImportKind  = errors.New("the kind of the export is not known")
+	ErrImportFiles = errors.New("the kind of the export has other files")
+	ErrImportLarge = errors.New("the file is too large")
+	ErrImportsWait = errors.New("too many imports wait for confirmation")
 )
 
 // NewImport is an upload. Next returns one file after the other, and io.EOF.

@@ -126,10 +126,10 @@ type Refusal struct {
 	Over bool
 }
 
-func (r *Refusal) Error() string { return "manage: the job may not: " + r.Why }
+func (r *Refusal) Error() string { return "the job may not: " + r.Why }
 
 // errStopped says that a job is at its end.
-var errStopped = errors.New("manage: the job has ended")
+var errStopped = errors.New("the job has ended")
 
 // Numbers are what a job would hit. More says that there are more persons, MoreHeld that there are more sessions and
 // tokens than were counted.

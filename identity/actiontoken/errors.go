@@ -7,9 +7,9 @@ import (
 // Errors of action tokens.
 var (
 	// ErrNoToken says that an action token is unknown, used, expired or revoked.
-	ErrNoToken = errors.New("identity: no such action token")
+	ErrNoToken = errors.New("no such action token")
 	// ErrAction says that an action is impossible.
-	ErrAction = errors.New("identity: the action cannot be done")
+	ErrAction = errors.New("the action cannot be done")
 )
 
 // FeatureOffError names the feature that an action token needs and that is switched off.
@@ -23,7 +23,7 @@ const (
 )
 
 func (e *FeatureOffError) Error() string {
-	return "identity: action tokens: " + e.Feature + " is switched off"
+	return "action tokens: " + e.Feature + " is switched off"
 }
 
 // FailedError names the actions of a token that have failed. Cause is person.ErrCoupled, person.ErrCoupledOther,
@@ -33,6 +33,6 @@ type FailedError struct {
 	Cause   error
 }
 
-func (e *FailedError) Error() string { return "identity: an action failed: " + e.Cause.Error() }
+func (e *FailedError) Error() string { return "an action failed: " + e.Cause.Error() }
 
 func (e *FailedError) Unwrap() error { return e.Cause }

@@ -21,7 +21,7 @@ const (
 )
 
 // errEncryption is every reason why an encrypted password cannot be read.
-var errEncryption = errors.New("api: the encrypted password cannot be read")
+var errEncryption = errors.New("the encrypted password cannot be read")
 
 // CheckCredentialsKey says what is wrong with a key of the credentials API.
 func CheckCredentialsKey(text string) error {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 
 	"github.com/gatehouse-id/gatehouse/identity/locker"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -70,13 +69,13 @@ func (a *API) handlePutValue(w http.ResponseWriter, r *http.Request, client stri
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, locker.MaxValue+1))
 	if err != nil {
 		if errors.As(err, new(*http.MaxBytesError)) {
-			return badQuery(problemOf(locker.ErrValue))
+			return badQuery(locker.ErrValue.Error())
 		}
 		return badQuery("the body could not be read").With(err)
 	}
 	v := locker.Value{Key: r.PathValue("key"), Value: json.RawMessage(body), UpdatedAt: a.deps.Now().UTC()}
 	if err := v.Check(); err != nil {
-		return badQuery(problemOf(err))
+		return badQuery(err.Error())
 	}
 	v.Tag = rest.Tag(v, 0)
 	fits := fitsTag(r)
@@ -108,9 +107,9 @@ func (a *API) changeValues(w http.ResponseWriter, r *http.Request, client string
 		rest.Empty(w, http.StatusNoContent)
 		return nil
 	case errors.Is(err, locker.ErrFull):
-		return conflict(problemOf(err))
+		return conflict(err.Error())
 	case errors.Is(err, locker.ErrChanged):
-		return &rest.Error{Status: http.StatusPreconditionFailed, Message: problemOf(err)}
+		return &rest.Error{Status: http.StatusPreconditionFailed, Message: err.Error()}
 	}
 	return noValue(err)
 }
@@ -131,9 +130,6 @@ func noValue(err error) error {
 	}
 	return missing(err)
 }
-
-// problemOf is the text of an error of the package locker.
-func problemOf(err error) string { return strings.TrimPrefix(err.Error(), "locker: ") }
 
 // fitsTag returns a function that holds a value against If-Match and If-None-Match. (RFC 9110 13.1)
 func fitsTag(r *http.Request) func(*locker.Value) bool {

@@ -26,7 +26,7 @@ const (
 )
 
 // ErrFull says that too many parties have said who a person is.
-var ErrFull = errors.New("assurance: there is evidence of too many backends: withdraw some")
+var ErrFull = errors.New("there is evidence of too many backends: withdraw some")
 
 // documents are the types of identity documents. (OpenID Connect for Identity Assurance, identity documents)
 var documents = []string{"idcard", "passport", "driving_permit", "residence_permit"}

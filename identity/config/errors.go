@@ -9,7 +9,7 @@ import (
 )
 
 // ErrTypeNotSupported says that no provider can be made of login methods of this type yet.
-var ErrTypeNotSupported = errors.New("config: login methods of this type do not exist yet")
+var ErrTypeNotSupported = errors.New("login methods of this type do not exist yet")
 
 // MethodError says what is wrong with the members of a login method. Paths begin below the method; an empty one is the
 // method.
@@ -33,7 +33,7 @@ func (e MethodError) below(at string) []rest.Problem {
 }
 
 // errMoved says that the configuration has been changed since it was read.
-var errMoved = errors.New("config: the configuration has changed meanwhile")
+var errMoved = errors.New("the configuration has changed meanwhile")
 
 // The refusals of the API. The document shows no body for them; they have the body of the other APIs.
 // (docs/decisions/configuration.md#configuration-paths)

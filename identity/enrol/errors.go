@@ -7,12 +7,12 @@ import (
 // Errors of enrolment.
 var (
 	// ErrInvitationsOff says that invitations are switched off.
-	ErrInvitationsOff = errors.New("identity: invitations are switched off")
+	ErrInvitationsOff = errors.New("invitations are switched off")
 
 	// errLocked says that an invitation accepts no more answers.
-	errLocked = errors.New("identity: the invitation is locked")
+	errLocked = errors.New("the invitation is locked")
 	// errKnown says that the provider's identity signs in a person already.
-	errKnown = errors.New("identity: the identity is known")
+	errKnown = errors.New("the identity is known")
 	// errAddressTaken says that another person has the address.
-	errAddressTaken = errors.New("identity: the address is taken")
+	errAddressTaken = errors.New("the address is taken")
 )

@@ -83,7 +83,7 @@ type typed struct {
 }
 
 // errWait says that no attempt is accepted for now.
-var errWait = errors.New("identity: too many tries")
+var errWait = errors.New("too many tries")
 
 // handlePassword serves POST /sign-in/provider?flow=…&idp=…: the provider checks the password.
 func (s *Service) handlePassword(q *front.Request) error {

@@ -154,7 +154,7 @@ func findFlow(tx storage.Tx, id string) (*FlowRecord, error) {
 func isFlowID(id string) bool { return id != "" && len(id) <= maxFlowID }
 
 // ErrAnswered says that the answer is written.
-var ErrAnswered = errors.New("identity: the answer is written")
+var ErrAnswered = errors.New("the answer is written")
 
 // Answer is an error that a page of its own tells the person.
 type Answer struct {

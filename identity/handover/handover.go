@@ -56,10 +56,10 @@ type newcomer struct {
 
 var (
 	// errKnown says that the account of the directory has come here already.
-	errKnown = errors.New("handover: the account is here already")
+	errKnown = errors.New("the account is here already")
 	// errTaken says that the account would be that of somebody else here.
-	errTaken = errors.New("handover: the name or the address is somebody else's here")
-	errWait  = errors.New("handover: too many tries")
+	errTaken = errors.New("the name or the address is somebody else's here")
+	errWait  = errors.New("too many tries")
 )
 
 // Ask implements proof.Elsewhere: it returns who an unknown username and its password belong to. An empty Holder means

@@ -30,13 +30,13 @@ const maxKeyPairs = 200
 
 var (
 	// ErrUnknown says that no key pair has the name or id.
-	ErrUnknown = errors.New("keypair: no such key pair")
+	ErrUnknown = errors.New("no such key pair")
 	// ErrNoPrivateKey says that a key pair is a certificate or public key alone.
-	ErrNoPrivateKey = errors.New("keypair: the key pair has no private key")
+	ErrNoPrivateKey = errors.New("the key pair has no private key")
 	// ErrKind says that a keytab stands where a key pair is needed, or a key pair where a keytab is.
-	ErrKind = errors.New("keypair: the key pair is of another type")
+	ErrKind = errors.New("the key pair is of another type")
 	// ErrStage says that the next keys of a pair are there already, or that there are none to switch to or to retire.
-	ErrStage = errors.New("keypair: the key pair is at another stage of its rotation")
+	ErrStage = errors.New("the key pair is at another stage of its rotation")
 )
 
 // KeyPair is a key pair on the wire. (identity service document, KeyPair)

@@ -21,13 +21,13 @@ const (
 
 var (
 	// ErrKey says that a key has characters that it cannot have, or too many.
-	ErrKey = errors.New("locker: a key has 1 to 64 letters, digits, dots, dashes and underscores")
+	ErrKey = errors.New("a key has 1 to 64 letters, digits, dots, dashes and underscores")
 	// ErrValue says that a value is no JSON.
-	ErrValue = errors.New("locker: the value must be JSON of at most 16 KiB")
+	ErrValue = errors.New("the value must be JSON of at most 16 KiB")
 	// ErrFull says that there is no room for a value.
-	ErrFull = errors.New("locker: an application keeps at most 64 values and 64 KiB for a person: remove some")
+	ErrFull = errors.New("an application keeps at most 64 values and 64 KiB for a person: remove some")
 	// ErrChanged says that a value is not the one that the caller knows.
-	ErrChanged = errors.New("locker: the value has changed")
+	ErrChanged = errors.New("the value has changed")
 )
 
 var keyForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)

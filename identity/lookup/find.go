@@ -25,7 +25,7 @@ const (
 )
 
 // ErrCursor says that a cursor is not one of this query.
-var ErrCursor = errors.New("lookup: the cursor is not one of this list")
+var ErrCursor = errors.New("the cursor is not one of this list")
 
 // Query selects persons. Members that are empty select everybody.
 type Query struct {

@@ -16,9 +16,9 @@ import (
 
 // Errors of accounts that cannot be merged.
 var (
-	ErrSame      = errors.New("merge: it is the same account")
-	ErrPartition = errors.New("merge: the accounts are of different partitions")
-	ErrState     = errors.New("merge: one of the accounts is not active")
+	ErrSame      = errors.New("it is the same account")
+	ErrPartition = errors.New("the accounts are of different partitions")
+	ErrState     = errors.New("one of the accounts is not active")
 )
 
 // Plan is what goes over to the account that stays, and what cannot.

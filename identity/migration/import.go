@@ -69,7 +69,7 @@ type How struct {
 // RefusedError is why a person is left out, for a reason of the caller's.
 type RefusedError struct{ Problem string }
 
-func (e *RefusedError) Error() string { return "migration: refused: " + e.Problem }
+func (e *RefusedError) Error() string { return "refused: " + e.Problem }
 
 // Import creates persons, each with its event, and returns a result for each. An error is a failure of storage or the
 // end of ctx. Some persons can be written by then, and the import can be repeated.

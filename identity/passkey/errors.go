@@ -16,7 +16,7 @@ var ErrCopied error = Refuse("the counter of the passkey went back")
 // the log.
 type answerError struct{ cause error }
 
-func (e *answerError) Error() string { return "passkey: " + e.cause.Error() }
+func (e *answerError) Error() string { return e.cause.Error() }
 
 // Is tells that the error is a person.ErrMismatch.
 func (e *answerError) Is(target error) bool { return target == person.ErrMismatch }

@@ -25,7 +25,7 @@ const BreachedProblem = "is known from a breach: others try it, so choose anothe
 type UncertainError struct{ cause error }
 
 func (e *UncertainError) Error() string {
-	return "identity: cannot tell whether the password is known from a breach: " + e.cause.Error()
+	return "cannot tell whether the password is known from a breach: " + e.cause.Error()
 }
 
 func (e *UncertainError) Unwrap() error { return storage.ErrUnavailable }

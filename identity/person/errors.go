@@ -12,32 +12,32 @@ import (
 // Errors of persons.
 var (
 	// ErrUsernameTaken says that another person has the username, regardless of case and spelling.
-	ErrUsernameTaken = errors.New("identity: the username is taken")
+	ErrUsernameTaken = errors.New("the username is taken")
 	// ErrNameKept says that the configuration names the person by the username, so that it stays. It is an
 	// ErrUsernameTaken too: where a username follows an address, the address changes without it.
-	ErrNameKept = fmt.Errorf("identity: the configuration names the person by the username: change it there first (%w)", ErrUsernameTaken)
+	ErrNameKept = fmt.Errorf("the configuration names the person by the username: change it there first (%w)", ErrUsernameTaken)
 	// ErrNoPerson says that no person has the username or id.
-	ErrNoPerson = errors.New("identity: no such person")
+	ErrNoPerson = errors.New("no such person")
 	// ErrNoGroup says that no group has the name or id.
-	ErrNoGroup = errors.New("identity: no such group")
+	ErrNoGroup = errors.New("no such group")
 	// ErrGroupTaken says that another group has the name.
-	ErrGroupTaken = errors.New("identity: the name of the group is taken")
+	ErrGroupTaken = errors.New("the name of the group is taken")
 	// ErrCoupled says that the identity at a provider is linked to another person.
-	ErrCoupled = errors.New("identity: the external identity is coupled with another person")
+	ErrCoupled = errors.New("the external identity is coupled with another person")
 	// ErrCoupledOther says that the person is linked to another identity at the provider.
-	ErrCoupledOther = errors.New("identity: the person is coupled with another identity of the provider")
+	ErrCoupledOther = errors.New("the person is coupled with another identity of the provider")
 	// ErrEmailTaken says that the address is verified for another person.
 	ErrEmailTaken error = &ValidationError{"email", "is the verified address of another person"}
 	// ErrHasRole says that the person has a role in the admin console, and that only they can link an identity.
-	ErrHasRole = errors.New("identity: a person with a role in the admin console links identities on the account page alone")
+	ErrHasRole = errors.New("a person with a role in the admin console links identities on the account page alone")
 	// ErrMismatch is every reason why a username and password do not sign in.
-	ErrMismatch = errors.New("identity: username and password do not match")
+	ErrMismatch = errors.New("username and password do not match")
 )
 
 // ValidationError says which member of a person cannot be stored, and why. It repeats no value.
 type ValidationError struct{ Field, Problem string }
 
-func (e *ValidationError) Error() string { return "identity: " + e.Field + " " + e.Problem }
+func (e *ValidationError) Error() string { return e.Field + " " + e.Problem }
 
 // CheckHash returns a *ValidationError for a password hash of another system that cannot be used here.
 func CheckHash(phc string) error {
@@ -57,14 +57,14 @@ type TooManyError struct {
 }
 
 func (e *TooManyError) Error() string {
-	return "identity: more than " + strconv.Itoa(e.Most) + " " + e.Field + " in one change"
+	return "more than " + strconv.Itoa(e.Most) + " " + e.Field + " in one change"
 }
 
 // UnknownMembersError names ids in a change of a group of people who are not in its partition. It is an ErrNoPerson.
 type UnknownMembersError struct{ IDs []string }
 
 func (e *UnknownMembersError) Error() string {
-	return "identity: no such person: " + strings.Join(e.IDs, ", ")
+	return "no such person: " + strings.Join(e.IDs, ", ")
 }
 
 // Is implements the interface of errors.Is.
@@ -74,10 +74,10 @@ func (e *UnknownMembersError) Is(target error) bool { return target == ErrNoPers
 type StateError struct{ State State }
 
 func (e *StateError) Error() string {
-	return "identity: the person is " + strings.ToLower(string(e.State))
+	return "the person is " + strings.ToLower(string(e.State))
 }
 
 // InactiveError says that the password is right, but the person is inactive.
 type InactiveError struct{ Account Holder }
 
-func (e *InactiveError) Error() string { return "identity: the person has to be activated first" }
+func (e *InactiveError) Error() string { return "the person has to be activated first" }

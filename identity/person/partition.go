@@ -27,7 +27,7 @@ type PartitionConfig struct {
 func (c PartitionConfig) check() error {
 	for _, n := range c.Names {
 		if err := login.CheckPartition(n); err != nil {
-			return fmt.Errorf("identity: partition %q %w", n, err)
+			return fmt.Errorf("partition %q %w", n, err)
 		}
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 
 // ErrElsewhere says that a password cannot be checked now, because another server does not answer. Callers that
 // do not know it answer as for secret.ErrBusy.
-var ErrElsewhere = fmt.Errorf("proof: another server cannot say now whether the password is right: %w", secret.ErrBusy)
+var ErrElsewhere = fmt.Errorf("another server cannot say now whether the password is right: %w", secret.ErrBusy)
 
 // Unknown is a username that nobody has here, with what was typed as the password.
 type Unknown struct {

@@ -17,7 +17,7 @@ import (
 )
 
 // ErrClosed says that signing in is switched off.
-var ErrClosed = errors.New("identity: signing in is switched off")
+var ErrClosed = errors.New("signing in is switched off")
 
 // Config says how long a sign-in lasts.
 type Config struct {

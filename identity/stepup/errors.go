@@ -10,11 +10,11 @@ import (
 // Errors of step-ups and of their methods.
 var (
 	// ErrNoMethod says that the person does not have such a method.
-	ErrNoMethod = errors.New("identity: the person has no such method")
+	ErrNoMethod = errors.New("the person has no such method")
 	// ErrLastWay says that the person could not sign in without it.
-	ErrLastWay = errors.New("identity: it is the only way to sign in")
+	ErrLastWay = errors.New("it is the only way to sign in")
 
-	errKnownPasskey  = errors.New("identity: the passkey exists already")
-	errPromptWaiting = errors.New("identity: a prompt is waiting already")
+	errKnownPasskey  = errors.New("the passkey exists already")
+	errPromptWaiting = errors.New("a prompt is waiting already")
 	errPromptOver    = fmt.Errorf("the prompt is over: %w", person.ErrMismatch)
 )

@@ -76,7 +76,7 @@ type Query struct {
 }
 
 // ErrTooMany says that a query with a time or a partition has more events to look through than it may.
-var ErrTooMany = errors.New("event: too many events to look through")
+var ErrTooMany = errors.New("too many events to look through")
 
 const (
 	// maxSeen bounds the events that a query looks through.

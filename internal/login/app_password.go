@@ -42,7 +42,7 @@ type AppPasswordRequest struct {
 }
 
 // ErrNotOffered says that a site or scope is not, or not any more, one that the person can choose.
-var ErrNotOffered = errors.New("login: the site or scope is not offered")
+var ErrNotOffered = errors.New("the site or scope is not offered")
 
 // ErrTooManyAppPasswords says that the person has as many app passwords as one can have.
-var ErrTooManyAppPasswords = errors.New("login: the person has too many app passwords")
+var ErrTooManyAppPasswords = errors.New("the person has too many app passwords")

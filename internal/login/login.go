@@ -140,20 +140,20 @@ type Session struct {
 
 // ErrResponded says that the Authenticator has written the answer (a redirect to a page); the caller writes nothing
 // more.
-var ErrResponded = errors.New("login: the answer has been written")
+var ErrResponded = errors.New("the answer has been written")
 
 // ErrBadCredentials says that username and password are not a valid pair. It does not tell which of the two is wrong.
-var ErrBadCredentials = errors.New("login: username and password do not match")
+var ErrBadCredentials = errors.New("username and password do not match")
 
 // ErrSecondFactor says that username and password match, and that the person has set up a method that nobody has asked
 // for.
-var ErrSecondFactor = errors.New("login: the person has set up a second factor")
+var ErrSecondFactor = errors.New("the person has set up a second factor")
 
 // ErrNoCredentials says that the credentials of an API client are missing, malformed or wrong.
-var ErrNoCredentials = errors.New("login: credentials are missing or wrong")
+var ErrNoCredentials = errors.New("credentials are missing or wrong")
 
 // ErrNotAllowed says that an API client is authenticated but must not use the API.
-var ErrNotAllowed = errors.New("login: the API is not allowed")
+var ErrNotAllowed = errors.New("the API is not allowed")
 
 // ThrottledError says that no attempt is accepted for a while, not even a correct one.
 type ThrottledError struct{ Wait time.Duration }

@@ -22,10 +22,10 @@ const (
 )
 
 // ErrAddress says that a host has an address that is not public.
-var ErrAddress = errors.New("outbound: the address is not a public one")
+var ErrAddress = errors.New("the address is not a public one")
 
 // errTooLarge says that an answer is larger than MaxBody.
-var errTooLarge = errors.New("outbound: the answer is too large")
+var errTooLarge = errors.New("the answer is too large")
 
 // New returns a client. trusted says that the operator has written the addresses, so they can belong to an intranet.
 // Otherwise each address is checked when the connection is made, after its name was resolved, so that a name cannot

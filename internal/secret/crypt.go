@@ -31,7 +31,7 @@ const (
 )
 
 // errMismatch says that bcrypt has found another password.
-var errMismatch = errors.New("secret: another password")
+var errMismatch = errors.New("another password")
 
 var (
 	shaCrypt     = regexp.MustCompile(`^\$([56])\$(?:rounds=([0-9]{4,6})\$)?([^$:\n]{0,16})\$([./0-9A-Za-z]{43}|[./0-9A-Za-z]{86})$`)

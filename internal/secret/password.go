@@ -42,7 +42,7 @@ const (
 )
 
 // ErrHashFormat says that Verify cannot compute a stored hash within its bounds.
-var ErrHashFormat = errors.New("secret: not a hash that is supported (Argon2, bcrypt, scrypt, yescrypt, PBKDF2, SHA-crypt, salted SHA), or one that costs too much")
+var ErrHashFormat = errors.New("not a hash that is supported (Argon2, bcrypt, scrypt, yescrypt, PBKDF2, SHA-crypt, salted SHA), or one that costs too much")
 
 // Hasher computes slow password hashes. It runs a bounded number in parallel, lets a bounded number wait, and answers
 // ErrBusy to the rest. Networks take turns (see AskedBy). It is safe for concurrent use.

@@ -16,7 +16,7 @@ const KeySize = 32
 
 // ErrSealed says that sealed data cannot be opened: it is damaged, has another purpose, or was sealed with a key that
 // is not in the ring.
-var ErrSealed = errors.New("secret: cannot open sealed data")
+var ErrSealed = errors.New("cannot open sealed data")
 
 // Keyring seals with its first key and opens with any of its keys. It is safe for concurrent use.
 type Keyring struct {

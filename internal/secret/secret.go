@@ -206,4 +206,4 @@ func (m *mac) sum(parts []string) []byte {
 }
 
 // ErrBusy says that the machine cannot take more slow hashes now. Answer 503 with Retry-After.
-var ErrBusy = errors.New("secret: too many password checks at once")
+var ErrBusy = errors.New("too many password checks at once")

@@ -72,7 +72,7 @@ func TestAdminRefusal(t *testing.T) {
 		"a failure of OAuth":         {oauth.ServerError(inner), http.StatusInternalServerError, "internal error"},
 		"a failure behind a refusal": {oauth.InvalidScope(inner, "scope is not allowed"), http.StatusBadRequest, "scope is not allowed"},
 		"a failure of settings":      {(&rest.Error{Status: http.StatusConflict, Message: "changed meanwhile"}).With(inner), http.StatusConflict, "changed meanwhile"},
-		"an unknown person":          {fmt.Errorf("ada: %w", person.ErrNoPerson), http.StatusNotFound, "ada: identity: no such person"},
+		"an unknown person":          {fmt.Errorf("ada: %w", person.ErrNoPerson), http.StatusNotFound, "ada: no such person"},
 		"a username that is taken":   {person.ErrUsernameTaken, http.StatusConflict, "taken"},
 		"a bad member":               {&person.ValidationError{Field: "email", Problem: "is wrong"}, http.StatusBadRequest, "email is wrong"},
 		"a bad client":               {(&authzclient.Client{ID: "x"}).Validate(), http.StatusBadRequest, "grants"},

@@ -300,7 +300,7 @@ func (t *texts) askTest(v *frame.Visit) (frame.Question, error) {
 }
 
 // errTests says that somebody has sent as many tests as they may.
-var errTests = errors.New("console: too many test e-mails")
+var errTests = errors.New("too many test e-mails")
 
 // sendTest queues the e-mail for the verified address of the administrator, as it is at that moment, and no other.
 func (t *texts) sendTest(v *frame.Visit, in url.Values) (frame.Result, error) {
