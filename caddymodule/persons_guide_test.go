@@ -39,7 +39,7 @@ func TestPersonsGuide(t *testing.T) {
 	for kind, want := range map[string]string{"csv": "2 persons: 2 created", "jsonl": "2 persons: 2 created"} {
 		file := filepath.Join(dir, "people."+kind)
 		servertest.WriteFile(t, file, examples[kind][0], 0o600)
-		if out := p.Run("", "person", "import", file); !strings.Contains(out, want) {
+		if out := p.Run("", "import", file); !strings.Contains(out, want) {
 			t.Errorf("import of %s = %s, want %s", kind, out, want)
 		}
 	}

@@ -51,7 +51,7 @@ func TestForgotByText(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.must("", "config", "import", file)
-	s.must("", "person", "import", writePerson(t, s, "tess@example.com", "+31612345678"))
+	s.must("", "import", writePerson(t, s, "tess@example.com", "+31612345678"))
 
 	b := s.browse(t)
 	b.open(s.Issuer + "/account")
@@ -81,7 +81,7 @@ func TestForgotByText(t *testing.T) {
 	}
 	inspect(other, "forgot-code-wrong", string(axe))
 
-	s.must("", "person", "import", writePerson(t, s, "uma@example.com", "+31687654321"))
+	s.must("", "import", writePerson(t, s, "uma@example.com", "+31687654321"))
 	u := s.browse(t)
 	u.open(s.Issuer + "/account")
 	u.click(`main ul.links a[href^="/forgot/text"]`)

@@ -60,7 +60,7 @@ func (r *Registry) Add(ctx context.Context, c client.Client, by event.Actor) (se
 	e.ClientID = c.ID
 	now := r.now()
 	err = r.deps.Store.Update(ctx, func(tx storage.Tx) error {
-		if err := clients.Create(tx, c.ID, clientRecord{Client: raw, CreatedAt: now, AccessAlg: accessAlg}, never); err != nil {
+		if err := clients.Create(tx, c.ID, clientRecord{Client: raw, CreatedAt: now, AccessAlg: accessAlg, By: by.ID}, never); err != nil {
 			return err
 		}
 		return r.deps.Events.Append(tx, e)
@@ -106,6 +106,8 @@ type Info struct {
 	// Origin is where it comes from: one of the constants.
 	Origin    string    `json:"origin"`
 	CreatedAt time.Time `json:"created_at,omitzero"` // of stored ones
+	// By is the id of the actor who added it. Empty: it was not added
+	By string `json:"-"`
 	// SecretsMark is another word after each change of the secrets. Empty: it has none that are stored.
 	SecretsMark string `json:"-"`
 	// Mark is another word after each change of a stored client.
@@ -126,7 +128,10 @@ func (r *Registry) List(ctx context.Context) ([]Info, error) {
 			if err != nil {
 				return err
 			}
-			info := Info{Client: *reg.client, Stored: true, Origin: OriginCommand, CreatedAt: e.Value.CreatedAt, SecretsMark: secretsMark(reg.client), Mark: markOf(e.Value)}
+			info := Info{
+				Client: *reg.client, Stored: true, Origin: OriginCommand, CreatedAt: e.Value.CreatedAt, By: e.Value.By,
+				SecretsMark: secretsMark(reg.client), Mark: markOf(e.Value),
+			}
 			if e.Value.Registered {
 				info.Origin = OriginRegistration
 			}

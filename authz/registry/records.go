@@ -34,6 +34,8 @@ type clientRecord struct {
 	AccessAlg string `cbor:"3,keyasint,omitempty"`
 	// Registered says that the client has registered itself.
 	Registered bool `cbor:"4,keyasint,omitempty"`
+	// By is the id of the actor who added it.
+	By string `cbor:"5,keyasint,omitempty"`
 }
 
 // registrationRecord is what is kept of a client that has registered itself, as long as nobody else has changed it.

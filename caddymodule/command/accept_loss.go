@@ -24,7 +24,7 @@ func acceptLossCommand() *cobra.Command {
 		Long: `After a failover of the database to a standby that lacked the last writes, or a restore of an older
 state of it, all servers answer 503 and none starts: what was revoked in those writes would be valid
 again. Bring the right database back if you can: the servers go on by themselves. If you cannot, this
-command lets them go on with what there is. It ends all tokens and sessions, so everybody signs in
+command lets them go on with what there is. It ends all tokens and sessions, so everyone signs in
 again, and writes an event.
 
 It opens the storage of --config itself, whether servers run or not, and needs the environment that

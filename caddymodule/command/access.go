@@ -11,9 +11,9 @@ import (
 )
 
 func accessCommands() *cobra.Command {
-	return group("access", "Decides about access that persons have asked for at sites with request_access", listAccessCommand(), grantAccessCommand(),
+	return group("access", "Decides about access that people have asked for at sites with request_access", listAccessCommand(), grantAccessCommand(),
 		decideAccessCommand("refuse", "Turns a request down", "The person reads the note on the page of the site, and can ask again an hour after the request."),
-		decideAccessCommand("revoke", "Ends a grant at once", "The person is refused from the next request on. Open connections end at once."))
+		decideAccessCommand("revoke", "Ends a grant", "The person is refused from the next request on. Open connections end immediately."))
 }
 
 func listAccessCommand() *cobra.Command {
@@ -45,7 +45,7 @@ func listAccessCommand() *cobra.Command {
 			return printResult(cmd, shown, t.lines()...)
 		},
 	}
-	cmd.Flags().BoolVar(&open, "open", false, "Only requests that nobody has decided about")
+	cmd.Flags().BoolVar(&open, "open", false, "Only open requests")
 	return cmd
 }
 
@@ -54,7 +54,7 @@ func grantAccessCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "grant <person> <site>", Short: "Lets a person open a site for a time or a number of uses", Args: cobra.ExactArgs(2),
 		Long: `Lets a person pass who has asked, though the groups, the needs or the rules of the
-site say otherwise. A deny rule, the level and the age of the sign-in still hold.
+site say otherwise. A deny rule, the level and the age of the sign-in still apply.
 Requests within 15 minutes are one use. A grant with uses alone ends after 30 days.`,
 		Example: "  caddy gatehouse access grant ada@example.com https://wiki.example.com --for 8h",
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -22,7 +22,7 @@ func makeActionTokenCommand() *cobra.Command {
 		Long: `Makes an action token: it does all of its actions, once, when an API client processes it.
 The actions are LOGIN, PERSON_ACTIVATION, COUPLE_EXTERNAL_IDP_FROM_PARAMETERS (with the
 parameters idp_id, external_id and optionally issuer) and COUPLE_EXTERNAL_IDP_FROM_SESSION
-(with session_id). Standard output holds the token and nothing else.`,
+(with session_id). Standard output has only the token.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in.Person, in.Make.TTL = args[0], int(ttl/time.Second)

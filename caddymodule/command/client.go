@@ -44,7 +44,7 @@ func clientFlags(f *pflag.FlagSet, c *client.Client) {
 	f.BoolVar(&c.PKCERequired, "pkce-required", false, "The client must use PKCE")
 	f.BoolVar(&c.Native, "native", false, "An application on people's devices: any loopback port, private schemes of any form")
 	f.BoolVar(&c.PARRequired, "par-required", false, "The client must push its authorization requests")
-	f.BoolVar(&c.FAPI2, "fapi2", false, "The FAPI 2.0 Security Profile holds for the client")
+	f.BoolVar(&c.FAPI2, "fapi2", false, "The client follows the FAPI 2.0 Security Profile")
 	f.BoolVar(&c.MTLSRequired, "mtls-required", false, "The access tokens of the client are bound to its certificate (RFC 8705)")
 	f.StringSliceVar(&c.DetailTypes, "authorization-details-types", nil, "The types of authorization details it may ask for (RFC 9396)")
 	f.BoolVar(&c.SignedRequestRequired, "require-signed-request-object", false, "The client must sign its authorization requests (RFC 9101)")
@@ -265,7 +265,7 @@ func setClientCommand() *cobra.Command {
 	var in admin.ClientChange
 	cmd := &cobra.Command{
 		Use: "set <id>", Short: "Changes a client that was added by command", Args: cobra.ExactArgs(1),
-		Long: `Changes the members of a client that the flags name; a list replaces the list of before. Clients of the Caddyfile are
+		Long: `Changes the members of a client that the flags name; a list replaces the previous list. Clients of the Caddyfile are
 changed there.`,
 		Example: "  caddy gatehouse client set shop --scopes openid,profile,email",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -308,8 +308,8 @@ func rotateSecretCommand() *cobra.Command {
 	var in admin.ClientRequest
 	cmd := &cobra.Command{
 		Use: "rotate-secret <id>", Short: "Gives a client a new secret and prints it, once", Args: cobra.ExactArgs(1),
-		Long: `Gives a client that was added by command a new secret and prints it. The secret of before
-stops working at once. To change over without an interruption, keep it with --keep-old, give the
+		Long: `Gives a client that was added by command a new secret and prints it. The previous secret
+stops working immediately. To change over without an interruption, keep it with --keep-old, give the
 application the new one, and end the old one with --end-old, which makes no new one.`,
 		Example: `  caddy gatehouse client rotate-secret shop --keep-old
   caddy gatehouse client rotate-secret shop --end-old`,
@@ -319,18 +319,18 @@ application the new one, and end the old one with --end-old, which makes no new 
 			if err := call(cmd, "/clients/secret", in, &out); err != nil {
 				return err
 			}
-			done := args[0] + " has a new secret; the one of before has stopped working"
+			done := args[0] + " has a new secret; the previous one has stopped working"
 			switch {
 			case in.End:
 				done = args[0] + " has one secret; older ones have stopped working"
 			case in.Keep:
-				done = args[0] + " has a new secret; the one of before works until you run this command with --end-old"
+				done = args[0] + " has a new secret; the previous one works until you run this command with --end-old"
 			}
 			return printCredentials(cmd, done, out)
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&in.Keep, "keep-old", false, "The newest secret of before keeps working")
+	f.BoolVar(&in.Keep, "keep-old", false, "The previous secret keeps working")
 	f.BoolVar(&in.End, "end-old", false, "End every secret but the newest, and make none")
 	cmd.MarkFlagsMutuallyExclusive("keep-old", "end-old")
 	return cmd

@@ -18,7 +18,7 @@ func codeCommand() *cobra.Command {
 		Short: "Makes a code that you bring to a person: by letter, by telephone, at a desk",
 		Long: `Makes a code that you deliver to a person. It replaces the one before, and its bearer
 counts as that person. It is shown this once; what is stored is a hash. Standard output
-holds the code and nothing else, standard error until when it is good.`,
+has only the code, standard error the time until which it is valid.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in.Person = args[0]
@@ -26,7 +26,7 @@ holds the code and nothing else, standard error until when it is good.`,
 			if err := call(cmd, "/persons/codes", in, &out); err != nil {
 				return err
 			}
-			note := "good until " + out.ExpiresAt.UTC().Format(time.RFC3339)
+			note := "valid until " + out.ExpiresAt.UTC().Format(time.RFC3339)
 			if out.NotBefore != nil {
 				note = "good from " + out.NotBefore.UTC().Format(time.RFC3339) + " until " + out.ExpiresAt.UTC().Format(time.RFC3339)
 			}

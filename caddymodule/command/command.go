@@ -15,17 +15,20 @@ import (
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
+	"github.com/gatehouse-id/gatehouse/caddymodule/command/inspect"
+	"github.com/gatehouse-id/gatehouse/caddymodule/command/spelling"
 )
 
 func init() {
 	caddycmd.RegisterCommand(caddycmd.Command{
 		Name:  "gatehouse",
 		Usage: "<command>",
-		Short: "Manages persons, clients, tokens and backups of Gatehouse",
+		Short: "Manages people, clients, tokens and backups of Gatehouse",
 		Long: `
 Manages a running Gatehouse through Caddy's admin API. Every command prints text
 for people, or with --json one JSON value for programs.
@@ -37,25 +40,40 @@ only init, secret, version, restore, accept-loss, storage copy, doctor and mcp w
 	})
 }
 
-// addCommands adds every command, one line each.
+// addCommands adds every command, in the groups of the help.
 func addCommands(root *cobra.Command) {
 	root.PersistentFlags().String("address", "", "The address of Caddy's admin API")
 	root.PersistentFlags().StringP("config", "c", "", "The configuration file, to find the admin API and the storage in")
 	root.PersistentFlags().StringP("adapter", "a", "", "The name of the configuration's adapter, where its file name does not tell")
 	root.PersistentFlags().Bool("json", false, "Print one JSON value")
 	root.SilenceUsage = true
-	root.Args = cobra.NoArgs // a misspelled command is an error, not a request for help
+	root.Args = spelling.KnownCommand
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-	root.AddCommand(
-		initCommand(), checkCommand(), doctorCommand(), mcpCommands(), whyCommand(), explainCommand(), policyCommands(), secretCommand(), versionCommand(), importKindCommand(), adminCommands(), personCommands(), groupCommands(), clientCommands(), tokenCommands(),
-		sessionCommands(), accessCommands(), providerCommands(), mailCommands(), keyCommands(), keyPairCommands(), eventCommands(), configCommands(), backupCommand(), restoreCommand(), storageCommands(), nodesCommand(), acceptLossCommand(), upgradeCommands(),
-	)
+	for _, g := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Start", []*cobra.Command{initCommand(), checkCommand(), adminCommands(), importCommand(), secretCommand(), versionCommand()}},
+		{"People", []*cobra.Command{personCommands(), groupCommands(), sessionCommands(), accessCommands(), mailCommands()}},
+		{"Applications", []*cobra.Command{clientCommands(), tokenCommands(), providerCommands(), policyCommands(), mcpCommands()}},
+		{"Look", []*cobra.Command{whyCommand(), explainCommand(), eventCommands(), doctorCommand(), nodesCommand()}},
+		{"Keep", []*cobra.Command{
+			backupCommand(), restoreCommand(), configCommands(), keyCommands(), keyPairCommands(), storageCommands(), upgradeCommands(), acceptLossCommand(),
+		}},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
+		for _, c := range g.commands {
+			c.GroupID = g.title
+		}
+		root.AddCommand(g.commands...)
+	}
+	spelling.ClearArguments(root)
 	jsonErrors(root)
 }
 
 // group is a command that only has subcommands.
 func group(use, short string, sub ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	cmd := &cobra.Command{Use: use, Short: short, Args: spelling.KnownCommand, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	cmd.AddCommand(sub...)
 	return cmd
 }
@@ -119,16 +137,21 @@ func adminAddress(cmd *cobra.Command) (string, error) {
 
 // loadConfig returns the file that --config names and its JSON, or nothing when there is no such flag.
 func loadConfig(cmd *cobra.Command) (file string, config []byte, err error) {
-	name, err := cmd.Flags().GetString("config")
-	if err != nil || name == "" {
-		return "", nil, err
+	file, config, _, err = adaptConfig(cmd)
+	return file, config, err
+}
+
+// adaptConfig is loadConfig with the warnings of the adapter.
+func adaptConfig(cmd *cobra.Command) (file string, config []byte, warnings []caddyconfig.Warning, err error) {
+	if file, err = cmd.Flags().GetString("config"); err != nil || file == "" {
+		return "", nil, nil, err
 	}
 	adapter, err := cmd.Flags().GetString("adapter")
 	if err != nil {
-		return "", nil, err
+		return "", nil, nil, err
 	}
-	config, file, _, err = caddycmd.LoadConfig(name, adapter)
-	return file, config, err
+	config, warnings, err = inspect.Adapt(file, adapter, cmd.InOrStdin())
+	return file, config, warnings, err
 }
 
 // call asks the running server. in nil: a GET; out nil: the answer is not read.

@@ -194,6 +194,32 @@ func TestCommandsWithoutServer(t *testing.T) {
 			t.Errorf("%v with admin off: %v", args, err)
 		}
 	}
+	for words, want := range map[string]string{
+		"person shwo x":               "did you mean gatehouse person show?",
+		"persn":                       "did you mean gatehouse person?",
+		"invite ada@example.com":      "did you mean gatehouse admin invite or gatehouse person invite?",
+		"nothing":                     `"gatehouse --help" lists the commands`,
+		"person show":                 "write gatehouse person show <username or id>",
+		"person list --gruop x":       "did you mean --group?",
+		"doctor --config Caddyfile":   "check looks at a configuration",
+		"check --config nowhere.json": "no such file",
+	} {
+		if _, err := servertest.Run(t, "", strings.Fields(words)...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want an error with %q", words, err, want)
+		}
+	}
+	help, err := servertest.Run(t, "", "--help")
+	at := -1
+	for _, title := range []string{"\nStart:\n", "\nPeople:\n", "\nApplications:\n", "\nLook:\n", "\nKeep:\n"} {
+		next := strings.Index(help, title)
+		if err != nil || next <= at {
+			t.Errorf("the help has the group %q at %d, after %d, %v:\n%s", title, next, at, err, help)
+		}
+		at = next
+	}
+	if strings.Contains(help, "Additional Commands") && strings.Contains(help[strings.Index(help, "Additional Commands"):], "accept-loss") {
+		t.Errorf("a command is in no group:\n%s", help)
+	}
 	for _, args := range [][]string{{"nothing"}, {"person", "nothing"}, {"secret", "x"}} {
 		if _, err := servertest.Run(t, "", args...); err == nil || !strings.Contains(err.Error(), "unknown command") {
 			t.Errorf("%v: %v, want an error", args, err)

@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -20,7 +21,7 @@ func doctorCommand() *cobra.Command {
 	o := doctor.Options{}
 	cmd := &cobra.Command{
 		Use:   "doctor --proxy <name> <url>",
-		Short: "Probes a proxy that asks Gatehouse: does anything get past it?",
+		Short: "Probes a proxy that asks Gatehouse for requests that get past it",
 		Long: `Sends about forty requests to a protected page through the running proxy, and records what arrives at
 the application: made-up identity headers in every spelling, headers that name another path or method, paths
 that servers read differently, odd methods and cookies. Each must be refused, or arrive without what was made
@@ -28,12 +29,17 @@ up. The command stands in for the application: stop that one, or let the proxy p
 
 ` + tokenVariable + ` holds a valid access token for the site; without it only refusals are probed.
 Stop Gatehouse and run the command with --down: then nothing may arrive at all.
-With --live the application stays: only requests that nobody may make are sent, by methods that change nothing,
-and the answers tell what may have got past.
+With --live the application stays: only requests that must be refused are sent, by methods that change nothing,
+and the answers show what may have got past.
 
 It needs no server of its own and no admin API. The exit status is 0 only if no probe has failed; with
 --strict warnings count too.`,
-		Args: cobra.ExactArgs(1),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("no address given: doctor probes a page behind another proxy, and check looks at a configuration")
+			}
+			return cobra.ExactArgs(1)(cmd, args)
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.Proxy, "proxy", "", "The proxy, for what to do about a failure: "+strings.Join(doctor.Proxies, ", "))

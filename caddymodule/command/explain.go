@@ -21,8 +21,8 @@ func explainCommand() *cobra.Command {
 	var headers []string
 	cmd := &cobra.Command{
 		Use:   "explain",
-		Short: "Tells what a request would get, and which rule decides",
-		Long: `Tells what a request would get at a site of the running server: how each rule of the site stands to it, which
+		Short: "Shows what a request would get, and which rule decides",
+		Long: `Shows what a request would get at a site of the running server: how each rule of the site stands to it, which
 one decides and where it is written, what was known of the caller, which headers would go to the upstream, and
 what the client would see. Nothing is sent to the upstream and nothing is stored. Without --person, --client and
 --token the caller is a stranger. A person counts as signed in in a browser, as in the strongest of their
@@ -76,7 +76,7 @@ decides, or the one that --gate names.`,
 // verdicts are what the verdicts of a rehearsal mean.
 var verdicts = map[protect.Verdict]string{
 	protect.Open: "it passes without a sign-in", protect.Allow: "it passes", protect.SignIn: "it needs a sign-in, or a valid token",
-	protect.StepUp: "it needs a stronger sign-in", protect.Again: "it needs a more recent sign-in", protect.Deny: "it is refused", protect.Invalid: "it is refused for everybody",
+	protect.StepUp: "it needs a stronger sign-in", protect.Again: "it needs a more recent sign-in", protect.Deny: "it is refused", protect.Invalid: "it is refused for everyone",
 }
 
 // answerLines is an answer as text.

@@ -13,9 +13,9 @@ import (
 )
 
 func groupCommands() *cobra.Command {
-	return group("group", "Adds, lists, changes and removes groups of persons; partition\\name is a group of another partition", listGroupsCommand(), addGroupCommand(), setGroupCommand(),
-		memberCommand("join", "Puts persons into a group", func(in *admin.GroupRequest, who []string) { in.Add = who }),
-		memberCommand("leave", "Takes persons out of a group", func(in *admin.GroupRequest, who []string) { in.Remove = who }),
+	return group("group", "Adds, lists, changes and removes groups of people; partition\\name is a group of another partition", listGroupsCommand(), addGroupCommand(), setGroupCommand(),
+		memberCommand("join", "Puts people into a group", func(in *admin.GroupRequest, who []string) { in.Add = who }),
+		memberCommand("leave", "Takes people out of a group", func(in *admin.GroupRequest, who []string) { in.Remove = who }),
 		removeGroupCommand())
 }
 
@@ -111,7 +111,7 @@ func changeGroup(cmd *cobra.Command, in admin.GroupRequest) error {
 
 func removeGroupCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "remove <name or id>", Short: "Takes everybody out of a group and removes it", Args: cobra.ExactArgs(1),
+		Use: "remove <name or id>", Short: "Takes everyone out of a group and removes it", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var answer admin.Outcome
 			if err := call(cmd, "/groups/remove", admin.GroupRequest{Group: args[0]}, &answer); err != nil {

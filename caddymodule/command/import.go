@@ -50,59 +50,6 @@ type importError struct {
 	Error string `json:"error"`
 }
 
-func importCommand() *cobra.Command {
-	var (
-		im     importer
-		format string
-	)
-	cmd := &cobra.Command{
-		Use:   "import <file>",
-		Short: "Imports persons from a CSV, JSON lines or LDIF file",
-		Long: `Imports persons of another system; - reads standard input. Password hashes are taken
-as they are (Argon2, bcrypt, scrypt, yescrypt, PBKDF2, $5$, $6$, $apr1$, {SSHA} and its
-larger sisters) and replaced when the person signs in; plain passwords must meet the
-policy.
-
-What is wrong with a person is told with its line, and the others are imported. Persons
-who exist are left alone, so the command can be repeated; with --update they are given
-what the file says, but for a password that they have.
-
-CSV names its columns on the first line: username, password_hash, name, given_name,
-family_name, email, email_verified, groups (with ; between), locale, active,
-external_id and more; custom.NAME is an attribute of your own. JSON lines have members of
-these names, groups as a list, and profile as the credentials API answers it.`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			in := cmd.InOrStdin()
-			if args[0] != "-" {
-				f, err := os.Open(args[0])
-				if err != nil {
-					return err
-				}
-				defer f.Close() //nolint:errcheck // only read
-				in = im.counting(f)
-			}
-			if format == "" {
-				if format = personfile.FormatOf(args[0]); format == "" {
-					return errors.New("the file's name does not tell its format: use --format csv, jsonl or ldif")
-				}
-			}
-			r, err := personfile.New(in, format)
-			if err != nil {
-				return err
-			}
-			im.cmd, im.in, im.began = cmd, r, time.Now()
-			return im.run()
-		},
-	}
-	f := cmd.Flags()
-	f.StringVar(&format, "format", "", "csv, jsonl or ldif. Default: what the file's name says")
-	f.StringVar(&im.partition, "partition", "", "The partition of persons whose line names none")
-	f.BoolVar(&im.request.Update, "update", false, "Change persons who exist already")
-	f.IntVar(&im.from, "from", 0, "Begin at this line of the file")
-	return cmd
-}
-
 // importer sends a file in parts.
 type importer struct {
 	cmd       *cobra.Command
@@ -121,7 +68,6 @@ type importer struct {
 	size   int   // bytes of them
 	weight int
 
-	quiet  bool // the caller prints the result
 	newIDs bool // do not keep those of the other system
 
 	result importCount
@@ -273,18 +219,6 @@ func (im *importer) finish() error {
 		im.result.Skipped = s.Skipped()
 	}
 	im.progress.end()
-	if im.quiet {
-		return nil
-	}
-	for _, n := range im.result.Notes {
-		say(im.cmd, n.text())
-	}
-	if err := printResult(im.cmd, im.result, im.summary()); err != nil {
-		return err
-	}
-	if im.result.Failed > 0 {
-		return fmt.Errorf("%s not imported", count(im.result.Failed, "person"))
-	}
 	return nil
 }
 

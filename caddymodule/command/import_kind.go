@@ -15,6 +15,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/command/movein"
 	"github.com/gatehouse-id/gatehouse/identity/personfile"
+	"github.com/gatehouse-id/gatehouse/internal/near"
 )
 
 // moving is a system whose exports can be imported.
@@ -34,21 +35,26 @@ var movings = map[string]moving{
 	"dex":      {persons: true, clients: movein.Dex, files: 1},
 	"hydra":    {clients: movein.Hydra, files: 1},
 	"ldif":     {persons: true, files: 1},
+	"csv":      {persons: true, files: 1},
+	"jsonl":    {persons: true, files: 1},
 
 	"oauth2-proxy":   {clients: movein.OAuth2Proxy, files: 1},
 	"caddy-security": {clients: movein.CaddySecurity, files: 1},
 }
 
-func importKindCommand() *cobra.Command {
+func importCommand() *cobra.Command {
 	var k kindImport
 	cmd := &cobra.Command{
-		Use:   "import <kind> <file>...",
-		Short: "Moves persons and clients here from another system",
-		Long: `Imports what another system has exported. Persons go into the running server, with
-the hashes of their passwords and, from Keycloak, their ids, so that applications
-recognise them. Clients are printed as blocks of the Caddyfile, for the operator's file.
-What does not come is told: a dry run says so of each person, with the line.
+		Use:   "import [<kind>] <file>...",
+		Short: "Imports people and clients of another system, or people from CSV, JSON lines or LDIF",
+		Long: `Imports what another system has exported, or a file of your own. People go into the running
+server, with the hashes of their passwords and, from Keycloak, their ids, so that
+applications recognise them. Clients are printed as blocks of the Caddyfile. What is not
+imported is listed with its line, and --dry-run lists it without importing anything.
 
+  csv        lines with the columns that the first line names. The name of the file
+             (.csv, .jsonl, .ldif) says the kind too, and - reads standard input
+  jsonl      a JSON object on each line
   keycloak   the file of kc.sh export --users same_file, or one of different_files
   authelia   users_database.yml, configuration.yml, or both
   htpasswd   the file of Apache, nginx or Traefik
@@ -60,31 +66,56 @@ What does not come is told: a dry run says so of each person, with the line.
   oauth2-proxy    oauth2-proxy.cfg: its provider as an idp, its upstreams as a site
   caddy-security  the Caddyfile of that plugin: providers as idps, sites and their policies
 
-Persons who exist are left alone, so the command can be repeated; with --update they are
-given what the file says, but for a password that they have.`,
-		Example: `  caddy gatehouse import keycloak realm.json --dry-run
+People who exist are left alone, so the command can be repeated; with --update they are
+given what the file says, except a password where they have one.
+
+Hashes of passwords are taken as they are (Argon2, bcrypt, scrypt, yescrypt, PBKDF2, $5$,
+$6$, $apr1$, {SSHA} and its variants) and replaced when the person signs in; plain passwords
+must meet the policy.
+
+Columns of CSV are username, password_hash, name, given_name, family_name, email,
+email_verified, groups (with ; between), locale, active, external_id and more; custom.NAME
+is an attribute of your own. JSON lines have members of these names, groups as a list, and
+profile as the credentials API answers it.`,
+		Example: `  caddy gatehouse import people.csv --dry-run
+  caddy gatehouse import keycloak realm.json --dry-run
   caddy gatehouse import keycloak realm.json >> Caddyfile`,
-		Args: cobra.MinimumNArgs(2),
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			m, known := movings[args[0]]
+			kind, files := args[0], args[1:]
+			if by := personfile.FormatOf(kind); len(files) == 0 && by != "" {
+				kind, files = by, args
+			}
+			m, known := movings[kind]
 			if !known {
-				return fmt.Errorf("%q is not a kind of export: want one of %s", args[0], strings.Join(slices.Sorted(maps.Keys(movings)), ", "))
+				return fmt.Errorf("%q is not a kind of export%s: want one of %s", kind, meantKind(kind), strings.Join(slices.Sorted(maps.Keys(movings)), ", "))
 			}
-			if len(args)-1 > m.files {
-				return fmt.Errorf("%s takes at most %s", args[0], count(m.files, "file"))
+			if len(files) == 0 {
+				return fmt.Errorf("no file given: write %s", strings.TrimSuffix(cmd.UseLine(), " [flags]"))
 			}
-			return k.run(cmd, args[0], m, args[1:])
+			if len(files) > m.files {
+				return fmt.Errorf("%s takes at most %s", kind, count(m.files, "file"))
+			}
+			return k.run(cmd, kind, m, files)
 		},
 		ValidArgs: slices.Sorted(maps.Keys(movings)),
 	}
 	f := cmd.Flags()
 	f.BoolVar(&k.dry, "dry-run", false, "Write nothing: say what would come, and what of each person would not")
-	f.BoolVar(&k.update, "update", false, "Change persons who exist already")
-	f.BoolVar(&k.newIDs, "new-ids", false, "Give persons new ids: applications see new users")
-	f.StringVar(&k.partition, "partition", "", "The partition of the persons")
+	f.BoolVar(&k.update, "update", false, "Change people who exist already")
+	f.BoolVar(&k.newIDs, "new-ids", false, "Give people new ids: applications see new users")
+	f.StringVar(&k.partition, "partition", "", "The partition of the people")
 	f.StringVar(&k.report, "report", "", "Write the whole result into this file, as JSON")
 	f.IntVar(&k.from, "from", 0, "Begin at this line of the file")
 	return cmd
+}
+
+// meantKind says which kind a misspelled one was probably meant to be.
+func meantKind(kind string) string {
+	if name := near.Word(kind, slices.Collect(maps.Keys(movings))); name != "" {
+		return fmt.Sprintf(", did you mean %s?", name)
+	}
+	return ""
 }
 
 // kindImport is one run of the command.
@@ -108,23 +139,27 @@ func (k *kindImport) run(cmd *cobra.Command, kind string, m moving, files []stri
 		return err
 	}
 	var result kindResult
+	var summary string
 	var failed error
 	if people != "" && m.persons {
-		im := importer{cmd: cmd, partition: k.partition, from: k.from, newIDs: k.newIDs, quiet: true, began: time.Now()}
+		im := importer{cmd: cmd, partition: k.partition, from: k.from, newIDs: k.newIDs, began: time.Now()}
 		im.request.Update, im.request.Check = k.update, k.dry
 		opened, done, err := im.open(kind, people, files)
 		if err != nil {
 			return err
 		}
 		defer done()
-		if im.in, err = personfile.Open(kind, opened...); err != nil {
+		if im.in, err = openPersons(kind, people, opened); err != nil {
 			return fmt.Errorf("%s: %w", people, err)
 		}
 		if err := im.run(); err != nil {
 			return err
 		}
-		result.Persons = &im.result
-		if say(cmd, im.summary()); im.total() == 0 && im.result.Skipped == 0 {
+		result.Persons, summary = &im.result, im.summary()
+		if m.clients != nil {
+			say(cmd, im.summary())
+		}
+		if im.total() == 0 && im.result.Skipped == 0 {
 			say(cmd, "the file has no persons: "+kind+" has exported it without them")
 		}
 		for _, n := range im.result.Notes {
@@ -154,6 +189,9 @@ func (k *kindImport) run(cmd *cobra.Command, kind string, m moving, files []stri
 		return errors.Join(printResult(cmd, result), failed)
 	}
 	text := result.Caddyfile
+	if m.clients == nil {
+		text = summary + "\n"
+	}
 	if result.Sites != "" {
 		text += "\n# Sites, outside of the global options:\n\n" + result.Sites
 	}
@@ -212,6 +250,21 @@ func (m *moving) readClients(name string) (*movein.Clients, error) {
 	return m.clients(f)
 }
 
+// openPersons returns a reader of the persons in the files. Only a file can be read twice, which groups of LDIF need.
+func openPersons(kind, name string, opened []personfile.File) (personfile.Reader, error) {
+	if kind != personfile.CSV && kind != personfile.JSONL && (kind != personfile.LDIF || name != stdin) {
+		return personfile.Open(kind, opened...)
+	}
+	in, err := opened[0]()
+	if err != nil {
+		return nil, err
+	}
+	return personfile.New(in, kind)
+}
+
+// stdin is the name of standard input as a file.
+const stdin = "-"
+
 // open opens the file with the persons, whose progress is known, and the files that go with it.
 func (im *importer) open(kind, people string, files []string) (opened []personfile.File, done func(), err error) {
 	names := []string{people}
@@ -226,6 +279,10 @@ func (im *importer) open(kind, people string, files []string) (opened []personfi
 		}
 	}
 	for i, name := range names {
+		if name == stdin {
+			opened = append(opened, func() (io.Reader, error) { return im.cmd.InOrStdin(), nil })
+			continue
+		}
 		f, err := os.Open(name)
 		if err != nil {
 			done()

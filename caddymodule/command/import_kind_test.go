@@ -101,7 +101,7 @@ func TestImportFromOtherSystems(t *testing.T) {
 			t.Errorf("adapted: %s", adapted)
 		}
 	})
-	p.Refused("is not a kind of export: want one of auth0, authelia, caddy-security, dex, htpasswd, hydra, keycloak, ldif, oauth2-proxy", "", "import", "okta", "x")
+	p.Refused("is not a kind of export: want one of auth0, authelia, caddy-security, csv, dex, htpasswd, hydra, jsonl, keycloak, ldif, oauth2-proxy", "", "import", "okta", "x")
 	p.Refused("no such file", "", "import", "keycloak", export("nowhere.json"))
 	p.Refused("htpasswd: the file is not JSON", "", "import", "keycloak", export("htpasswd"))
 	p.Refused("is a second file of the same kind", "", "import", "authelia", export("configuration.yml"), export("configuration.yml"))

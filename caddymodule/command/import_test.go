@@ -28,17 +28,19 @@ two words,,,,,
 dora,{MD5}AAAA,,,,
 `)
 	type summary struct {
-		Created, Updated, Exists, Failed, Skipped int
-		Errors                                    []struct {
-			Line  int
-			Error string
+		Persons struct {
+			Created, Updated, Exists, Failed, Skipped int
+			Errors                                    []struct {
+				Line  int
+				Error string
+			}
 		}
 	}
-	out, err := servertest.Run(t, "", "person", "import", people, "--json", "--address", p.Admin)
+	out, err := servertest.Run(t, "", "import", people, "--json", "--address", p.Admin)
 	if err == nil || !strings.Contains(err.Error(), "3 persons not imported") {
 		t.Errorf("import of a file with wrong lines = %v, want it said", err)
 	}
-	got := servertest.Decode[summary](t, out)
+	got := servertest.Decode[summary](t, out).Persons
 	if got.Created != 2 || got.Failed != 3 || len(got.Errors) != 3 || got.Errors[0].Line != 3 || !strings.HasPrefix(got.Errors[0].Error, "password must have") ||
 		got.Errors[1].Line != 5 || got.Errors[2].Line != 6 {
 		t.Errorf("import = %s", out)
@@ -53,8 +55,8 @@ dora,{MD5}AAAA,,,,
 	p.Token("legacy", p.Password("carl", "a password of carl"))
 
 	t.Run("again", func(t *testing.T) {
-		out, err := servertest.Run(t, "", "person", "import", people, "--from", "4", "--json", "--update", "--address", p.Admin)
-		if got := servertest.Decode[summary](t, out); err == nil || got.Created != 0 || got.Exists != 1 || got.Failed != 2 {
+		out, err := servertest.Run(t, "", "import", people, "--from", "4", "--json", "--update", "--address", p.Admin)
+		if got := servertest.Decode[summary](t, out).Persons; err == nil || got.Created != 0 || got.Exists != 1 || got.Failed != 2 {
 			t.Errorf("import --from 4 = %s, %v, want carl to exist and two to fail", out, err)
 		}
 	})
@@ -63,10 +65,10 @@ dora,{MD5}AAAA,,,,
 		for i := range 1000 {
 			fmt.Fprintf(&in, `{"username":"p%d","email":"p%d@example.com","profile":{"email_addresses":[],"custom_attributes":[{"name":"n","value":"%s"}]}}`+"\n", i, i, strings.Repeat("x", 500))
 		}
-		if out := p.Run(in.String(), "person", "import", "-", "--format", "jsonl"); !strings.Contains(out, "1000 persons: 1000 created, 0 updated, 0 exist, 0 failed") {
+		if out := p.Run(in.String(), "import", "jsonl", "-"); !strings.Contains(out, "1000 persons: 1000 created, 0 updated, 0 exist, 0 failed") {
 			t.Errorf("import = %s", out)
 		}
-		if out := p.Run(in.String(), "person", "import", "-", "--format", "jsonl", "--from", "501"); !strings.Contains(out, "500 persons: 0 created, 0 updated, 500 exist, 0 failed") {
+		if out := p.Run(in.String(), "import", "jsonl", "-", "--from", "501"); !strings.Contains(out, "500 persons: 0 created, 0 updated, 500 exist, 0 failed") {
 			t.Errorf("import again = %s", out)
 		}
 		all := servertest.Decode[[]person.Person](t, p.Run("", "person", "list", "--json"))
@@ -76,21 +78,23 @@ dora,{MD5}AAAA,,,,
 	})
 	t.Run("LDIF", func(t *testing.T) {
 		ldif := file("people.ldif", "version: 1\n\ndn: ou=x\nobjectClass: organizationalUnit\nou: x\n\ndn: uid=emil,ou=x\nobjectClass: inetOrgPerson\nuid: emil\ncn: Emil\nmemberOf: cn=crew,ou=groups\n")
-		if out := p.Run("", "person", "import", ldif); !strings.Contains(out, "1 created") || !strings.Contains(out, "1 entries are not persons") {
+		if out := p.Run("", "import", ldif); !strings.Contains(out, "1 created") || !strings.Contains(out, "1 entries are not persons") {
 			t.Errorf("import = %s", out)
 		}
 		update := file("update.jsonl", `{"username":"emil","family_name":"Tal"}`+"\n")
-		if out := p.Run("", "person", "import", update, "--update"); !strings.Contains(out, "0 created, 1 updated") {
+		if out := p.Run("", "import", update, "--update"); !strings.Contains(out, "0 created, 1 updated") {
 			t.Errorf("import --update = %s", out)
 		}
 	})
-	p.Refused("does not tell its format", "", "person", "import", file("people", "x"))
-	p.Refused("no such file", "", "person", "import", filepath.Join(dir, "nowhere.csv"))
-	p.Refused("names no column username", "", "person", "import", file("bad.csv", "email\n"))
-	p.Refused("1 person not imported", "", "person", "import", file("other.jsonl", `{"username":"x","partition":"acme"}`), "--json")
+	p.Refused("is not a kind of export", "", "import", file("people", "x"))
+	p.Refused("did you mean jsonl?", "", "import", "jsnol", file("people", "x"))
+	p.Refused("no file given", "", "import", "csv")
+	p.Refused("no such file", "", "import", filepath.Join(dir, "nowhere.csv"))
+	p.Refused("names no column username", "", "import", file("bad.csv", "email\n"))
+	p.Refused("1 person not imported", "", "import", file("other.jsonl", `{"username":"x","partition":"acme"}`), "--json")
 
 	t.Run("what cannot be read on", func(t *testing.T) {
-		_, err := servertest.Run(t, "", "person", "import", file("quote.csv", "username\nfirst\nsecond\"x\nthird\n"), "--address", p.Admin)
+		_, err := servertest.Run(t, "", "import", file("quote.csv", "username\nfirst\nsecond\"x\nthird\n"), "--address", p.Admin)
 		if err == nil || !strings.Contains(err.Error(), "line 3") {
 			t.Errorf("import of a broken file = %v, want the line", err)
 		}

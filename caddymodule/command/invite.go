@@ -30,7 +30,7 @@ or id of a person who is invited already: the earlier link stops working.
 			if err := call(cmd, path, body, &out); err != nil {
 				return err
 			}
-			until := "good until " + out.ExpiresAt.UTC().Format(time.RFC3339)
+			until := "valid until " + out.ExpiresAt.UTC().Format(time.RFC3339)
 			if out.Sent {
 				return printResult(cmd, out, fmt.Sprintf("invited %s (%s); the link goes to %s, %s", out.Username, out.PersonID, out.Email, until))
 			}

@@ -16,11 +16,11 @@ import (
 func keyPairCommands() *cobra.Command {
 	return group("key-pair", "Lists and rotates the key pairs by which providers and SAML applications know Gatehouse", append(completeArguments(completeKeyPairs,
 		keyPairStep(keypair.Announce, "Publishes the next keys of a pair beside those in use", `Makes the next keys of a pair, and publishes them in the metadata and key sets beside those in use, which stay in
-use. Prints their certificate, for those who do not read metadata. Go on with switch when everybody knows it.`),
+use. Prints their certificate, for those who do not read metadata. Go on with switch when everyone knows it.`),
 		keyPairStep(keypair.Switch, "Uses the keys that were announced", `Lets the keys that were announced take the place of those in use. The former ones stay published and decrypt what is
-still encrypted for them. Go on with retire when everybody has read the new metadata again.`),
+still encrypted for them. Go on with retire when everyone has read the new metadata.`),
 		keyPairStep(keypair.Retire, "Removes the former keys of a pair", "Removes the keys that others have taken the place of: what is still encrypted for them cannot be read any more."),
-		keyPairStep(keypair.Renew, "Replaces the keys of a pair at once", `Replaces the keys of a pair at once, such as those that others may have, and ends a rotation. Everybody who knows the
+		keyPairStep(keypair.Renew, "Replaces the keys of a pair immediately", `Replaces the keys of a pair immediately, such as those that may have leaked, and ends a rotation. Everybody who knows the
 old certificate refuses what Gatehouse signs until the new metadata is read.`),
 	), listKeyPairsCommand())...)
 }
@@ -89,13 +89,13 @@ func keyPairLines(step keypair.Step, p keypair.Rotation) (lines []string) {
 	name, next := keyPairName(p.Name), strings.TrimSpace("caddy gatehouse key-pair "+string(p.NextStep)+" "+argument)
 	switch step {
 	case keypair.Announce:
-		lines = []string{"The next keys of " + name + " are published. When everybody knows them: " + next}
+		lines = []string{"The next keys of " + name + " are published. When everyone knows them: " + next}
 	case keypair.Switch:
-		return []string{"The next keys of " + name + " are used. The former ones still decrypt. When nobody uses them any more: " + next}
+		return []string{"The next keys of " + name + " are used. The former ones still decrypt. When no one uses them any more: " + next}
 	case keypair.Retire:
 		return []string{"The former keys of " + name + " are removed."}
 	default:
-		lines = []string{name + " has new keys. Have everybody read the new metadata."}
+		lines = []string{name + " has new keys. Have everyone read the new metadata."}
 	}
 	shown := p.Current
 	if step == keypair.Announce {

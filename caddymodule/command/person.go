@@ -33,8 +33,8 @@ type newPerson struct {
 }
 
 func personCommands() *cobra.Command {
-	cmd := group("person", "Adds, imports, shows, changes and blocks persons, and withdraws what they allowed or set up",
-		addPersonCommand(), inviteCommand(), listPersonsCommand(), findPersonsCommand(), importCommand())
+	cmd := group("person", "Adds, shows, changes and blocks people, and withdraws what they allowed or set up",
+		addPersonCommand(), inviteCommand(), listPersonsCommand(), findPersonsCommand())
 	cmd.AddCommand(completeArguments(completePersons,
 		showPersonCommand(), setPersonCommand(), passwdCommand(), personSessionsCommand(),
 		signOutCommand(), untrustCommand(), revokeAppPasswordCommand(), unlockCommand(),
@@ -89,9 +89,9 @@ username that is an e-mail address counts as the person's verified e-mail.`,
 func passwdCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "passwd <username or id>",
-		Short: "Changes a person's password and ends the sessions and tokens of before",
+		Short: "Changes a person's password and ends earlier sessions and tokens",
 		Long: `Changes a person's password. It is asked for at the terminal, or read as the first
-line of --password-file or of standard input. Everything given before ends.`,
+line of --password-file or of standard input. Earlier sessions and tokens end.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			password, err := readPassword(cmd)
@@ -124,9 +124,9 @@ func stateCommand(use, short string, state person.State) *cobra.Command {
 func blockCommand() *cobra.Command {
 	var until, reason string
 	cmd := &cobra.Command{
-		Use: "block <username or id>", Short: "Blocks a person: sessions and tokens end at once", Args: cobra.ExactArgs(1),
-		Long: `Blocks a person: sessions and tokens end at once, and nobody can sign in to the account.
-With --until the block ends by itself. Blocking again changes the time.`,
+		Use: "block <username or id>", Short: "Blocks a person and ends the sessions and tokens", Args: cobra.ExactArgs(1),
+		Long: `Blocks a person: sessions and tokens end immediately, and no one can sign in to the account.
+With --until the block ends automatically. Blocking again changes the time.`,
 		Example: "  caddy gatehouse person block ada --until 2027-01-31 --reason \"on leave\"",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in := admin.StateRequest{Person: args[0], State: person.Blocked, Reason: reason}
@@ -150,7 +150,7 @@ With --until the block ends by itself. Blocking again changes the time.`,
 			return printResult(cmd, answer, done)
 		},
 	}
-	cmd.Flags().StringVar(&until, "until", "", "When the block ends by itself: a day, at whose beginning in UTC it does, or a time")
+	cmd.Flags().StringVar(&until, "until", "", "When the block ends: a day, at 00:00 UTC, or a time")
 	cmd.Flags().StringVar(&reason, "reason", "", "Why, for the event")
 	return cmd
 }

@@ -23,7 +23,7 @@ type personSearch struct {
 func (s *personSearch) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&s.group, "group", "", "Only members of this group")
-	f.StringVar(&s.state, "state", "", "Only persons in this state: active, blocked, inactive, invited")
+	f.StringVar(&s.state, "state", "", "Only people in this state: active, blocked, inactive, invited")
 	limitFlag(cmd, &s.limit)
 }
 
@@ -64,7 +64,7 @@ func (s *personSearch) print(cmd *cobra.Command) error {
 func listPersonsCommand() *cobra.Command {
 	var s personSearch
 	cmd := &cobra.Command{
-		Use: "list", Short: "Lists all persons by username", Args: cobra.NoArgs,
+		Use: "list", Short: "Lists all people by username", Args: cobra.NoArgs,
 		Example: "  caddy gatehouse person list --group staff --state active",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return s.print(cmd) },
 	}
@@ -76,7 +76,7 @@ func listPersonsCommand() *cobra.Command {
 func findPersonsCommand() *cobra.Command {
 	var s personSearch
 	cmd := &cobra.Command{
-		Use: "find <text>", Short: "Finds persons by a part of their username, name, e-mail or id", Args: cobra.ExactArgs(1),
+		Use: "find <text>", Short: "Finds people by a part of their username, name, e-mail or id", Args: cobra.ExactArgs(1),
 		Example: "  caddy gatehouse person find lovelace",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if s.match = args[0]; s.match == "" {
@@ -263,7 +263,7 @@ func revokeAppPasswordCommand() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use: "revoke-app-password <username or id> [<id>]", Short: "Revokes an app password of a person, or all of them", Args: cobra.RangeArgs(1, 2),
-		Long: `Revokes an app password of a person at once, by the id that "person show" has, or all with --all.
+		Long: `Revokes an app password of a person by the id that "person show" has, or all with --all.
 "token revoke" takes an app password itself, where one was found in a wrong place.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := itemOrAll(args, all, "app password")

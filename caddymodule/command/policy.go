@@ -78,7 +78,7 @@ func policyReplayCommand() *cobra.Command {
 	var since time.Duration
 	cmd := &cobra.Command{
 		Use:   "replay",
-		Short: "Tells whom another configuration would let in or refuse, by the requests of the last days",
+		Short: "Lists the people that another configuration would let in or refuse, by recent requests",
 		Long: `Puts the requests that sites with a shadow block have decided about to the sites of another configuration, which
 --config names and which is not started, and lists those that would be let in although they were refused, or
 the reverse. Queries and headers were not kept, so rules that ask for them see none. --address names the admin
@@ -122,7 +122,7 @@ func policyTestCommand() *cobra.Command {
 		Short: "Tests the rules of a configuration against a file of cases",
 		Long: `Loads the configuration that --config names, without starting it, puts the requests of a file to its sites, and
 compares what they get with what the file wants. It needs no server. The exit status is 0 only when all agree, and
-each case that does not is told with its line and the rule that decides. The file:
+each mismatch is reported with its line and the deciding rule. The file:
 
   site https://wiki.example.com
   at   2026-11-23T12:00:00Z

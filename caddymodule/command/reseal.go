@@ -13,7 +13,7 @@ func resealCommand() *cobra.Command {
 		Use: "reseal", Short: "Seals with the first encryption key what an older one has sealed", Args: cobra.NoArgs,
 		Long: `Seals signing keys, settings, key pairs, and the secrets of authenticator apps and PINs with the first
 encryption key, where an older one has sealed them, and says whether older keys can be removed from
-the Caddyfile. The server does the same by itself after a start with several keys.`,
+the Caddyfile. The server does the same automatically after a start with several keys.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var all admin.Resealed
 			for {
@@ -27,7 +27,7 @@ the Caddyfile. The server does the same by itself after a start with several key
 				fmt.Fprintf(cmd.ErrOrStderr(), "%s looked at\n", count(all.People, "person"))
 			}
 			return printResult(cmd, all,
-				fmt.Sprintf("Sealed anew: %s, %s of %s.", count(all.SigningKeys, "signing key"), count(all.Sealed, "secret"), count(all.People, "person")),
+				fmt.Sprintf("Sealed again: %s, %s of %s.", count(all.SigningKeys, "signing key"), count(all.Sealed, "secret"), count(all.People, "person")),
 				fmt.Sprintf("Opened by no key: %s.", count(all.Left, "secret")), "In short, "+all.Verdict()+".")
 		},
 	}

@@ -56,7 +56,7 @@ and reads the base.`,
 				return err
 			}
 			if p.Answer != "ok" {
-				return fmt.Errorf("nobody can sign in by the identity provider %s: %s", p.ID, p.Answer)
+				return fmt.Errorf("sign-in with the identity provider %s does not work: %s", p.ID, p.Answer)
 			}
 			return nil
 		},
@@ -77,9 +77,9 @@ func idpStepLines(steps idp.Steps) (lines []string) {
 
 func mailCommands() *cobra.Command {
 	test := &cobra.Command{
-		Use: "test <e-mail address>", Short: "Sends a test message at once", Args: cobra.ExactArgs(1),
-		Long: `Sends a test message through the mail server of the configuration, without the queue, and tells what the server
-answered.`,
+		Use: "test <e-mail address>", Short: "Sends a test message", Args: cobra.ExactArgs(1),
+		Long: `Sends a test message through the mail server of the configuration, without the queue, and prints the answer of
+the server.`,
 		Example: "  caddy gatehouse mail test ada@example.com",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var answer admin.Outcome
@@ -106,8 +106,8 @@ func keyCommands() *cobra.Command {
 	rotate := &cobra.Command{
 		Use: "rotate", Short: "Publishes a successor of every signing key", Args: cobra.NoArgs,
 		Long: `Publishes a successor of every signing key now. It begins to sign a day later, when every client can have read it,
-and the key of before is published for two days more. For an algorithm whose successor is
-waiting already nothing happens. Keys rotate by themselves every 90 days.`,
+and the previous key is published for two days more. For an algorithm whose successor is
+waiting already nothing happens. Keys rotate automatically every 90 days.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var all []keys.Info
 			if err := call(cmd, "/keys/rotate", struct{}{}, &all); err != nil {
@@ -117,11 +117,11 @@ waiting already nothing happens. Keys rotate by themselves every 90 days.`,
 		},
 	}
 	retire := &cobra.Command{
-		Use: "retire <kid>", Short: "Takes a signing key out of use at once", Args: cobra.ExactArgs(1),
-		Long: `Takes a signing key out of use at once, such as one that others may have: it signs nothing more and is not
+		Use: "retire <kid>", Short: "Takes a signing key out of use", Args: cobra.ExactArgs(1),
+		Long: `Takes a signing key out of use immediately, such as one that may have leaked: it signs nothing more and is not
 published, and tokens that it has signed fail wherever keys are fetched again. If it was the one
 that signs, its successor or a new key signs from now on. Other servers of the storage follow
-within a minute. To replace keys without anybody noticing use keys rotate.`,
+within a minute. To replace keys without an interruption use keys rotate.`,
 		Example: "caddy gatehouse keys retire 3q2-7wAAAAAAAAAAAAAAAA",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var all []keys.Info

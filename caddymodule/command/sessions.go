@@ -19,7 +19,7 @@ func listSessionsCommand() *cobra.Command {
 	var most int
 	var who, address, client, site, device string
 	cmd := &cobra.Command{
-		Use: "list", Short: "Lists the sessions of everybody, or of one person", Args: cobra.NoArgs,
+		Use: "list", Short: "Lists all sessions, or those of one person", Args: cobra.NoArgs,
 		Example: "  caddy gatehouse session list --person ada@example.com\n  caddy gatehouse session list --ip 203.0.113.7",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for name, value := range map[string]string{"person": who, "address": address, "client": client, "site": site, "device": device} {

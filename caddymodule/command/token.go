@@ -26,7 +26,7 @@ func issueTokenCommand() *cobra.Command {
 		Use:   "issue --client <id>",
 		Short: "Issues an access token to a client, as client_credentials would",
 		Long: `Issues an access token of a client itself, as the grant client_credentials would, without
-the client's secret. Standard output holds the token and nothing else.`,
+the client's secret. Standard output has only the token.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if in.Client == "" {
@@ -53,9 +53,9 @@ the client's secret. Standard output holds the token and nothing else.`,
 func introspectCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "introspect [<token>]",
-		Short: "Tells what an access token says now",
-		Long: `Tells whether an access token is active, and what it says. The token is better given by
-standard input than as an argument, which everybody on the machine can see.`,
+		Short: "Shows an access token as it is now",
+		Long: `Shows whether an access token is active, and its claims. The token is better given by
+standard input than as an argument, which everyone on the machine can see.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			token, err := readToken(cmd, args)
@@ -86,8 +86,8 @@ func revokeTokenCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "revoke [<token>]",
 		Short: "Revokes an access or refresh token",
-		Long: `Revokes a token at once; a refresh token takes its access tokens along. A token that is not known is
-no error. It is better given by standard input than as an argument, which everybody on the
+		Long: `Revokes a token; its access tokens end with a refresh token. An unknown token is not
+an error. It is better given by standard input than as an argument, which everyone on the
 machine can see.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -122,11 +122,11 @@ func readToken(cmd *cobra.Command, args []string) (string, error) {
 
 func revokeAllCommand() *cobra.Command {
 	return yesFlag(&cobra.Command{
-		Use: "revoke-all", Short: "Ends every token, code, grant and site session of everybody", Args: cobra.NoArgs,
+		Use: "revoke-all", Short: "Ends every token, code, grant and site session of everyone", Args: cobra.NoArgs,
 		Long: `Ends every token, code, grant and site session that was issued before now, after a leak. Sign-in sessions at the
 issuer stay, so people get new tokens without a password; clients authenticate again.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := confirm(cmd, "End every token of everybody?"); err != nil {
+			if err := confirm(cmd, "End every token of everyone?"); err != nil {
 				return err
 			}
 			var answer admin.Outcome

@@ -13,8 +13,8 @@ import (
 func whyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "why <reference>",
-		Short: "Explains why somebody was refused",
-		Long: `Takes the reference that stands on the page, in the answer or in the log line of a refusal, and tells who
+		Short: "Explains why a request was refused",
+		Long: `Takes the reference on the page, in the answer or in the log line of a refusal, and shows who
 was refused what and why, and what would let them in. The reference is read in either case, with or without
 the dash. References are kept for 24 hours: the newest 8,192, and at most 100 a second.`,
 		Args: cobra.ExactArgs(1),

@@ -85,7 +85,7 @@ func TestExplain(t *testing.T) {
 		{"--url $/office/1 --person demo@example.com --at 2026-11-23T12:00:00Z", []string{"deny: it is refused", "no allow rule of the site fits", "allow office: no: another request"}},
 		{"--url $/healthz", []string{"public: it passes without"}},
 		{"--url $/moved/x", []string{"sign-in: ", "allow moved: after sign-in"}},
-		{"--url $/reports//x --person demo@example.com", []string{"invalid: it is refused for everybody", "client sees  400"}},
+		{"--url $/reports//x --person demo@example.com", []string{"invalid: it is refused for everyone", "client sees  400"}},
 		{"--url $/nothing --client reports --scopes orders.read", []string{"client reports (by token; scopes orders.read)", "deny: it is refused"}},
 		{"--url $/reports/1 --token ghat_nothing", []string{"sign-in: ", "note", "the token is unknown, expired, revoked or used up"}},
 		{"--url $/reports/1 --method POST --header Remote-User:root", []string{"client sees  401 unauthorized", "challenge    Bearer realm"}},

@@ -65,7 +65,7 @@ func TestMigrationByAPI(t *testing.T) {
 		flow := page.Request.URL.Query().Get("flow")
 		return b.Open(s.Issuer() + "/sign-in/provider?" + url.Values{"flow": {flow}, "idp": {"corp"}}.Encode())
 	}
-	s.Run(`{"username":"ida","external_id":"E-17"}`+"\n", "person", "import", "-", "--format", "jsonl")
+	s.Run(`{"username":"ida","external_id":"E-17"}`+"\n", "import", "jsonl", "-")
 	if page, body := arrive(); !strings.Contains(body, "for the first time") {
 		t.Errorf("a newcomer by a provider is not asked for an account: %d %s", page.StatusCode, body)
 	}

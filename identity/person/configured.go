@@ -166,7 +166,7 @@ func (s *Service) compare(ctx context.Context, id string, n NewPerson, hashes *i
 	} {
 		if c.says != "" && c.says != c.is {
 			differs(c.option, fmt.Sprintf("%s is %q in the storage, which counts, and %q in the Caddyfile", c.option, c.is, c.says),
-				"change it with `caddy gatehouse person import FILE --update`, or make the Caddyfile agree")
+				"change it with `caddy gatehouse import FILE --update`, or make the Caddyfile agree")
 		}
 	}
 	if now.State != Active {

@@ -12,8 +12,10 @@ caddymodule/clientcert: authz/certificate caddymodule/internal
 caddymodule/command: authz caddymodule/backup caddymodule/client caddymodule/explain caddymodule/internal caddymodule/manage caddymodule/protect identity idp internal storage storage/transfer
 caddymodule/command/admin: authz caddymodule/backup caddymodule/client caddymodule/explain caddymodule/internal caddymodule/manage caddymodule/protect identity idp internal storage
 caddymodule/command/doctor: internal/cookie
+caddymodule/command/inspect: caddymodule/internal/finding
 caddymodule/command/mcpcheck:
 caddymodule/command/movein: caddymodule/client caddymodule/internal
+caddymodule/command/spelling: internal
 caddymodule/console: authz caddymodule/alert caddymodule/backup caddymodule/internal/finding caddymodule/manage identity idp internal storage
 caddymodule/console/frame: authz caddymodule/manage identity internal storage
 caddymodule/console/gateway: authz caddymodule/console/frame caddymodule/manage identity internal storage

@@ -215,13 +215,16 @@ func dropNulls(value any) {
 	}
 }
 
+// callerID is the id of the actor of every operation.
+const callerID = "admin"
+
 // caller returns the actor of an operation. The admin API has no users, so it is the API itself, at the peer's address.
 func caller(r *http.Request) event.Actor {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil { // a socket of this machine
 		host = event.Self.ClientIP
 	}
-	return event.Actor{ID: "admin", Name: "admin API", Origin: event.Origin{ClientIP: host, UserAgent: r.UserAgent()}}
+	return event.Actor{ID: callerID, Name: "admin API", Origin: event.Origin{ClientIP: host, UserAgent: r.UserAgent()}}
 }
 
 // Outcome is the answer of an operation that returns no data.

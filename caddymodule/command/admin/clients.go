@@ -47,7 +47,7 @@ type clientInfo struct {
 
 	// Whether it was added by command. The others are in the configuration.
 	Stored bool `json:"stored"`
-	// Where it comes from: configuration, command, document (at its id) or registration (by itself).
+	// Where it comes from: configuration, command, console, document (at its id) or registration (by itself).
 	Origin string `json:"origin"`
 	// Where it stands in the Caddyfile, as file:line.
 	Place string `json:"place,omitempty"`
@@ -58,8 +58,14 @@ type clientInfo struct {
 	CreatedAt time.Time `json:"created_at,omitzero"` // of those added by command
 }
 
+// originConsole is the origin of a client that an administrator has added in the console.
+const originConsole = "console"
+
 func (i *Instance) clientInfo(c *registry.Info) clientInfo {
 	out := clientInfo{Client: client.Of(&c.Client, i.Written(c.ID)), Stored: c.Stored, Origin: c.Origin, CreatedAt: c.CreatedAt}
+	if c.Origin == registry.OriginCommand && c.By != callerID && c.By != "" {
+		out.Origin = originConsole
+	}
 	if c.Origin == registry.OriginConfiguration {
 		out.Place = i.PlaceOf("client " + c.ID)
 	}

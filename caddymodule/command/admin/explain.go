@@ -69,7 +69,7 @@ func (i *Instance) AnswerExplain(r *http.Request, in ExplainRequest) (out Explai
 		out.Answer, err = i.Explain(r.Context(), q, who)
 	}
 	if err != nil {
-		return out, err
+		return out, i.aboutSite(q.URL, err)
 	}
 	if notes, err = i.grantNotes(r, notes, out.Answer); err != nil {
 		return out, err

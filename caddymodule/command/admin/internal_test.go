@@ -11,7 +11,9 @@ import (
 
 	authzclient "github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
+	"github.com/gatehouse-id/gatehouse/caddymodule/explain"
 	"github.com/gatehouse-id/gatehouse/identity/enrol"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
@@ -82,6 +84,42 @@ func TestAdminRefusal(t *testing.T) {
 		status, text := Refused(c.err)
 		if status != c.status || !strings.Contains(text, c.text) || strings.Contains(text, "vlog") {
 			t.Errorf("%s: %d %q, want %d with %q and nothing of the inside", name, status, text, c.status, c.text)
+		}
+	}
+}
+
+// TestSuggestions: who names something that is not there is told what was probably meant.
+func TestSuggestions(t *testing.T) {
+	t.Parallel()
+	people := []string{"ada@example.com", "ada@example.net", "ben@example.com", "carl"}
+	for typed, want := range map[string]string{
+		"ada": "[ada@example.com ada@example.net]", "Ben": "[ben@example.com]", "bne@example.com": "[ben@example.com]", "car1": "[carl]", "zoe": "[]",
+	} {
+		if got := fmt.Sprint(closest(typed, people)); got != want {
+			t.Errorf("closest(%q) = %s, want %s", typed, got, want)
+		}
+	}
+	i := &Instance{Sites: []string{"https://wiki.example.com", "https://shop.example.com:8443"}}
+	none := explain.BadRequest{Err: fmt.Errorf("%w x", explain.ErrNoSite)}
+	for address, want := range map[string]string{
+		"https://wki.example.com/x": "did you mean https://wiki.example.com?", "http://wiki.example.com/x": "did you mean https://wiki.example.com?",
+		"https://shop.example.com/x": "did you mean https://shop.example.com:8443?", "https://nowhere.test/": "",
+	} {
+		err := i.aboutSite(address, none)
+		if !errors.As(err, new(explain.BadRequest)) || !strings.Contains(err.Error(), want) || want == "" && strings.Contains(err.Error(), "mean") {
+			t.Errorf("aboutSite(%q) = %v, want %q", address, err, want)
+		}
+	}
+}
+
+// TestClientOrigin: a client says whether a command or an administrator in the console has added it.
+func TestClientOrigin(t *testing.T) {
+	t.Parallel()
+	i := &Instance{Written: func(string) *client.Client { return nil }}
+	for by, want := range map[string]string{callerID: "command", "0198c0de-0000-7000-8000-000000000000": "console"} {
+		c := &registry.Info{Client: authzclient.Client{ID: "wiki"}, Stored: true, Origin: registry.OriginCommand, By: by}
+		if got := i.clientInfo(c).Origin; got != want {
+			t.Errorf("origin of a client of %s = %s, want %s", by, got, want)
 		}
 	}
 }

@@ -3,9 +3,11 @@ package admin
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/caddymodule/explain"
 	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/near"
@@ -99,20 +101,53 @@ func (i *Instance) aboutClient(r contextual, id string, err error) error {
 	return &unknownError{"client", id, closest(id, ids), err}
 }
 
-// closest returns the name that somebody may have meant, or none. The part before the @ of an address counts as a name.
-func closest(Typed string, names []string) []string {
-	if name := near.Word(Typed, names); name != "" {
+// maxSimilar is how many names are suggested at most.
+const maxSimilar = 3
+
+// closest returns the names that a caller may have meant, or none. The part before the @ of an address counts as a
+// name.
+func closest(typed string, names []string) (similar []string) {
+	if name := near.Word(typed, names); name != "" {
 		return []string{name}
 	}
 	whole, local := map[string]string{}, make([]string, 0, len(names))
 	for _, name := range names {
-		if before, _, ok := strings.Cut(name, "@"); ok {
-			whole[before] = name
-			local = append(local, before)
+		before, _, ok := strings.Cut(name, "@")
+		if !ok {
+			continue
 		}
+		if strings.EqualFold(before, typed) && len(similar) < maxSimilar {
+			similar = append(similar, name)
+		}
+		whole[before] = name
+		local = append(local, before)
 	}
-	if before := near.Word(Typed, local); before != "" {
+	if len(similar) > 0 {
+		return similar
+	}
+	if before := near.Word(typed, local); before != "" {
 		return []string{whole[before]}
 	}
 	return nil
+}
+
+// aboutSite adds the addresses that are close to that of a site that is not there.
+func (i *Instance) aboutSite(address string, err error) error {
+	u, wrong := url.Parse(address)
+	if !errors.Is(err, explain.ErrNoSite) || wrong != nil {
+		return err
+	}
+	var hosts []string
+	for _, site := range i.Sites {
+		if s, err := url.Parse(site); err == nil {
+			hosts = append(hosts, s.Host)
+		}
+	}
+	host := near.Word(u.Host, hosts)
+	for _, site := range i.Sites {
+		if s, wrong := url.Parse(site); wrong == nil && (s.Host == host || host == "" && s.Hostname() == u.Hostname()) {
+			return fmt.Errorf("%w; did you mean %s?", err, site)
+		}
+	}
+	return err
 }

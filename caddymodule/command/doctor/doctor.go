@@ -36,8 +36,8 @@ type Options struct {
 	Insecure bool // whatever the certificate of the proxy is
 	// Down says that Gatehouse has been stopped: nothing at all may arrive.
 	Down bool
-	// Live says that the application stays where it is. Nothing is recorded: requests that nobody may make are sent, by
-	// methods that change nothing, and the answers tell what may have got past.
+	// Live says that the application stays where it is. Nothing is recorded: requests that must be refused are sent, by
+	// methods that change nothing, and the answers show what may have got past.
 	Live bool
 	Wait time.Duration // for one answer
 

@@ -28,7 +28,7 @@ func (e *examination) judgeLive(p probe, a reply) (verdict, what string) {
 		return OK, "refused without an answer"
 	case a.status < http.StatusMultipleChoices || a.status == http.StatusNotModified:
 		if p.first {
-			return Failed, fmt.Sprintf("the page answered %d to somebody who is not signed in: it asks for no credential", a.status)
+			return Failed, fmt.Sprintf("the page answered %d to someone who is not signed in: it asks for no credential", a.status)
 		}
 		return Failed, fmt.Sprintf("the answer is %d: the request got past, to the application or to a page that is open", a.status)
 	case p.first && a.status >= http.StatusInternalServerError:

@@ -97,7 +97,7 @@ func (m *securityMove) security(list []node) {
 		case strings.HasPrefix(about, "ldap identity store "):
 			m.note(about, "does not come: write an idp of the kind ldap (docs/ldap.md)")
 		case strings.HasPrefix(about, "local identity store "):
-			m.note(about, "its people do not come by this file: add them by `caddy gatehouse person import`; bcrypt hashes of its users database are taken as password_hash")
+			m.note(about, "its people do not come by this file: add them by `caddy gatehouse import`; bcrypt hashes of its users database are taken as password_hash")
 		case strings.HasPrefix(about, "authorization policy "):
 			m.policy(n.word(2), n.sub)
 		case strings.HasPrefix(about, "authentication portal "):
