@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// program returns the path of a program of Debian.
-func program(t *testing.T, name string) string {
+// installed returns the path of a program of Debian.
+func installed(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -38,13 +38,13 @@ func TestClusterGuide(t *testing.T) {
 	}
 	ports := freePorts(t, 2)
 	config := strings.Replace(example(t, guide, "Behind HAProxy", "haproxy"), ":443 ssl crt /etc/haproxy/example.com.pem alpn h2,http/1.1", fmt.Sprintf(":%d", ports[0]), 1)
-	if out, err := exec.Command(program(t, "haproxy"), "-c", "-f", write("haproxy.cfg", config)).CombinedOutput(); err != nil {
+	if out, err := exec.Command(installed(t, "haproxy"), "-c", "-f", write("haproxy.cfg", config)).CombinedOutput(); err != nil {
 		t.Errorf("HAProxy: %v\n%s", err, out)
 	}
 
 	users := write("users", `"gatehouse" "x"`+"\n")
 	config = strings.NewReplacer("6432", fmt.Sprint(ports[1]), "/etc/pgbouncer/userlist.txt", users).Replace(example(t, guide, "PgBouncer", "ini"))
-	args := []string{program(t, "pgbouncer"), write("pgbouncer.ini", config+"unix_socket_dir =\n")}
+	args := []string{installed(t, "pgbouncer"), write("pgbouncer.ini", config+"unix_socket_dir =\n")}
 	if os.Getuid() == 0 { // which PgBouncer refuses
 		for _, name := range []string{dir, filepath.Dir(dir), users, args[1]} {
 			if err := os.Chmod(name, 0o755); err != nil { //nolint:gosec // for another user to read
