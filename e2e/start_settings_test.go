@@ -107,13 +107,26 @@ func (g *guide) setting(lang, pattern string) string {
 func TestSpringStart(t *testing.T) {
 	t.Parallel()
 	g, app := followApp(t, "../docs/start/spring.md", "http://localhost:8080")
-	if got := g.setting("yaml", `issuer-uri: (\S+)`); got != g.Issuer {
+	if got := g.setting("yaml", `issuer-uri: (\S+)`); got != "${ISSUER}" {
 		t.Errorf("issuer-uri is %s", got)
+	}
+	if got := g.setting("sh", `ISSUER=(\S+) CLIENT_SECRET=… \./gradlew`); got != g.Issuer {
+		t.Errorf("the command has the issuer %s", got)
 	}
 	registration := g.setting("yaml", `registration:\n +(\w+):`)
 	spring := library{
 		client: g.setting("yaml", `client-id: (\S+)`), secret: g.register("shop"), callback: app + "/login/oauth2/code/" + registration,
 		scope: strings.ReplaceAll(g.setting("yaml", `scope: (\S+)`), ",", " "), nonce: true,
+	}
+	// On localhost the client of Caddyfile.example is used.
+	shipped := read(t, "../Caddyfile.example")
+	for _, want := range []string{
+		"secret " + g.setting("sh", `ISSUER=http://localhost:8420 CLIENT_SECRET=(\S+) \./gradlew`) + "\n",
+		" http://localhost:8080/login/oauth2/code/" + registration + "\n", " http://localhost:8080/\n",
+	} {
+		if !strings.Contains(shipped, want) {
+			t.Errorf("Caddyfile.example lacks %q", want)
+		}
 	}
 	username := g.setting("yaml", `user-name-attribute: (\S+)`)
 	for _, spring.pkce = range []bool{false, true} {
