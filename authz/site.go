@@ -2,6 +2,7 @@ package authz
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -102,7 +103,7 @@ func (s *Server) handleSite(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !flow.ExpiresAt.After(s.now()) {
-		page.RedirectStatus(w, flow.Return, http.StatusFound) // the site starts again with the same URL
+		s.toSite(w, r, id, &flow, flow.Return) // which starts again with the same URL
 		return nil
 	}
 	result, err := s.deps.Auth.Authenticate(w, r, s.siteDemand(id, &flow))
@@ -124,14 +125,29 @@ func (s *Server) handleSite(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	page.RedirectStatus(w, client.WithQuery(flow.Return, url.Values{SiteCodeParam: {code}}), http.StatusFound)
+	s.toSite(w, r, id, &flow, client.WithQuery(flow.Return, url.Values{SiteCodeParam: {code}}))
 	return nil
 }
 
+// toSite sends the browser to a URL of the site, by way of a page if it keeps what is after # in the address.
+func (s *Server) toSite(w http.ResponseWriter, r *http.Request, id string, flow *siteFlowRecord, to string) {
+	if !s.deps.Pages.KeepsFragment(r, fragmentName(id)) {
+		page.RedirectStatus(w, to, http.StatusFound)
+		return
+	}
+	s.deps.Pages.Render(w, r, page.View{Template: "forward", Fragment: fragmentName(id), Data: page.Forward{Name: flow.host(), To: to, Last: true}})
+}
+
+// fragmentName is the name under which a browser keeps what is after # in the address. It does not tell the id.
+func fragmentName(id string) string { return hex.EncodeToString([]byte(secret.Hash(id))[:8]) }
+
+// host is the name of the site.
+func (f *siteFlowRecord) host() string { return f.Origin[strings.Index(f.Origin, "://")+3:] }
+
 func (s *Server) siteDemand(id string, flow *siteFlowRecord) login.Demand {
-	name := flow.Origin[strings.Index(flow.Origin, "://")+3:]
+	name := flow.host()
 	d := login.Demand{
-		Level: flow.Level, MaxAge: -1, Return: sitePath + "?flow=" + url.QueryEscape(id),
+		Level: flow.Level, MaxAge: -1, Return: sitePath + "?flow=" + url.QueryEscape(id), Fragment: fragmentName(id),
 		Client: login.Client{ID: flow.Origin, Name: name, Targets: []string{flow.Origin}},
 	}
 	if flow.Another {

@@ -295,7 +295,7 @@ func (s *Service) checkWays(a *authentication) (*login.Result, error) {
 
 func (s *Service) redirectToSignIn(a *authentication) (*login.Result, error) {
 	if p := a.ways.Straight; p != nil {
-		return nil, s.sendTo(a, func(id string) string { return federation.ProviderURL(id, p.ID) })
+		return nil, s.sendTo(a, func(id string) string { return federation.OnwardURL(a.q.Request, &a.demand, id, p.ID) })
 	}
 	if at := s.Enrol.SignUpURL(a.q.Settings, a.ways.Password); a.demand.Create && at != "" {
 		return nil, s.sendTo(a, func(id string) string { return front.WithSignIn(at, id) })

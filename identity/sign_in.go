@@ -88,13 +88,17 @@ func (s *Service) showSignIn(q *front.Request) error {
 		in.Username = x.flow.Username()
 	}
 	if p := cmp.Or(x.ways.Straight, x.ways.ByUsername(in.Username)); p != nil && params.Get("choose") == "" && (!other || x.ways.Alone()) {
-		return q.Redirect(federation.ProviderURL(x.id, p.ID))
+		return q.Redirect(federation.OnwardURL(q.Request, &d, x.id, p.ID))
 	}
 	if x.ways.PhoneAlone() {
 		return q.Redirect(federation.PhoneURL(x.id, ""))
 	}
-	if to := s.externalSignIn(x); to != "" {
-		return q.LeaveTo(to)
+	if to := s.externalSignIn(x); to != nil {
+		if front.CanKeep(q.Request, &d) && params.Get("hop") == "" {
+			s.pages.Render(q.W, q.Request, s.Front.View(d, "forward", http.StatusOK, page.Forward{Name: to.Host, To: front.FlowURL(x.id) + "&hop=1"}))
+			return nil
+		}
+		return q.LeaveTo(page.WithoutFragment(to.String()))
 	}
 	if in.Username == "" && q.SignIn != nil && !other && q.SignIn.Session.Provider == session.LocalProvider {
 		in.Username = q.SignIn.Person.Username // asked to sign in again

@@ -15,18 +15,18 @@ const hereParam = "here"
 // the form's page forbids it.
 func hereURL(id string) string { return front.FlowURL(id) + "&" + hereParam + "=1" }
 
-// externalSignIn returns the page elsewhere that shows the sign-in in place of our own page, or "". (identity service
+// externalSignIn returns the page elsewhere that shows the sign-in in place of our own page, or nil. (identity service
 // document, "UIExtensionConfiguration") Its parameter return is our sign-in page of this flow, to which that page
 // redirects; client_id is the application that asks, language the language of the flow. The id of the flow gives no
 // access in another browser.
-func (s *Service) externalSignIn(x *signIn) string {
+func (s *Service) externalSignIn(x *signIn) *url.URL {
 	ui, f := x.Settings.UIExtension, x.flow
 	if params := x.URL.Query(); !ui.EnableLoginRedirect || params.Has(hereParam) || params.Has("choose") || params.Has("other") {
-		return ""
+		return nil
 	}
 	to, err := url.Parse(strings.TrimSuffix(ui.BaseURL, "/") + ui.LoginPath)
 	if err != nil || to.Host == "" || (to.Scheme+"://"+to.Host == s.issuer && s.serves(to.Path)) { // one of our pages would redirect here again
-		return ""
+		return nil
 	}
 	q := to.Query()
 	q.Set("return", s.issuer+hereURL(x.id))
@@ -37,7 +37,7 @@ func (s *Service) externalSignIn(x *signIn) string {
 		q.Set("language", f.Demand.Locales[0])
 	}
 	to.RawQuery = q.Encode()
-	return to.String()
+	return to
 }
 
 // serves tells whether ServeHTTP answers the path.

@@ -1,8 +1,11 @@
 package site_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -58,6 +62,49 @@ func TestSite(t *testing.T) {
 		t.Error("a site's session is an active token at the introspection endpoint")
 	}
 	h.Invariants(t)
+}
+
+// TestSiteFragment: a browser that says that it keeps what is after # in the address goes to the site by a page, on
+// which a script adds that. It names nothing else, and no other sign-in.
+func TestSiteFragment(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	mark := regexp.MustCompile(`data-fragment="([0-9a-f]{16})" data-cookie="([a-zA-Z0-9_-]+)"`)
+	begin := func() string {
+		start, err := h.Server().BeginSite(t.Context(), authz.SiteDemand{Origin: authztest.WikiOrigin, Return: authztest.WikiOrigin + "/page?a=1"}, authztest.SiteBinding)
+		if err != nil {
+			t.Fatalf("BeginSite = %v", err)
+		}
+		return start
+	}
+	nameOf := func(start string) string {
+		_, id, _ := strings.Cut(start, "?flow=")
+		sum := sha256.Sum256([]byte(id))
+		return hex.EncodeToString(sum[:8])
+	}
+	b := h.Browser(authztest.Demo).SignIn(authztest.Demo)
+	another := nameOf(begin())
+	for what, tt := range map[string]struct {
+		cookie func(name string) string
+		page   bool
+	}{
+		"nothing kept":                {func(string) string { return "" }, false},
+		"kept for this sign-in":       {func(name string) string { return "0123456789abcdef." + name }, true},
+		"kept for another sign-in":    {func(string) string { return another }, false},
+		"a name that begins like it":  {func(name string) string { return name[:8] }, false},
+		"an address in place of it":   {func(string) string { return "https://evil.example" }, false},
+		"a name with something added": {func(name string) string { return name + "x" }, false},
+	} {
+		start := begin()
+		res := b.Get(start, "Cookie", cookie.For(h.Issuer).Name("fragment")+"="+tt.cookie(nameOf(start)))
+		m := mark.FindStringSubmatch(res.Body)
+		if got := res.Status == http.StatusOK && m != nil; got != tt.page {
+			t.Errorf("%s: %d to %q, a page: %t, want %t", what, res.Status, res.Location(), got, tt.page)
+		}
+		if tt.page && !strings.Contains(res.Body, `href="`+authztest.WikiOrigin+"/page?a=1&amp;"+authz.SiteCodeParam+"=") {
+			t.Errorf("%s: the page does not lead to the site\n%s", what, res.Body)
+		}
+	}
 }
 
 // TestSiteSessionEnds: it depends on the issuer's session and the person.

@@ -31,6 +31,15 @@ func ProviderURL(flow, id string) string {
 	return "/sign-in/provider?" + url.Values{"flow": {flow}, "idp": {id}}.Encode()
 }
 
+// OnwardURL is ProviderURL for a browser that no page has led there. One that can have something after # in its address
+// goes by way of a page, which keeps that from the provider and for the return.
+func OnwardURL(r *http.Request, d *login.Demand, flow, id string) string {
+	if front.CanKeep(r, d) {
+		return ProviderURL(flow, id) + "&hop=1"
+	}
+	return ProviderURL(flow, id)
+}
+
 // exchangeIn reads the sign-in and the provider that a request names, while people can sign in there.
 func (s *Service) exchangeIn(q *front.Request) (*exchange, *Ways, error) {
 	id, f, err := s.front.FlowIn(q)
@@ -126,7 +135,7 @@ func isForced(d login.Demand) bool { return !d.NotBefore.IsZero() && !d.SelectAc
 // send sends the browser to where a provider wants it.
 func (s *Service) send(w http.ResponseWriter, r *http.Request, locales []string, next *idp.Next) {
 	if next.Form == nil {
-		page.Redirect(w, next.URL)
+		page.Redirect(w, page.WithoutFragment(next.URL))
 		return
 	}
 	form := page.FormPost{Action: next.Form.Action, Away: true}

@@ -35,6 +35,7 @@ var returns = map[string]bool{"slo": true, "signed-out": true}
 // handleProvider serves /saml/<id>/<op>, /oidc/<id>/<op> and /kerberos/<id>/<op>.
 func (s *Service) handleProvider(path string) front.Handler {
 	return func(q *front.Request) error {
+		q.Foreign = true
 		known, err := s.Registry(q.Context(), q.Settings)
 		if err != nil {
 			return err

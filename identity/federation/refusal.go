@@ -118,8 +118,17 @@ func (s *Service) showTrouble(q *front.Request, x *exchange, key string, status 
 	if known, err := s.Registry(q.Context(), q.Settings); err == nil && !known.Ways(x.Flow.Demand).Alone() {
 		data.Other = x.chooseURL()
 	}
-	s.pages.Render(q.W, q.Request, s.front.View(x.Flow.Demand, "trouble", status, data))
+	s.pages.Render(q.W, q.Request, s.troubleView(q, x, status, data))
 	return nil
+}
+
+// troubleView is the page of a trouble. It keeps nothing of an address that the provider has written.
+func (s *Service) troubleView(q *front.Request, x *exchange, status int, data page.Trouble) page.View {
+	v := s.front.View(x.Flow.Demand, "trouble", status, data)
+	if q.Foreign {
+		v.Fragment = ""
+	}
+	return v
 }
 
 // RecordFailure writes the event of a failed sign-in, unless there are too many of them.

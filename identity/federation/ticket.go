@@ -52,7 +52,7 @@ func (s *Service) challenge(q *front.Request, p *Member, name string) (asked boo
 	if !ways.Alone() {
 		data.Other, data.Next = a.chooseURL(), a.chooseURL()
 	}
-	s.pages.Render(q.W, q.Request, s.front.View(a.Flow.Demand, "trouble", http.StatusUnauthorized, data))
+	s.pages.Render(q.W, q.Request, s.troubleView(q, &a.exchange, http.StatusUnauthorized, data))
 	return true, nil
 }
 

@@ -33,6 +33,8 @@ type Request struct {
 	flow      *FlowRecord // that the parameter flow names, perhaps of another browser. nil: it names none
 	// Again is the path that the page of an error leads to. Empty: to none.
 	Again string
+	// Foreign says that another party wrote the address, such as a provider: what is after # in it is not passed on.
+	Foreign bool
 }
 
 // Redirect redirects to one of our paths; anything else leads to the account page.
@@ -42,6 +44,9 @@ func (q *Request) Redirect(to string) error {
 
 // LeaveTo is Redirect to a trusted URL, ours or elsewhere.
 func (q *Request) LeaveTo(to string) error {
+	if q.Foreign {
+		to = page.WithoutFragment(to)
+	}
 	page.Redirect(q.W, to)
 	return nil
 }

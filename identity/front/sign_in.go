@@ -41,7 +41,7 @@ func (s *Service) AdmitNew(w http.ResponseWriter, r *http.Request, f FlowRecord,
 
 // View is a page of a sign-in, in the languages and with the application of its demand.
 func (s *Service) View(d login.Demand, template string, status int, data any) page.View {
-	return page.View{Template: template, Status: status, Locales: d.Locales, Mobile: d.View == "mobile", Client: d.Client, Data: data}
+	return page.View{Template: template, Status: status, Locales: d.Locales, Mobile: d.View == "mobile", Client: d.Client, Fragment: d.Fragment, Data: data}
 }
 
 // Username fills in the form: what the person has typed, or else what the client knows.

@@ -13,6 +13,12 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
+// CanKeep reports whether the browser that makes the request can keep what is after # in its address: it opens a page,
+// and the demand has a name for it.
+func CanKeep(r *http.Request, d *login.Demand) bool {
+	return d.Fragment != "" && r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Dest") == "document"
+}
+
 const signInWaitPath = "/sign-in/wait"
 
 // Finish redirects the browser after a sign-in: to the page that asks for missing details, where it is switched on and

@@ -58,6 +58,9 @@ type Demand struct {
 	Client Client
 	// Return is the path and query on the issuer's origin where the browser returns after the sign-in.
 	Return string
+	// Fragment is the name under which the browser keeps what is after # in the address that it wants to open. Empty: it
+	// keeps nothing.
+	Fragment string
 	// Cancel is the path and query on the issuer's origin for a person who does not want to sign in. Empty: no such
 	// link.
 	Cancel string

@@ -255,6 +255,11 @@ type frame struct {
 	Organisation *organisation
 	ClientLogo   *sizedPicture
 
+	// Fragment is the View's, and FragmentCookie the name of the cookie that names it to the server
+	Fragment, FragmentCookie string
+	// Elsewhere says that the page belongs to a site
+	Elsewhere bool
+
 	needed  *scriptSet
 	scripts map[string]string
 }
@@ -282,6 +287,7 @@ func (p *Renderer) frame(v View, lang *language, scripts *scriptSet) *frame {
 	return &frame{
 		language: lang, Brand: p.cfg.Brand, Host: p.host, CSS: p.assets.css, Icon: p.assets.icon, Touch: p.assets.touch, Logo: p.assets.logo, LogoSize: p.assets.logoSize,
 		Secure: strings.HasPrefix(p.origin, "https:"), Mobile: v.Mobile, Client: v.Client, Nav: v.Nav, Data: v.Data, Help: p.cfg.Brand.Help,
+		Fragment: v.Fragment, FragmentCookie: p.jar.Name(kindFragment), Elsewhere: p.elsewhere,
 		needed: scripts, scripts: p.assets.scripts,
 	}
 }

@@ -29,7 +29,7 @@ func (p *Renderer) headers(h http.Header, v View, scripts *scriptSet) {
 	if d, ok := v.Data.(Trouble); ok && d.Next != "" {
 		h.Set("Refresh", "0; url="+LocalPath(d.Next))
 	}
-	if d, ok := v.Data.(Forward); ok {
+	if d, ok := v.Data.(Forward); ok && !d.Last {
 		h.Set("Refresh", "0; url="+LocalPath(d.To))
 	}
 	h.Set("X-Frame-Options", "DENY") // RFC 7034, for browsers without frame-ancestors

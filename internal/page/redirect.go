@@ -1,6 +1,9 @@
 package page
 
-import "net/http"
+import (
+	"net/http"
+	"strings"
+)
 
 // Redirect sends the browser on with 303, so a form is not posted again at the new address. (RFC 9110 15.4.4)
 func Redirect(w http.ResponseWriter, to string) { RedirectStatus(w, to, http.StatusSeeOther) }
@@ -15,4 +18,13 @@ func RedirectStatus(w http.ResponseWriter, to string, status int) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Location", to)
 	w.WriteHeader(status)
+}
+
+// WithoutFragment returns to so that the next page does not get what is after # in the address of this one: browsers
+// pass that on with a redirect unless the new address has a fragment, which can be empty. (RFC 9110 10.2.2)
+func WithoutFragment(to string) string {
+	if strings.Contains(to, "#") {
+		return to
+	}
+	return to + "#"
 }

@@ -19,6 +19,8 @@ type View struct {
 	Client login.Client
 	// Nav is the navigation of the pages of an account. nil: the page stands alone.
 	Nav *Nav
+	// Fragment is the name under which the browser keeps what is after # in its address. Empty: it keeps nothing.
+	Fragment string
 	// Data is the struct of the template.
 	Data any
 }
@@ -185,8 +187,12 @@ type Connect struct {
 	Cancel                 string
 }
 
-// Forward is the data of forward: the browser goes to To, a path on our origin, automatically or by a link.
-type Forward struct{ Name, To string }
+// Forward is the data of forward: the browser goes to To, a path on our origin, automatically or by a link. With Last To
+// is a trusted URL anywhere, to which the browser adds what it has kept under the View's Fragment.
+type Forward struct {
+	Name, To string
+	Last     bool
+}
 
 // Trouble is the data of trouble: something went wrong at a provider. Its messages are <Key>.title and <Key>.text. The
 // links are paths on our origin; the last two may be empty. The browser goes to Next by itself, if there is one.
