@@ -166,6 +166,7 @@ type Answer struct {
 	Status int    // HTTP status
 	Key    string // of the message
 	Again  string // path that the page leads to. Empty: to none
+	Label  string // message on the link there. Empty: "error.again"
 	Cause  error  // for the log. nil: not worth a line
 }
 
@@ -230,7 +231,7 @@ func (s *Service) Render(q *Request, err error) {
 		if reason := reasons[answer.Key]; reason != "" {
 			s.Refuse(q, refusal.Refusal{Reason: reason, Status: answer.Status}, answer.Cause)
 		}
-		s.pages.Error(q.W, q.Request, answer.Status, answer.Key, answer.Again)
+		s.pages.ErrorTo(q.W, q.Request, answer.Status, answer.Key, answer.Again, answer.Label)
 	default:
 		s.fail(q, err)
 	}

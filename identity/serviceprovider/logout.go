@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -20,19 +22,20 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp/saml/samlidp"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 const (
 	signOutPath  = "/sign-out" // where a browser ends up by default
-	farewellLife = time.Hour   // how long the way to the service providers may take
+	farewellLife = time.Hour   // how long service providers can be told
 	maxEnvelope  = 256 << 10   // bytes
 	maxVisited   = 100         // sessions that one LogoutRequest ends
 )
 
-// Leave returns where a browser whose session ends goes first: to the service providers that are told by the browser,
-// one after the other, and then to ret. Empty: to none.
+// Leave returns where a browser whose session ends goes first: to a page that tells the service providers which are
+// told by the browser, and leads to ret. Empty: there are none.
 func (s *Service) Leave(q *front.Request, ret string) (string, error) {
 	if q.SignIn == nil {
 		return "", nil
@@ -45,12 +48,12 @@ func (s *Service) Leave(q *front.Request, ret string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return s.begin(q.Context(), farewellRecord{Left: list, Return: ret, Browser: secret.Hash(browser)})
+	return s.begin(q.Context(), farewellRecord{Steps: list, Return: ret, Browser: secret.Hash(browser)})
 }
 
 // byBrowser are the visits of a session whose service providers are told by the browser: those that take no
 // LogoutRequest without it. except is the entity that knows already.
-func (s *Service) byBrowser(q *front.Request, personID, id, except string) (list []visitRecord, err error) {
+func (s *Service) byBrowser(q *front.Request, personID, id, except string) (list []farewellStep, err error) {
 	var all []visitRecord
 	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) error {
 		all = nil
@@ -65,14 +68,14 @@ func (s *Service) byBrowser(q *front.Request, personID, id, except string) (list
 	for _, v := range all {
 		if m := s.byID(q.Settings, v.Provider); m != nil && v.Entity != except {
 			if meta := m.source.Known(); meta != nil && meta.EntityID == v.Entity && meta.SOAPLogout() == "" && meta.ByBrowser() {
-				list = append(list, v)
+				list = append(list, farewellStep{Visit: v})
 			}
 		}
 	}
 	return list, err
 }
 
-// begin stores the way of a browser to service providers, and returns where it begins.
+// begin stores what a browser tells service providers, and returns the page that does.
 func (s *Service) begin(ctx context.Context, rec farewellRecord) (string, error) {
 	name, err := secret.ID(s.deps.Random, nameBytes)
 	if err != nil {
@@ -82,97 +85,132 @@ func (s *Service) begin(ctx context.Context, rec farewellRecord) (string, error)
 	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		return farewells.Create(tx, secret.Hash(name), rec, rec.ExpiresAt.Add(session.CollectAfter))
 	})
-	return leavePath + "?" + url.Values{"flow": {name}}.Encode(), err
+	return leaveURL(name), err
 }
 
-// goes tells whether a request comes from the browser whose way this is. The service providers know the name of the
-// way, and must not read what the next one is told.
+// leaveURL is the page that tells the service providers. more are further parameters and values.
+func leaveURL(name string, more ...string) string {
+	q := url.Values{"flow": {name}}
+	for i := 0; i+1 < len(more); i += 2 {
+		q.Set(more[i], more[i+1])
+	}
+	return leavePath + "?" + q.Encode()
+}
+
+// goes reports whether a request comes from the browser that tells them. The service providers know the name of this,
+// and must not read what another one is told.
 func (s *Service) goes(q *front.Request, rec farewellRecord) bool {
 	token := s.deps.Jar.Get(q.Request, session.CookieSession)
 	return s.deps.Jar.SameBrowser(q.Request, rec.Browser) || token != "" && slices.Contains(rec.Sessions, secret.Hash(token))
 }
 
-// showLeave serves GET /sso/leave?flow=…: the browser goes to the next service provider, or on.
+// showLeave serves GET /sso/leave?flow=…: the page that tells every service provider in a frame. With to=<number> it
+// tells one of them, in a frame or in a tab; with end=1 it says who has not confirmed, and leads on.
 func (s *Service) showLeave(q *front.Request) error {
-	name := q.URL.Query().Get("flow")
+	params := q.URL.Query()
+	name, to, end := params.Get("flow"), -1, params.Has("end")
 	if name == "" || len(name) > maxName {
 		return q.Redirect(signOutPath)
 	}
-	hop, stranger := false, false
+	if n, err := strconv.Atoi(params.Get("to")); err == nil {
+		to = n
+	}
 	id, err := secret.ID(s.deps.Random, nameBytes)
 	if err != nil {
 		return err
 	}
 	id = "_" + id
 	var rec farewellRecord
-	var next *visitRecord
+	found, stranger := false, false
 	key, now := secret.Hash(name), s.now()
 	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) (err error) {
-		next, hop, stranger = nil, false, false
-		var found bool
-		if rec, found, err = farewells.Find(tx, key); err != nil || !found || !rec.ExpiresAt.After(now) {
-			rec = farewellRecord{}
+		stranger = false
+		if rec, found, err = farewells.Find(tx, key); err != nil || !found {
 			return err
 		}
+		if found = rec.ExpiresAt.After(now); !found {
+			return nil
+		}
 		if stranger = !s.goes(q, rec); stranger {
-			if rec.Begun {
+			if rec.begun() {
 				return nil
 			}
 			return farewells.Delete(tx, key)
 		}
-		if hop = rec.Asker == "" && !rec.Begun && len(rec.Left) > 0 && !q.URL.Query().Has("hop"); hop {
+		switch {
+		case end && (rec.Asker != "" || rec.done()):
+			return farewells.Delete(tx, key)
+		case to < 0 || to >= len(rec.Steps):
 			return nil
 		}
-		if rec.Request != "" {
-			rec.Failed = true // the one before has not answered
-		}
-		if len(rec.Left) == 0 {
-			return farewells.Delete(tx, key)
-		}
-		next, rec.Left = new(rec.Left[0]), rec.Left[1:]
-		rec.Entity, rec.Request, rec.Begun = next.Entity, id, true
+		rec.Steps[to].Request, rec.Steps[to].Done = id, false
 		return farewells.Put(tx, key, rec, rec.ExpiresAt.Add(session.CollectAfter))
 	})
 	switch {
 	case err != nil:
 		return err
-	case stranger && rec.Begun:
+	case !found, stranger && rec.begun():
 		return q.Redirect(signOutPath)
-	case stranger: // the one that asked is told that the others were not
-		rec.Failed = true
-		return s.arrive(q, rec)
-	case hop:
-		return s.forward(q, name, rec.Left[0])
-	case next == nil:
-		return s.arrive(q, rec)
+	case stranger, end && (rec.Asker != "" || rec.done()):
+		return s.arrive(q, rec) // a stranger is led to the one that asked, which is told that the others were not
+	case end:
+		return s.remaining(q, name, rec)
+	case to >= 0 && to < len(rec.Steps):
+		return s.tell(q, name, id, to, rec.Steps[to].Visit)
 	}
-	m := s.byID(q.Settings, next.Provider)
-	if m == nil || m.source.Known() == nil || m.source.Known().EntityID != next.Entity {
-		return q.Redirect(leavePath + "?" + url.Values{"flow": {name}}.Encode())
+	view := page.SigningOut{End: leaveURL(name, "end", "1")}
+	view.Apps = s.apps(q, name, rec)
+	s.deps.Pages.Render(q.W, q.Request, page.View{Template: "signing_out", Data: view})
+	return nil
+}
+
+// apps are the service providers that have not confirmed, with the address that tells each.
+func (s *Service) apps(q *front.Request, name string, rec farewellRecord) (list []page.SigningOutApp) {
+	for i, step := range rec.Steps {
+		if m := s.visited(q, step.Visit); m != nil && !step.Done {
+			list = append(list, page.SigningOutApp{Name: m.Name, URL: leaveURL(name, "to", strconv.Itoa(i))})
+		}
+	}
+	return list
+}
+
+// visited is the service provider of a visit. nil: there is no such one any more.
+func (s *Service) visited(q *front.Request, v visitRecord) *member {
+	m := s.byID(q.Settings, v.Provider)
+	if m == nil || m.source.Known() == nil || m.source.Known().EntityID != v.Entity {
+		return nil
+	}
+	return m
+}
+
+// remaining says which service providers have not confirmed, with a link to tell each once more.
+func (s *Service) remaining(q *front.Request, name string, rec farewellRecord) error {
+	view := page.SignedOut{Apps: s.apps(q, name, rec)}
+	if rec.Return != signOutPath {
+		view.Continue = rec.Return
+	}
+	s.deps.Pages.Render(q.W, q.Request, page.View{Template: "signed_out", Data: view})
+	return nil
+}
+
+// tell takes the browser to a service provider with a LogoutRequest.
+func (s *Service) tell(q *front.Request, name, id string, step int, v visitRecord) error {
+	m := s.visited(q, v)
+	if m == nil {
+		return front.NotFound()
 	}
 	w, err := s.writer(q.Context())
 	if err != nil {
 		return err
 	}
-	to, err := w.LogoutRequest(m.source.Known(), id, name, nameOf(next), next.Index)
+	next, err := w.LogoutRequest(m.source.Known(), id, name+"."+strconv.Itoa(step), nameOf(&v), v.Index)
 	if err != nil {
 		return err
 	}
-	if to == nil {
-		return q.Redirect(leavePath + "?" + url.Values{"flow": {name}}.Encode())
+	if next == nil {
+		return front.NotFound()
 	}
-	s.send(q, m, to, true)
-	return nil
-}
-
-// forward shows a page that leads to the first service provider. Browsers apply the form-action of our sign-out page to
-// the redirects that follow it, and where service providers redirect to is unknown: so that chain ends here.
-func (s *Service) forward(q *front.Request, name string, first visitRecord) error {
-	view := page.Forward{Name: first.Provider, To: leavePath + "?" + url.Values{"flow": {name}, "hop": {"1"}}.Encode()}
-	if m := s.byID(q.Settings, first.Provider); m != nil {
-		view.Name = m.Name
-	}
-	s.deps.Pages.Render(q.W, q.Request, page.View{Template: "forward", Data: view})
+	s.sendFramed(q, m, next)
 	return nil
 }
 
@@ -180,8 +218,7 @@ func nameOf(v *visitRecord) samlidp.NameID {
 	return samlidp.NameID{Value: v.Name, Format: v.Format, Qualifier: v.Qualifier}
 }
 
-// arrive ends the way of a browser: at the service provider that asked for the sign-out, or where the person wanted to
-// go.
+// arrive leads a browser to the service provider that asked for the sign-out, or to where the person wanted to go.
 func (s *Service) arrive(q *front.Request, rec farewellRecord) error {
 	if rec.Asker == "" {
 		return q.LeaveTo(cmp.Or(rec.Return, signOutPath))
@@ -203,7 +240,7 @@ func (s *Service) confirm(q *front.Request, m *member, meta *samlidp.Metadata, r
 		return err
 	}
 	detail := ""
-	if rec.Failed {
+	if !rec.done() {
 		detail = samlidp.PartialLogout
 	}
 	next, err := w.LogoutResponse(meta, rec.AskerBinding, rec.AskerRequest, rec.AskerRelay, samlidp.Success, detail)
@@ -235,7 +272,7 @@ func (s *Service) handleLogout(q *front.Request) error {
 		return s.badRequest(q, m.ID, err)
 	}
 	rec.AskerRelay, rec.AskerBinding = in.Relay, in.Binding
-	if len(rec.Left) == 0 {
+	if len(rec.Steps) == 0 {
 		return s.confirm(q, m, meta, rec)
 	}
 	at, err := s.begin(q.Context(), rec)
@@ -277,28 +314,55 @@ func (s *Service) readLogout(q *front.Request, in *samlidp.Incoming) (*member, *
 		}
 	}
 	if err != nil {
-		return nil, nil, nil, s.badRequest(q, m.ID, err)
+		return nil, nil, nil, s.refuseLogout(q, m, meta, in, err)
 	}
 	return m, meta, out, nil
 }
 
-// confirmed reads the answer of a service provider to our LogoutRequest. The person is signed out here already, so the
-// browser continues, whatever the answer says and even if it cannot be believed.
+// refuseLogout answers a LogoutRequest that is refused: with a response if the service provider has signed it for us,
+// otherwise with a page.
+func (s *Service) refuseLogout(q *front.Request, m *member, meta *samlidp.Metadata, in *samlidp.Incoming, err error) error {
+	refused := new(samlidp.RefusedRequest)
+	if !errors.As(err, &refused) {
+		return s.badRequest(q, m.ID, err)
+	}
+	s.front.Refuse(q, refusal.Refusal{Reason: refusal.ServiceProviderRequest, ClientID: m.ID}, err)
+	w, err := s.writer(q.Context())
+	if err != nil {
+		return err
+	}
+	if in.Binding == samlidp.SOAP {
+		return cmp.Or(s.answerSOAP(q, w, refused.ID, samlidp.Requester, ""), front.ErrAnswered)
+	}
+	next, err := w.LogoutResponse(meta, in.Binding, refused.ID, in.Relay, samlidp.Requester, "")
+	switch {
+	case err != nil:
+		return err
+	case next == nil:
+		return s.badRequest(q, m.ID, refused)
+	}
+	s.send(q, m, next, true)
+	return front.ErrAnswered
+}
+
+// confirmed reads the answer of a service provider to our LogoutRequest. The person is signed out here already. The
+// page says so, in a frame that no one sees or in a tab, whatever the answer says and even if it cannot be believed.
 func (s *Service) confirmed(q *front.Request, in *samlidp.Incoming) error {
-	name := in.Relay
-	if name == "" || len(name) > maxName {
+	name, number, _ := strings.Cut(in.Relay, ".")
+	i, err := strconv.Atoi(number)
+	if err != nil || name == "" || len(name) > maxName {
 		return s.badRequest(q, "", &idp.Invalid{Reason: "the LogoutResponse belongs to no sign-out"})
 	}
 	key, now := secret.Hash(name), s.now()
 	var rec farewellRecord
-	err := s.deps.Store.View(q.Context(), func(tx storage.Tx) (err error) {
+	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) (err error) {
 		rec, _, err = farewells.Find(tx, key)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if rec.Request == "" || !rec.ExpiresAt.After(now) || in.Issuer != rec.Entity {
+	if i < 0 || i >= len(rec.Steps) || !rec.ExpiresAt.After(now) || rec.Steps[i].Request == "" || in.Issuer != rec.Steps[i].Visit.Entity {
 		return s.badRequest(q, "", &idp.Invalid{Reason: "the LogoutResponse belongs to no sign-out"})
 	}
 	m, meta, err := s.byEntity(q.Context(), q.Settings, in.Issuer)
@@ -308,27 +372,35 @@ func (s *Service) confirmed(q *front.Request, in *samlidp.Incoming) error {
 	case m == nil:
 		return s.unknown(q)
 	}
-	msg, err := meta.ReadLogout(q.Context(), in, samlidp.LogoutWant{Destination: s.deps.Issuer + logoutPath, Request: rec.Request, Now: s.now, Once: noRequest})
+	answered := rec.Steps[i].Request
+	msg, err := meta.ReadLogout(q.Context(), in, samlidp.LogoutWant{Destination: s.deps.Issuer + logoutPath, Request: answered, Now: s.now, Once: noRequest})
 	if err != nil && !errors.As(err, new(*idp.Invalid)) {
 		return err
 	}
-	good := err == nil && msg.Success
-	if !good {
+	if err != nil || !msg.Success {
 		s.deps.Log.Warn("a service provider has not confirmed a sign-out: the person can still be signed in there", zap.String("service_provider", m.ID), zap.NamedError("cause", err))
+		return s.told(q, name, rec)
 	}
-	answered := rec.Request
-	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
-		rec, found, err := farewells.Find(tx, key)
-		if err != nil || !found || rec.Request != answered {
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) (err error) {
+		var found bool
+		if rec, found, err = farewells.Find(tx, key); err != nil || !found || rec.Steps[i].Request != answered {
 			return err
 		}
-		rec.Entity, rec.Request, rec.Failed = "", "", rec.Failed || !good
+		rec.Steps[i].Done = true
 		return farewells.Put(tx, key, rec, rec.ExpiresAt.Add(session.CollectAfter))
 	})
 	if err != nil {
 		return err
 	}
-	return q.Redirect(leavePath + "?" + url.Values{"flow": {name}}.Encode())
+	return s.told(q, name, rec)
+}
+
+// told is the page after an answer. Only the browser that tells them learns who is left.
+func (s *Service) told(q *front.Request, name string, rec farewellRecord) error {
+	if rec.Asker != "" || !s.goes(q, rec) {
+		rec = farewellRecord{Return: signOutPath}
+	}
+	return s.remaining(q, name, rec)
 }
 
 // noRequest is Once where a LogoutResponse is expected, which is not marked: its request is forgotten.
@@ -339,7 +411,7 @@ func noRequest(context.Context, string, time.Time) error {
 // ending is a session that a LogoutRequest names, with the service providers that its browser takes the news to.
 type ending struct {
 	person, session string
-	others          []visitRecord
+	others          []farewellStep
 }
 
 // endFor ends the sessions that a LogoutRequest names, and marks it as used, both or neither. The record has the other
@@ -374,7 +446,7 @@ func (s *Service) endFor(q *front.Request, m *member, meta *samlidp.Metadata, ms
 	}
 	ended, now := 0, s.now()
 	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
-		ended, rec.Left, rec.Sessions = 0, nil, nil
+		ended, rec.Steps, rec.Sessions = 0, nil, nil
 		if err := msg.used(tx); err != nil {
 			return err
 		}
@@ -385,7 +457,7 @@ func (s *Service) endFor(q *front.Request, m *member, meta *samlidp.Metadata, ms
 			}
 			if key != "" {
 				ended++
-				rec.Left, rec.Sessions = append(rec.Left, f.others...), append(rec.Sessions, key)
+				rec.Steps, rec.Sessions = append(rec.Steps, f.others...), append(rec.Sessions, key)
 			}
 		}
 		return nil
@@ -469,10 +541,15 @@ func (s *Service) handleSOAP(q *front.Request) error {
 		return err
 	}
 	detail := ""
-	if len(rec.Left) > 0 { // without the browser they cannot be told
+	if len(rec.Steps) > 0 { // without the browser they cannot be told
 		detail = samlidp.PartialLogout
 	}
-	doc, err := w.SOAPResponse(msg.ID, samlidp.Success, detail)
+	return s.answerSOAP(q, w, msg.ID, samlidp.Success, detail)
+}
+
+// answerSOAP answers a LogoutRequest that came without a browser.
+func (s *Service) answerSOAP(q *front.Request, w *samlidp.Writer, request, code, detail string) error {
+	doc, err := w.SOAPResponse(request, code, detail)
 	if err != nil {
 		return err
 	}

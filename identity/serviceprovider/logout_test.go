@@ -5,10 +5,12 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
+	"html"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -78,6 +80,26 @@ func leads(b *identitytest.Browser, target string) *url.URL {
 	return nil
 }
 
+// farewellPage is the page that signs a person out of service providers.
+type farewellPage struct {
+	frames []string
+	end    string
+}
+
+var frameTag = regexp.MustCompile(`<iframe src="([^"]*)"`)
+
+func farewellOf(t *testing.T, a *identitytest.Answer) (out farewellPage) {
+	t.Helper()
+	var ok bool
+	if out.end, ok = strings.CutPrefix(a.Header().Get("Refresh"), "5; url="); a.Code != http.StatusOK || !ok || !strings.HasPrefix(out.end, "/sso/leave?") {
+		t.Fatalf("%s = %d %s, want a page that goes on by itself\n%s", a.URL, a.Code, a.Header(), a.Body)
+	}
+	for _, m := range frameTag.FindAllStringSubmatch(a.Body.String(), -1) {
+		out.frames = append(out.frames, html.UnescapeString(m[1]))
+	}
+	return out
+}
+
 // logoutOf reads our LogoutRequest or LogoutResponse in an address.
 func logoutOf(t *testing.T, u *url.URL) identitytest.Delivered {
 	t.Helper()
@@ -115,13 +137,9 @@ func TestServiceProviderLogout(t *testing.T) {
 			t.Fatalf("sign-out: %d, signed in %t", a.Code, b.IsSignedIn())
 		}
 		// A page ends the chain of redirects that the form began: browsers would follow it to no other origin.
-		a = b.Get(a.Header().Get("Location"))
+		way := farewellOf(t, b.Get(a.Header().Get("Location")))
 		var asked []string
-		at, ok := strings.CutPrefix(a.Header().Get("Refresh"), "0; url=")
-		if a.Code != http.StatusOK || !ok || !strings.HasPrefix(at, "/sso/leave?") {
-			t.Fatalf("after the form: %d %s", a.Code, a.Header())
-		}
-		for range 2 {
+		for _, at := range way.frames {
 			u := leads(b, at)
 			d := logoutOf(t, u)
 			if d.Xml.Tag != "LogoutRequest" || u.Query().Get("Signature") == "" {
@@ -134,25 +152,52 @@ func TestServiceProviderLogout(t *testing.T) {
 				t.Errorf("the wiki is asked about %q in %q", d.Text("./NameID"), d.Text("./SessionIndex"))
 			}
 			asked = append(asked, sp)
-			at = identitytest.ByRedirect("/sso/logout", "SAMLResponse", logoutResponse(h, "_r"+sp, sp, d.Xml.SelectAttrValue("ID", ""), "Success"), d.Relay, key)
+			if a := b.Get(identitytest.ByRedirect("/sso/logout", "SAMLResponse", logoutResponse(h, "_r"+sp, sp, d.Xml.SelectAttrValue("ID", ""), "Success"), d.Relay, key)); a.Code != http.StatusOK {
+				t.Errorf("the answer of the %s = %d, want 200", sp, a.Code)
+			}
 		}
 		slices.Sort(asked)
-		if a := b.Get(at); !slices.Equal(asked, []string{"desk", "wiki"}) || a.URL != "/sign-out" || !strings.Contains(a.Body.String(), "signed out") {
+		if a := b.Get(way.end); !slices.Equal(asked, []string{"desk", "wiki"}) || a.URL != "/sign-out" || !strings.Contains(a.Body.String(), "signed out") {
 			t.Errorf("asked %q, then at %s (%d)", asked, a.URL, a.Code)
+		}
+	})
+	t.Run("a service provider keeps the browser", func(t *testing.T) {
+		b := h.Browser()
+		at(b, "wiki")
+		at(b, "desk")
+		way := farewellOf(t, b.Get(b.Post(b.Get("/sign-out")).Header().Get("Location")))
+		left := ""
+		for _, at := range way.frames {
+			d := logoutOf(t, leads(b, at))
+			if d.To == deskSLO {
+				b.Get(identitytest.ByRedirect("/sso/logout", "SAMLResponse", logoutResponse(h, "_kept", "desk", d.Xml.SelectAttrValue("ID", ""), "Success"), d.Relay, deskKey))
+			} else {
+				left = at // the wiki shows a page of its own
+			}
+		}
+		a := b.Get(way.end)
+		if body := a.Body.String(); a.Code != http.StatusOK || !strings.Contains(body, html.EscapeString(left)) || strings.Contains(body, "Sign out of desk") {
+			t.Fatalf("at the end: %d, want a link to the wiki alone\n%s", a.Code, body)
+		}
+		// By the link the browser itself goes there, and is told the rest when it comes back.
+		d := logoutOf(t, leads(b, left))
+		a = b.Get(identitytest.ByRedirect("/sso/logout", "SAMLResponse", logoutResponse(h, "_late", "wiki", d.Xml.SelectAttrValue("ID", ""), "Success"), d.Relay, wikiKey))
+		if a.Code != http.StatusOK || strings.Contains(a.Body.String(), "/sso/leave") {
+			t.Errorf("after the link: %d\n%s", a.Code, a.Body)
 		}
 	})
 	t.Run("begun by a service provider", func(t *testing.T) {
 		b := h.Browser()
 		name, index := at(b, "wiki")
 		at(b, "desk")
-		u := leads(b, identitytest.ByRedirect("/sso/logout", "SAMLRequest", logoutRequest(h, "_l1", "wiki", name, index), "back to the wiki", wikiKey))
-		if b.IsSignedIn() || u.Host != "desk.example.com" {
-			t.Fatalf("at %s, signed in %t, want the desk to be told first", u, b.IsSignedIn())
+		way := farewellOf(t, b.Get(identitytest.ByRedirect("/sso/logout", "SAMLRequest", logoutRequest(h, "_l1", "wiki", name, index), "back to the wiki", wikiKey)))
+		if b.IsSignedIn() || len(way.frames) != 1 {
+			t.Fatalf("%d frames, signed in %t, want the desk to be told first", len(way.frames), b.IsSignedIn())
 		}
-		d := logoutOf(t, u)
-		// The desk does not answer well: the way goes on, and the wiki is told that it is not complete.
-		u = leads(b, identitytest.ByRedirect("/sso/logout", "SAMLResponse", logoutResponse(h, "_r3", "desk", d.Xml.SelectAttrValue("ID", ""), "Responder"), d.Relay, deskKey))
-		d = logoutOf(t, u)
+		d := logoutOf(t, leads(b, way.frames[0]))
+		// The desk does not answer well: the browser goes on, and the wiki is told that it is not complete.
+		b.Get(identitytest.ByRedirect("/sso/logout", "SAMLResponse", logoutResponse(h, "_r3", "desk", d.Xml.SelectAttrValue("ID", ""), "Responder"), d.Relay, deskKey))
+		d = logoutOf(t, leads(b, way.end))
 		if d.To != wikiSLO || d.Relay != "back to the wiki" || d.Xml.Tag != "LogoutResponse" || d.Xml.SelectAttrValue("InResponseTo", "") != "_l1" || !slices.Equal(d.Status(), []string{"Success", "PartialLogout"}) {
 			t.Errorf("at %s with %q: %s of %q, status %q", d.To, d.Relay, d.Xml.Tag, d.Xml.SelectAttrValue("InResponseTo", ""), d.Status())
 		}
@@ -170,6 +215,18 @@ func TestServiceProviderLogout(t *testing.T) {
 			t.Errorf("status %d, signed in %t and %t, want all sessions of the person to end", a.Code, one.IsSignedIn(), two.IsSignedIn())
 		}
 	})
+	t.Run("a signed LogoutRequest that is refused", func(t *testing.T) {
+		b := h.Browser()
+		name, index := at(b, "wiki")
+		x := strings.Replace(logoutRequest(h, "_late1", "wiki", name, index), h.Clock.Now().Format(time.RFC3339), h.Clock.Now().Add(-time.Hour).Format(time.RFC3339), 1)
+		d := logoutOf(t, leads(b, identitytest.ByRedirect("/sso/logout", "SAMLRequest", x, "relay", wikiKey)))
+		if d.To != wikiSLO || d.Relay != "relay" || d.Xml.Tag != "LogoutResponse" || d.Xml.SelectAttrValue("InResponseTo", "") != "_late1" || !slices.Equal(d.Status(), []string{"Requester"}) {
+			t.Errorf("at %s with %q: %s of %q, status %q", d.To, d.Relay, d.Xml.Tag, d.Xml.SelectAttrValue("InResponseTo", ""), d.Status())
+		}
+		if !b.IsSignedIn() {
+			t.Error("a refused request has ended the session")
+		}
+	})
 	t.Run("attack 393: a LogoutRequest that nobody has signed, or somebody else", func(t *testing.T) {
 		b := h.Browser()
 		name, index := at(b, "wiki")
@@ -182,15 +239,18 @@ func TestServiceProviderLogout(t *testing.T) {
 			"unsigned": sign(logoutRequest(h, "_l3", "wiki", name, index), nil), "by another key": sign(logoutRequest(h, "_l4", "wiki", name, index), deskKey),
 			"of another service provider":   sign(logoutRequest(h, "_l5", "desk", name, index), wikiKey),
 			"another destination":           sign(strings.Replace(old, "/sso/logout", "/sso/saml", 1), wikiKey),
-			"old":                           sign(strings.Replace(old, h.Clock.Now().Format(time.RFC3339), h.Clock.Now().Add(-time.Hour).Format(time.RFC3339), 1), wikiKey),
 			"a response to nothing":         identitytest.ByRedirect("/sso/logout", "SAMLResponse", logoutResponse(h, "_l6", "wiki", "_x", "Success"), "nothing", wikiKey),
 			"a comment in the name":         sign(strings.Replace(old, name, name[:3]+"<!-- -->"+name[3:], 1), wikiKey),
+			"old, and unsigned":             sign(strings.Replace(old, h.Clock.Now().Format(time.RFC3339), h.Clock.Now().Add(-time.Hour).Format(time.RFC3339), 1), nil),
 			"a document type":               sign("<!DOCTYPE x>"+old, wikiKey),
 			"a parameter of the other kind": identitytest.ByRedirect("/sso/logout", "SAMLResponse", old, "x", wikiKey),
 		} {
 			a := b.Get(at)
 			if refusedRequest(t, a, http.StatusBadRequest); !b.IsSignedIn() {
 				t.Fatalf("%s: the session has ended", what)
+			}
+			if !strings.Contains(a.Body.String(), "This sign-out link") || !strings.Contains(a.Body.String(), `href="/sign-out"`) {
+				t.Errorf("%s: the page is not about signing out\n%s", what, a.Body)
 			}
 		}
 		// A name or session of another service provider ends nothing, and is not told apart from one that there is not.
@@ -201,7 +261,7 @@ func TestServiceProviderLogout(t *testing.T) {
 		}
 		// A request is used once.
 		used := sign(logoutRequest(h, "_l10", "wiki", name, index), wikiKey)
-		leads(b, used)
+		b.Get(used)
 		again := h.Browser()
 		at(again, "wiki")
 		refusedRequest(t, again.Get(used), http.StatusBadRequest)
@@ -230,18 +290,21 @@ func TestServiceProviderLogoutIsTheBrowsers(t *testing.T) {
 		b := h.Browser()
 		at(b, "wiki")
 		at(b, "desk")
-		u := leads(b, b.Post(b.Get("/sign-out")).Header().Get("Location"))
-		d, at := logoutOf(t, u), "/sso/leave?flow="
-		silent(t, h.Browser().Do(http.MethodGet, at+d.Relay, ""))
-		sp, key, next := "wiki", wikiKey, "desk.example.com"
+		way := farewellOf(t, b.Get(b.Post(b.Get("/sign-out")).Header().Get("Location")))
+		d := logoutOf(t, leads(b, way.frames[0]))
+		for _, at := range append(way.frames, way.end, "/sso/leave?flow="+strings.Split(d.Relay, ".")[0]) {
+			silent(t, h.Browser().Do(http.MethodGet, at, ""))
+		}
+		sp, key := "wiki", wikiKey
 		if d.To == deskSLO {
-			sp, key, next = "desk", deskKey, "wiki.example.com"
+			sp, key = "desk", deskKey
 		}
 		answer := identitytest.ByRedirect("/sso/logout", "SAMLResponse", logoutResponse(h, "_a"+sp, sp, d.Xml.SelectAttrValue("ID", ""), "Success"), d.Relay, key)
-		there := h.Browser()
-		silent(t, there.Do(http.MethodGet, there.Do(http.MethodGet, answer, "").Header().Get("Location"), ""))
-		if u := leads(b, at+d.Relay); u.Host != next {
-			t.Errorf("the browser is led to %s, want %s", u, next)
+		if a := h.Browser().Get(answer); a.Code != http.StatusOK || strings.Contains(a.Body.String(), "/sso/leave") {
+			t.Errorf("another browser brings the answer: %d, and reads who is left\n%s", a.Code, a.Body)
+		}
+		if a := b.Get(way.end); strings.Count(a.Body.String(), "/sso/leave") != 1 {
+			t.Errorf("the browser at the end: %d\n%s", a.Code, a.Body)
 		}
 	})
 	t.Run("attack 397: a service provider asks for a sign-out without the browser", func(t *testing.T) {

@@ -1,6 +1,7 @@
 package serviceprovider
 
 import (
+	"slices"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
@@ -81,27 +82,37 @@ type visitorRecord struct {
 	Index  string `cbor:"2,keyasint"`
 }
 
-// farewellRecord is a browser's way to the service providers of a session that has ended.
+// farewellRecord is what a browser tells the service providers of a session that has ended.
 type farewellRecord struct {
-	Left      []visitRecord `cbor:"1,keyasint,omitempty"`
-	Return    string        `cbor:"2,keyasint,omitempty"` // URL at the end
-	ExpiresAt time.Time     `cbor:"3,keyasint"`
-	// Entity and Request are of the LogoutRequest that the browser carries now.
-	Entity  string `cbor:"4,keyasint,omitempty"`
-	Request string `cbor:"5,keyasint,omitempty"`
-	// Failed says that one of them has not confirmed.
-	Failed bool `cbor:"6,keyasint,omitempty"`
+	Steps     []farewellStep `cbor:"1,keyasint,omitempty"`
+	Return    string         `cbor:"2,keyasint,omitempty"` // URL at the end
+	ExpiresAt time.Time      `cbor:"3,keyasint"`
 	// Asker is the service provider that began, with its request. It is answered at the end. Empty: we began.
-	Asker        string `cbor:"7,keyasint,omitempty"`
-	AskerRequest string `cbor:"8,keyasint,omitempty"`
-	AskerRelay   string `cbor:"9,keyasint,omitempty"`
-	AskerBinding string `cbor:"10,keyasint,omitempty"`
-	// Browser is the hash of the cookie of the browser that goes this way. Sessions are the hashes of the cookies that
-	// opened the sessions which a service provider has ended: a browser with one of them may go.
-	Browser  string   `cbor:"11,keyasint,omitempty"`
-	Sessions []string `cbor:"12,keyasint,omitempty"`
-	// Begun says that a service provider was told.
-	Begun bool `cbor:"13,keyasint,omitempty"`
+	Asker        string `cbor:"4,keyasint,omitempty"`
+	AskerRequest string `cbor:"5,keyasint,omitempty"`
+	AskerRelay   string `cbor:"6,keyasint,omitempty"`
+	AskerBinding string `cbor:"7,keyasint,omitempty"`
+	// Browser is the hash of the cookie of the browser that tells them. Sessions are the hashes of the cookies that
+	// opened the sessions which a service provider has ended: a browser with one of them may tell them, too.
+	Browser  string   `cbor:"8,keyasint,omitempty"`
+	Sessions []string `cbor:"9,keyasint,omitempty"`
+}
+
+// farewellStep is one service provider.
+type farewellStep struct {
+	Visit   visitRecord `cbor:"1,keyasint"`
+	Request string      `cbor:"2,keyasint,omitempty"` // ID of the last LogoutRequest. Empty: it was told nothing
+	Done    bool        `cbor:"3,keyasint,omitempty"` // it has confirmed
+}
+
+// begun reports whether one of them was told.
+func (r *farewellRecord) begun() bool {
+	return slices.ContainsFunc(r.Steps, func(s farewellStep) bool { return s.Request != "" })
+}
+
+// done reports whether all of them have confirmed.
+func (r *farewellRecord) done() bool {
+	return !slices.ContainsFunc(r.Steps, func(s farewellStep) bool { return !s.Done })
 }
 
 // logoutRecord is a LogoutRequest that is posted without a browser.

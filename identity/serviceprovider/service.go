@@ -129,11 +129,20 @@ func (s *Service) writer(ctx context.Context) (*samlidp.Writer, error) {
 // send sends a browser where a service provider wants it. away says that it redirects from there to other origins, as
 // after a logout message; browsers apply the form-action of our page to that.
 func (s *Service) send(q *front.Request, m *member, next *idp.Next, away bool) {
+	s.sendBy(q, m, next, page.FormPost{Away: away})
+}
+
+// sendFramed is send for a logout message, which one of our pages can have in a frame.
+func (s *Service) sendFramed(q *front.Request, m *member, next *idp.Next) {
+	s.sendBy(q, m, next, page.FormPost{Away: true, Framed: true})
+}
+
+func (s *Service) sendBy(q *front.Request, m *member, next *idp.Next, form page.FormPost) {
 	if next.Form == nil {
 		page.Redirect(q.W, next.URL)
 		return
 	}
-	form := page.FormPost{Action: next.Form.Action, Away: away}
+	form.Action = next.Form.Action
 	for _, field := range next.Form.Fields {
 		form.Fields = append(form.Fields, page.Hidden{Name: field.Name, Value: field.Value})
 	}

@@ -29,6 +29,9 @@ const (
 	maxName   = 64 // characters of a name in an address
 )
 
+// errorLogout is the message about a sign-out that is refused.
+const errorLogout = "error.service_provider_logout"
+
 // never is the end of what does not end by itself.
 var never time.Time
 
@@ -36,7 +39,11 @@ var never time.Time
 func (s *Service) pageError(q *front.Request, status int, key string, why refusal.Refusal, cause error) error {
 	why.Status = status
 	s.front.Refuse(q, why, cause)
-	return &front.Answer{Status: status, Key: key, Cause: cause}
+	out := &front.Answer{Status: status, Key: key, Cause: cause}
+	if key == errorLogout {
+		out.Again, out.Label = signOutPath, "account.sign_out"
+	}
+	return out
 }
 
 // badRequest answers a message that cannot be believed, and any other error as it is.
@@ -44,12 +51,20 @@ func (s *Service) badRequest(q *front.Request, provider string, err error) error
 	if !errors.As(err, new(*idp.Invalid)) && !errors.Is(err, idp.ErrReplayed) {
 		return err
 	}
-	return s.pageError(q, http.StatusBadRequest, "error.service_provider", refusal.Refusal{Reason: refusal.ServiceProviderRequest, ClientID: provider}, err)
+	return s.pageError(q, http.StatusBadRequest, badKey(q), refusal.Refusal{Reason: refusal.ServiceProviderRequest, ClientID: provider}, err)
+}
+
+// badKey is the message about a request that is refused: for a sign-in, or for a sign-out.
+func badKey(q *front.Request) string {
+	if q.URL.Path == logoutPath {
+		return errorLogout
+	}
+	return "error.service_provider"
 }
 
 // unknown answers a message of a service provider that nobody has registered.
 func (s *Service) unknown(q *front.Request) error {
-	return s.pageError(q, http.StatusBadRequest, "error.service_provider", refusal.Refusal{Reason: refusal.ServiceProviderUnknown}, s.unknownCause(q.Settings))
+	return s.pageError(q, http.StatusBadRequest, badKey(q), refusal.Refusal{Reason: refusal.ServiceProviderUnknown}, s.unknownCause(q.Settings))
 }
 
 // unknownCause says why a service provider is unknown. It can be one whose metadata has never been read.

@@ -354,20 +354,42 @@ func (v *verifier) logoutIn(ctx context.Context, root, n *node, want logoutExpec
 	case !want.Signed:
 		return nil, invalid("the message is not signed") // SAML profiles 4.4.4.1
 	}
+	if _, named := n.Attrs["Destination"]; named && want.Destination != "" || !want.SOAP {
+		if err := checkDestination(n, want.Destination); err != nil {
+			return nil, invalidBy("the message", err)
+		}
+	}
 	h, err := v.messageHeader(n, want.Provider)
-	if _, named := n.Attrs["Destination"]; err == nil && (named && want.Destination != "" || !want.SOAP) {
-		err = checkDestination(n, want.Destination)
-	}
-	if err != nil {
-		return nil, invalidBy("the message", err)
-	}
 	switch {
+	case err != nil:
+		return nil, refusedRequest(n, invalidBy("the message", err))
 	case n.Is(nsProtocol, "LogoutRequest"):
-		return v.logoutRequest(ctx, n, h)
+		msg, err := v.logoutRequest(ctx, n, h)
+		return msg, refusedRequest(n, err)
 	case n.Is(nsProtocol, "LogoutResponse"):
 		return logoutResponse(n, h, want.Request)
 	}
 	return nil, invalid("the message is neither a LogoutRequest nor a LogoutResponse")
+}
+
+// RefusedRequest is the error for a LogoutRequest that the peer has signed for us, and that is refused all the same. It
+// can be answered.
+type RefusedRequest struct {
+	ID  string // of the request
+	Err error
+}
+
+func (r *RefusedRequest) Error() string { return r.Err.Error() }
+
+func (r *RefusedRequest) Unwrap() error { return r.Err }
+
+// refusedRequest returns the error for a message whose signature and destination are right. A copy of a message that
+// came before is not answered again.
+func refusedRequest(n *node, err error) error {
+	if !n.Is(nsProtocol, "LogoutRequest") || n.Attrs["ID"] == "" || !errors.As(err, new(*idp.Invalid)) || errors.Is(err, idp.ErrReplayed) {
+		return err
+	}
+	return &RefusedRequest{n.Attrs["ID"], err}
 }
 
 func (v *verifier) logoutRequest(ctx context.Context, n *node, h header) (*logoutMessage, error) {

@@ -90,7 +90,7 @@ func (p *Renderer) languageLinks(r *http.Request, v View, now *language) []langu
 // passing tells whether the browser leaves the page by itself.
 func (v View) passing() bool {
 	switch d := v.Data.(type) {
-	case FormPost, Forward:
+	case FormPost, Forward, SigningOut:
 		return true
 	case SignedOut:
 		return d.GoOn || len(d.Frames) > 0

@@ -167,10 +167,15 @@ func (p *Renderer) Render(w http.ResponseWriter, r *http.Request, v View) {
 // Without a refusal there is one from 500 on, otherwise the result is "". 503 and 429 set Retry-After if it is not set
 // yet.
 func (p *Renderer) Error(w http.ResponseWriter, r *http.Request, status int, key, again string) (ref string) {
+	return p.ErrorTo(w, r, status, key, again, "")
+}
+
+// ErrorTo is Error with the message on the link. Empty: "error.again".
+func (p *Renderer) ErrorTo(w http.ResponseWriter, r *http.Request, status int, key, again, label string) (ref string) {
 	if ref = refusal.Told(r.Context()); ref == "" && status >= http.StatusInternalServerError {
 		ref = p.ref()
 	}
-	p.Fail(w, r, status, Failure{Key: key, Again: again, Ref: ref})
+	p.Fail(w, r, status, Failure{Key: key, Again: again, AgainLabel: label, Ref: ref})
 	return ref
 }
 

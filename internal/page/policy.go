@@ -20,6 +20,9 @@ func (p *Renderer) headers(h http.Header, v View, scripts *scriptSet) {
 	if d, ok := v.Data.(SignedOut); ok && d.GoOn && d.Continue != "" {
 		h.Set("Refresh", frameSeconds+"; url="+d.Continue)
 	}
+	if d, ok := v.Data.(SigningOut); ok {
+		h.Set("Refresh", signingSeconds+"; url="+LocalPath(d.End))
+	}
 	if d, ok := v.Data.(Push); ok && d.Refresh {
 		h.Set("Refresh", pushSeconds)
 	}
@@ -33,6 +36,9 @@ func (p *Renderer) headers(h http.Header, v View, scripts *scriptSet) {
 		h.Set("Refresh", "0; url="+LocalPath(d.To))
 	}
 	h.Set("X-Frame-Options", "DENY") // RFC 7034, for browsers without frame-ancestors
+	if d, ok := v.Data.(FormPost); ok && d.Framed {
+		h.Set("X-Frame-Options", "SAMEORIGIN")
+	}
 	h.Set("Permissions-Policy", permissions)
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	if v.Client.ID == "" && len(v.Client.Targets) == 0 {
@@ -74,7 +80,7 @@ func HoldToHTTPS(h http.Header, origin string) {
 // policy is the Content-Security-Policy. Browsers apply form-action to the redirects that follow a POST, so it must
 // name the places where the flow ends.
 func policy(v View, scripts *scriptSet) string {
-	actions, more := []string{"'self'"}, ""
+	actions, more, ancestors := []string{"'self'"}, "", "'none'"
 	if scripts.any() {
 		more = " script-src 'self';"
 	}
@@ -93,6 +99,9 @@ func policy(v View, scripts *scriptSet) string {
 			actions = []string{scheme + ":"} // browsers apply form-action to what the provider redirects to
 		}
 		more = " script-src '" + submitHash + "';"
+		if d.Framed {
+			ancestors = "'self'"
+		}
 	case Form:
 		if d.Onward {
 			actions = append(actions, "http:", "https:")
@@ -101,12 +110,14 @@ func policy(v View, scripts *scriptSet) string {
 		if d.framed() {
 			more += " frame-src 'self';"
 		}
+	case SigningOut:
+		more = " frame-src 'self' http: https:;" // applications can have any number of addresses between them and the way back
 	case SignedOut:
 		if hosts := frameHosts(d.Frames); len(hosts) > 0 {
 			more = " frame-src " + strings.Join(hosts, " ") + ";"
 		}
 	}
-	return "default-src 'none';" + more + " style-src 'self'; img-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action " +
+	return "default-src 'none';" + more + " style-src 'self'; img-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors " + ancestors + "; form-action " +
 		strings.Join(actions, " ")
 }
 

@@ -32,6 +32,8 @@ type FormPost struct {
 	Fields []Hidden
 	// Away says that the form goes where the browser can be redirected to any place, such as to an identity provider.
 	Away bool
+	// Framed says that one of our pages can have this one in a frame.
+	Framed bool
 }
 
 // Hidden is a hidden field of a form.
@@ -216,7 +218,22 @@ type SignedOut struct {
 	// Frames are pages of clients that are loaded invisibly, so that they end their own sessions. (OpenID Connect
 	// Front-Channel Logout 2)
 	Frames []string
+	// Apps are those that have not confirmed the sign-out.
+	Apps []SigningOutApp
 }
+
+// SigningOut is the data of signing_out: it loads the URL of each application in a frame, and goes to End after a few
+// seconds, whatever they do.
+type SigningOut struct {
+	Apps []SigningOutApp
+	End  string // a path on our origin
+}
+
+// SigningOutApp is an application that a person is signed out of. URL is a path on our origin that leads there.
+type SigningOutApp struct{ Name, URL string }
+
+// signingSeconds is how long applications have to sign a person out. They can be slow.
+const signingSeconds = "5"
 
 // frameSeconds is how long the frames have before the page continues.
 const frameSeconds = "3"

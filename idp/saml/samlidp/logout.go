@@ -23,6 +23,9 @@ type Logout struct {
 	Success   bool     // of a response
 }
 
+// RefusedRequest is the error for a LogoutRequest that can be answered although it is refused.
+type RefusedRequest = saml.RefusedRequest
+
 // LogoutWant is what a logout message must match.
 type LogoutWant struct {
 	Destination string
