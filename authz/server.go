@@ -233,10 +233,9 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("authz: %w", err)
 	}
-	s.clients, err = registry.New(ctx, registry.Config{
-		Issuer: cfg.Issuer, Clients: cfg.Clients, APIClients: cfg.APIClients, Scopes: cfg.Scopes, Details: cfg.Details, Resources: cfg.Resources, Acceptances: cfg.Acceptances, Documents: cfg.Documents, Trusted: cfg.Trusted, Providers: cfg.Providers,
-		OutboundAllow: cfg.OutboundAllow, Used: used,
-	}, registry.Deps{
+	known := cfg.registry()
+	known.Used = used
+	s.clients, err = registry.New(ctx, known, registry.Deps{
 		Store: deps.Store, Keyring: deps.Keyring, Hasher: deps.Hasher, Events: deps.Events, Passwords: deps.Passwords != nil,
 		Providers: deps.Providers, HTTP: deps.HTTP, Origin: deps.Origin, Certificate: deps.Certificate, Called: deps.Called, ClientCalled: deps.ClientCalled, OrganisationOf: deps.OrganisationOf, Log: deps.Log, Now: deps.Now, Random: deps.Random,
 	})
@@ -289,6 +288,17 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 	s.mux = s.routes()
 	return s, nil
 }
+
+// registry is what concerns the clients.
+func (c *Config) registry() registry.Config {
+	return registry.Config{
+		Issuer: c.Issuer, Clients: c.Clients, APIClients: c.APIClients, Scopes: c.Scopes, Details: c.Details, Resources: c.Resources,
+		Acceptances: c.Acceptances, Documents: c.Documents, Trusted: c.Trusted, Providers: c.Providers, OutboundAllow: c.OutboundAllow,
+	}
+}
+
+// Check returns what New would refuse of a configuration, as far as it is known without the storage.
+func (c *Config) Check() []error { return registry.Check(c.registry()) }
 
 // Parked are the forms that wait for a sign-in at a site.
 func (s *Server) Parked() *parked.Forms { return s.parked }

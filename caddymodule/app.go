@@ -174,6 +174,7 @@ type App struct {
 	mcp         mcp.Sites
 	resourcesAt []string            // places of the sites with resources
 	accepting   []personal.Site     // sites that accept app passwords
+	acceptingAt []string            // where they say so
 	rules       map[string]bool     // of the sites, see RegisterRules
 	guarded     map[string][]string // place of a protect without matcher -> the addresses of its site
 	policyUses  []policyUse
@@ -259,6 +260,12 @@ func (a *App) Provision(ctx caddy.Context) error {
 		}
 		return a.Places.Locate(err)
 	}
+	for _, problem := range a.authz.Check() {
+		r.AddError(problem)
+	}
+	if err := r.Err(); err != nil {
+		return fmt.Errorf("gatehouse: %w", err)
+	}
 	for _, guest := range []struct {
 		name string
 		load func() error
@@ -271,6 +278,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	a.checkNames()
+	a.checkValues()
 	a.checkParties()
 	if a.ForwardAuth == nil {
 		a.ForwardAuth = new(forwardauth.Gates)
@@ -280,9 +288,11 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	if a.ExtAuthz != nil {
-		if err := a.ExtAuthz.Provision(options.NewResolverAt(a.Places), a.log.Named("ext_authz")); err != nil {
+		res := options.NewResolverAt(a.Places)
+		if err := a.ExtAuthz.Provision(res, a.log.Named("ext_authz")); err != nil {
 			return a.Places.LocateIn(err, "ext_authz")
 		}
+		a.reportFaults(res.Faults())
 	}
 	if err := a.findEmitter(); err != nil {
 		return err
@@ -328,6 +338,9 @@ func (a *App) loadStorage() error {
 	if !ok {
 		return fmt.Errorf("gatehouse: storage module %T does not open a store", mod)
 	}
+	if err := core.CheckKeys(s, a.keys); err != nil {
+		return fmt.Errorf("gatehouse: storage: %w", err)
+	}
 	if s, ok := mod.(interface{ Advice() (reason, mend string) }); ok {
 		if reason, mend := s.Advice(); reason != "" {
 			a.warn("storage", reason, mend)
@@ -361,10 +374,17 @@ func (a *App) RegisterSite(origins ...string) {
 }
 
 // AcceptAppPasswords names the sites that accept app passwords. Sites do so while they are provisioned, before Start.
-func (a *App) AcceptAppPasswords(sites ...personal.Site) {
+func (a *App) AcceptAppPasswords(place string, sites ...personal.Site) {
+	if len(sites) == 0 {
+		return
+	}
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	a.accepting = append(a.accepting, sites...)
+	a.acceptingAt = append(a.acceptingAt, place)
+	a.mu.Unlock()
+	if on, set := a.switches["features.app_passwords_enabled"]; set && !on { // unless the settings say otherwise
+		a.first(appPasswordsOff(place))
+	}
 }
 
 // TokenIssuer implements protect.App.

@@ -1,7 +1,7 @@
 package caddymodule
 
 import (
-	"os"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
@@ -56,10 +56,10 @@ func (b *Breach) build(r *options.Resolver) breach.Config {
 		Closed:  r.Plain("identity: breach on_failure", b.OnFailure, options.OneOf(breachOpen, breachClosed)) == breachClosed,
 	}
 	if c.File != "" { // it is opened again when the configuration starts
-		if info, err := os.Stat(c.File); err != nil {
-			r.Fail("identity: breach file: %v", err)
-		} else if info.IsDir() {
-			r.Fail("identity: breach file: %s is a directory", c.File)
+		if checker, err := breach.New(c, nil); err != nil {
+			r.Fail("identity: breach file: %s: write the path of the file, or remove the option", strings.TrimPrefix(err.Error(), "breach: file: "))
+		} else {
+			r.AddError(checker.Close())
 		}
 	}
 	return c

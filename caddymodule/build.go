@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/client"
@@ -117,6 +118,14 @@ func (a *App) buildIdentity(r *options.Resolver) identity.Config {
 			Window:   r.Duration("identity: lockout window", i.Lockout.Window),
 		},
 	}
+	for _, s := range []struct {
+		option string
+		lasts  time.Duration
+	}{{"idle", cfg.Session.Idle}, {"absolute", cfg.Session.Absolute}, {"remember", cfg.Session.Remember}} {
+		if s.lasts > 0 && s.lasts < time.Minute {
+			r.Fail("identity: session %s: %s is too short: sign-ins last at least a minute", s.option, s.lasts)
+		}
+	}
 	switch r.Plain("identity: passkeys", i.Passkeys, checkOnOff) {
 	case "off":
 		cfg.NoPasskeys = true
@@ -207,7 +216,11 @@ func (a *App) buildBrand(r *options.Resolver) page.Brand {
 	}
 	if file, ok := r.Text("identity: brand logo", b.Logo, nil); ok {
 		var err error
-		if brand.Logo, brand.LogoType, err = options.ReadLogo(file); err != nil {
+		if brand.Logo, brand.LogoType, err = options.ReadLogo(file); err == nil {
+			err = page.CheckPicture(brand.Logo)
+		}
+		if err != nil {
+			brand.Logo, brand.LogoType = nil, ""
 			const mend = "write the path of a picture, from the directory that Caddy runs in, and reload"
 			r.Lack(options.Fault{Option: "identity: brand logo", Reason: fmt.Sprintf("identity: brand logo: pages have no logo: %v", err), Mend: mend})
 		}

@@ -41,11 +41,16 @@ func (a *App) checkBootstrap() {
 		}
 	}
 	a.missingSenders(a.initial, func(option, reason, mend string) {
-		f := finding.Finding{Severity: finding.Warning, Place: a.Places.Of(option), Reason: reason, Mend: mend, About: option}
-		a.firsts = append(a.firsts, f) // not among the findings: from the start on the settings of the storage count
-		finding.Report(f)
-		a.logFinding(f)
+		a.first(finding.Finding{Severity: finding.Warning, Place: a.Places.Of(option), Reason: reason, Mend: mend, About: option})
 	})
+}
+
+// first reports what is looked at again while the configuration runs, when the settings of the storage count, and so is
+// not among the findings that stay.
+func (a *App) first(f finding.Finding) {
+	a.firsts = append(a.firsts, f)
+	finding.Report(f)
+	a.logFinding(f)
 }
 
 // checkSites looks at the sites that Caddy serves. The http app may have asked for this app in the middle of its own

@@ -59,6 +59,13 @@ func (i *instance) examine(ctx context.Context, a *App) ([]finding.Finding, erro
 		return nil, err
 	}
 	a.missingSenders(units, warn)
+	if !units.Features.AppPasswordsEnabled {
+		a.mu.Lock()
+		for _, place := range a.acceptingAt {
+			out = append(out, appPasswordsOff(place))
+		}
+		a.mu.Unlock()
+	}
 	a.overruled(i.config.Overruled(units), warn)
 	if err := i.examineRights(ctx, a, units, warn); err != nil {
 		return nil, err

@@ -34,7 +34,7 @@ type mistake struct {
 // and the mend, as far as it is ours: 10 is Caddy's.
 func TestMistakes(t *testing.T) {
 	files, err := filepath.Glob("testdata/mistakes/*.caddyfiletest")
-	if err != nil || len(files) != 48 {
+	if err != nil || len(files) != 56 {
 		t.Fatalf("%d files: %v", len(files), err)
 	}
 	home, err := os.Getwd()
@@ -166,6 +166,8 @@ func (m *mistake) prepare(name string) {
 		m.write("units.json", `{"features":{"signup_enabled":true,"password_reset_enable":true},"password_policy":{"min_lengt":10}}`)
 	case "33_storage_of_another_process":
 		lockStorage(m.T, "store")
+	case "54_metadata_is_html":
+		m.write("page.html", "<!doctype html>\n<html><body>Sign in to download</body></html>\n")
 	case "36_key_lost":
 		m.startOnce(m.text)
 		if err := os.Remove("store.key"); err != nil {

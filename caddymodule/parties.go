@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -24,9 +25,13 @@ const (
 // party returns the finding about one party.
 func (a *App) party(kind, id, text string) finding.Finding {
 	option := kind + " " + id
-	mend := "put a file there that is right, or the https address of its metadata, which is fetched again and again; `caddy gatehouse idp test " + id + "` tries it"
-	if kind == kindSP {
+	tries := "`caddy gatehouse idp test " + id + "` tries it"
+	mend := "put a file there that is right, and reload; " + tries
+	switch {
+	case kind == kindSP:
 		mend = "put newer metadata there, or its https address, from which it is fetched again and again"
+	case strings.Contains(text, "metadata"):
+		mend = "put a file there that is right, or the https address of its metadata, which is fetched again and again; " + tries
 	}
 	return finding.Finding{Severity: finding.Warning, Place: a.Places.Of(option + ": metadata"), Reason: option + ": " + text, Mend: mend, About: option}
 }
@@ -41,16 +46,11 @@ func (a *App) reportFaults(faults []options.Fault) {
 // checkParties reports what is wrong with the files of identity providers and service providers. While the
 // configuration runs examine looks at most of that again, so it is not among the findings that stay.
 func (a *App) checkParties() {
-	say := func(f finding.Finding) {
-		a.firsts = append(a.firsts, f)
-		finding.Report(f)
-		a.logFinding(f)
-	}
 	for i := range a.persons.Providers {
 		id := a.persons.Providers[i].ID
 		for _, f := range a.idps.Faults(id) {
 			if f.Watched {
-				say(a.party(kindIDP, id, f.Reason))
+				a.first(a.party(kindIDP, id, f.Reason))
 				continue
 			}
 			a.warn(kindIDP+" "+id+": "+f.Option, kindIDP+" "+id+": "+f.Reason, f.Mend)
@@ -60,11 +60,11 @@ func (a *App) checkParties() {
 	for i := range a.persons.ServiceProviders.Providers {
 		p := &a.persons.ServiceProviders.Providers[i]
 		for _, text := range p.Warnings(now) {
-			say(a.party(kindSP, p.ID, text))
+			a.first(a.party(kindSP, p.ID, text))
 		}
 	}
 	if fault := a.extensionFault; fault != nil {
-		say(a.extensionFinding(fault))
+		a.first(a.extensionFinding(fault))
 	}
 }
 

@@ -323,7 +323,7 @@ func TestWrongIdentityAssertionRules(t *testing.T) {
 	}
 	for want, change := range map[string]func(*authz.Config){
 		`there is no client "nobody"`:             rule(func(r *trust.Rule) { r.Client = "nobody" }),
-		`client "shop" lacks the grant`:           rule(func(r *trust.Rule) { r.Client = "shop" }),
+		`jwt_bearer, which "shop" lacks`:          rule(func(r *trust.Rule) { r.Client = "shop" }),
 		`lacks the provider "other"`:              rule(func(r *trust.Rule) { r.Provider = "other" }),
 		"identity assertions for this server":     rule(func(r *trust.Rule) { r.Issuer = h.Issuer }),
 		"an identity assertion counts once":       rule(func(r *trust.Rule) { r.Reuse = true }),

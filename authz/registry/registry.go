@@ -143,7 +143,37 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Registry, error) {
 		r.sites, r.asked = append(r.sites, resource.URI), append(r.asked, resource.Scopes...)
 	}
 	var p client.Problems
-	for _, provider := range cfg.Providers {
+	r.declareProviders(cfg.Providers, &p)
+	if err := r.loadProviders(ctx); err != nil {
+		return nil, err
+	}
+	r.declareClients(cfg, &p)
+	if err := r.checkStored(ctx, &p); err != nil {
+		return nil, err
+	}
+	if err := p.Join(); err != nil {
+		return nil, fmt.Errorf("authz: %w", err)
+	}
+	if err := r.settleAlgorithms(ctx, cfg.Clients, cfg.Used); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Check returns all that is wrong with a configuration and that is known without its storage.
+func Check(cfg Config) []error {
+	r := &Registry{
+		deps: Deps{Passwords: true, Now: time.Now}, fixed: map[string]*entry[client.Client]{}, apis: map[string]*entry[client.APIClient]{},
+		scopes: map[string]client.Scope{}, declared: map[string]Provider{client.DefaultProvider: {ID: client.DefaultProvider}},
+	}
+	var p client.Problems
+	r.declareProviders(cfg.Providers, &p)
+	r.declareClients(cfg, &p)
+	return p
+}
+
+func (r *Registry) declareProviders(providers []Provider, p *client.Problems) {
+	for _, provider := range providers {
 		p.AddErr(provider.Validate())
 		if _, ok := r.declared[provider.ID]; ok {
 			p.Addf("idp %q is declared twice", provider.ID)
@@ -151,9 +181,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Registry, error) {
 		r.declared[provider.ID] = provider
 	}
 	r.providers.Store(&providerSet{byID: r.declared})
-	if err := r.loadProviders(ctx); err != nil {
-		return nil, err
-	}
+}
+
+// declareClients takes over scopes, clients and trusted issuers, and adds what is wrong with them.
+func (r *Registry) declareClients(cfg Config, p *client.Problems) {
 	for _, sc := range cfg.Scopes {
 		p.AddErr(sc.Validate())
 		if _, ok := r.scopes[sc.Name]; ok {
@@ -174,28 +205,24 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Registry, error) {
 			p.Addf("client %q: grants: password: passwords are not checked here", c.ID)
 		}
 		p.AddErr(r.checkProviders(c))
-		r.fixed[c.ID] = &entry[client.Client]{client: r.complete(c), credential: r.checks.credential("client", c.ID, c.Secrets, c.SecretHashes)}
+		r.fixed[c.ID] = &entry[client.Client]{client: r.complete(c)}
+		if r.checks != nil {
+			r.fixed[c.ID].credential = r.checks.credential("client", c.ID, c.Secrets, c.SecretHashes)
+		}
 	}
 	for _, c := range cfg.APIClients {
 		p.AddErr(c.Validate())
 		if r.apis[c.ID] != nil {
 			p.Addf("api_client %q is declared twice", c.ID)
 		}
-		r.apis[c.ID] = &entry[client.APIClient]{client: c, credential: r.checks.credential("api_client", c.ID, c.Secrets, c.SecretHashes)}
+		r.apis[c.ID] = &entry[client.APIClient]{client: c}
+		if r.checks != nil {
+			r.apis[c.ID].credential = r.checks.credential("api_client", c.ID, c.Secrets, c.SecretHashes)
+		}
 	}
-	r.workloads, err = trust.New(cfg.Issuer, cfg.Trusted, cfg.OutboundAllow, deps.Now)
+	r.workloads, err = trust.New(cfg.Issuer, cfg.Trusted, cfg.OutboundAllow, r.deps.Now)
 	p.AddErr(err)
-	r.checkWorkloads(&p)
-	if err := r.checkStored(ctx, &p); err != nil {
-		return nil, err
-	}
-	if err := p.Join(); err != nil {
-		return nil, fmt.Errorf("authz: %w", err)
-	}
-	if err := r.settleAlgorithms(ctx, cfg.Clients, cfg.Used); err != nil {
-		return nil, err
-	}
-	return r, nil
+	r.checkWorkloads(cfg.Trusted, p)
 }
 
 // complete returns a copy of a client with its defaults and what this registry knows of it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -96,31 +97,30 @@ func narrowed(c *client.Client, scopes []string) *client.Client {
 }
 
 // checkWorkloads refuses a trusted issuer without a client, and a client that nothing can be shown for.
-func (r *Registry) checkWorkloads(p *client.Problems) {
-	named := r.workloads.Clients()
-	for _, id := range named {
-		switch reg := r.fixed[id]; {
-		case id == "": // said already
-		case reg == nil:
-			p.Addf("trust_issuer: there is no client %q in the configuration", id)
-		case reg.client.AuthMethod != client.MethodWorkload:
-			p.Addf("trust_issuer: client %q has another way to authenticate: give it `auth_method workload` in place of a secret", id)
+func (r *Registry) checkWorkloads(rules []trust.Rule, p *client.Problems) {
+	for _, rule := range rules {
+		reg := r.fixed[rule.Client]
+		say := func(format string, args ...any) {
+			p.Addf("trust_issuer %s: client: "+format, append([]any{rule.Issuer}, args...)...)
 		}
-	}
-	for id, provider := range r.workloads.IdentityClients() {
-		switch reg := r.fixed[id]; {
-		case id == "": // said already
+		switch {
+		case rule.Client == "": // said already
 		case reg == nil:
-			p.Addf("trust_issuer: there is no client %q in the configuration", id)
+			say("there is no client %q in the configuration", rule.Client)
+		case rule.Provider == "" && reg.client.AuthMethod != client.MethodWorkload:
+			say("%q has another way to authenticate: give it `auth_method workload` in place of a secret", rule.Client)
+		case rule.Provider == "":
 		case !reg.client.HasGrant(client.GrantJWTBearer):
-			p.Addf("trust_issuer: id_jag: client %q lacks the grant jwt_bearer", id)
+			say("id_jag needs the grant jwt_bearer, which %q lacks", rule.Client)
 		case reg.client.AuthMethod == client.MethodWorkload:
-			p.Addf("trust_issuer: id_jag: client %q has auth_method workload: give it credentials of its own", id)
-		case !slices.Contains(reg.client.IDPs, provider):
-			p.Addf("trust_issuer: id_jag: client %q lacks the provider %q: add it to its idps", id, provider)
+			say("id_jag: %q has auth_method workload: give it credentials of its own", rule.Client)
+		case !slices.Contains(reg.client.IDPs, rule.Provider):
+			say("id_jag: %q lacks the provider %q: add it to its idps", rule.Client, rule.Provider)
 		}
 	}
-	for id, reg := range r.fixed {
+	named := r.workloads.Clients()
+	for _, id := range slices.Sorted(maps.Keys(r.fixed)) {
+		reg := r.fixed[id]
 		p.AddErr(r.checkBearer(reg.client))
 		if reg.client.AuthMethod == client.MethodWorkload && !slices.Contains(named, id) {
 			p.Addf("client %q: auth_method workload: no trust_issuer names it: add `trust_issuer ADDRESS { match …; client %s }`", id, id)

@@ -65,7 +65,8 @@ func checkEndpoints(origin string) error {
 
 const maxAuthorities = 1 << 20 // bytes of a file
 
-// Build returns where certificates come from.
+// Build returns where certificates come from. A file that cannot be used is a fault of the clients with certificates of
+// its authorities: they are refused.
 func (o *Options) Build(r *options.Resolver) *Source {
 	s := &Source{
 		header:    http.CanonicalHeaderKey(r.Plain("client_cert_header", o.Header, checkHeader)),
@@ -80,7 +81,10 @@ func (o *Options) Build(r *options.Resolver) *Source {
 			s.authorities = x509.NewCertPool()
 		}
 		if err := s.read(file); err != nil {
-			r.Fail("client_ca: %s: %v", file, err)
+			r.Lack(options.Fault{
+				Option: "client_ca", Reason: fmt.Sprintf("client_ca: %s: %v: certificates of its authorities are refused", file, err),
+				Mend: "put the certificates of the authorities there, in PEM, and reload",
+			})
 		}
 	}
 	return s

@@ -37,6 +37,14 @@ type KeyFiler interface {
 	KeyFile() (path string, needed bool)
 }
 
+// CheckKeys refuses a storage that has no place for a key, without one.
+func CheckKeys(s Storage, keys [][]byte) error {
+	if _, ok := s.(KeyFiler); ok || len(keys) > 0 {
+		return nil
+	}
+	return errors.New("encryption_key is required with this storage: add `encryption_key {env.GATEHOUSE_KEY}`; `openssl rand -base64 32` makes one")
+}
+
 // warnOfNewStore warns of a store that will be made where there may have been one before, as its key file says or that
 // its key is given: the directory may have been removed, or its disk not mounted.
 func warnOfNewStore(s Storage, given bool, log *zap.Logger) {
@@ -61,7 +69,7 @@ func warnOfNewStore(s Storage, given bool, log *zap.Logger) {
 func storedKey(s Storage, log *zap.Logger) ([]byte, error) {
 	kf, ok := s.(KeyFiler)
 	if !ok {
-		return nil, fmt.Errorf("encryption_key is required with this storage (%s)", s.Place())
+		return nil, CheckKeys(s, nil)
 	}
 	path, needed := kf.KeyFile()
 	key, err := readKeyFile(path)

@@ -50,7 +50,8 @@ type Server struct {
 	served chan struct{} // closed when it no longer accepts
 }
 
-// Provision checks the options and reads the files.
+// Provision checks the options and reads the files. One that cannot be used is a fault of Envoy alone, which is not
+// answered then, and so lets nobody in.
 func (s *Server) Provision(res *options.Resolver, log *zap.Logger) error {
 	s.log = log
 	s.Address = res.Plain("ext_authz", s.Address, checkAddress)
@@ -68,20 +69,26 @@ func (s *Server) Provision(res *options.Resolver, log *zap.Logger) error {
 	}
 	pair := &keyPair{certificate: s.Certificate, key: s.Key}
 	if _, err := pair.get(nil); err != nil {
-		return fmt.Errorf("gatehouse: ext_authz: tls: %w", err)
+		res.Lack(options.Fault{
+			Option: "ext_authz: tls", Reason: fmt.Sprintf("ext_authz: tls: %v: Envoy is not answered until the files are right", err),
+			Mend: "put the certificate and its key there, in PEM",
+		})
 	}
 	// Envoy asks with TLS 1.2 unless it is told otherwise.
 	s.tls = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: pair.get, NextProtos: []string{"h2"}}
 	if s.ClientCA == "" {
 		return nil
 	}
+	s.tls.ClientAuth, s.tls.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool() // of nobody, without the file
 	pem, err := os.ReadFile(s.ClientCA)
-	if err != nil {
-		return fmt.Errorf("gatehouse: ext_authz: client_ca: %w", err)
+	if err == nil && !s.tls.ClientCAs.AppendCertsFromPEM(pem) {
+		err = fmt.Errorf("%s holds no certificate in PEM", s.ClientCA)
 	}
-	s.tls.ClientAuth, s.tls.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
-	if !s.tls.ClientCAs.AppendCertsFromPEM(pem) {
-		return fmt.Errorf("gatehouse: ext_authz: client_ca: %s holds no certificate in PEM", s.ClientCA)
+	if err != nil {
+		res.Lack(options.Fault{
+			Option: "ext_authz: client_ca", Reason: fmt.Sprintf("ext_authz: client_ca: %v: no certificate of Envoy is accepted", err),
+			Mend: "put the certificates of the authorities there, in PEM, and reload",
+		})
 	}
 	return nil
 }

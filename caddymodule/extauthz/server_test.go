@@ -237,13 +237,39 @@ func TestWhereItListens(t *testing.T) {
 		{"client_ca alone", &Server{Address: "127.0.0.1:9191", ClientCA: a.file}, "client_ca needs tls"},
 		{"no port", &Server{Address: "127.0.0.1"}, "is not host and port"},
 		{"a wrong port", &Server{Address: "127.0.0.1:http"}, "is not host and port"},
-		{"another key", &Server{Address: "127.0.0.1:9191", Certificate: certificate, Key: filepath.Join(a.dir, "authority.key")}, "private key does not match"},
-		{"no file", &Server{Address: "127.0.0.1:9191", Certificate: "none.crt", Key: key}, "none.crt"},
-		{"no certificate in client_ca", &Server{Address: "127.0.0.1:9191", Certificate: certificate, Key: key, ClientCA: key}, "holds no certificate"},
 	} {
 		err := tt.s.Provision(options.NewVerbatimResolver(), zap.NewNop())
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
+		}
+	}
+}
+
+// TestFilesOfEnvoy: a file that cannot be used does not keep the server from starting. Envoy alone is refused: without
+// the authorities, each certificate is.
+func TestFilesOfEnvoy(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	certificate, key := a.issue("server")
+	for _, tt := range []struct {
+		name string
+		s    *Server
+		want string
+	}{
+		{"another key", &Server{Address: "127.0.0.1:9191", Certificate: certificate, Key: filepath.Join(a.dir, "authority.key")}, "private key does not match"},
+		{"no file", &Server{Address: "127.0.0.1:9191", Certificate: "none.crt", Key: key}, "none.crt"},
+		{"no certificate in client_ca", &Server{Address: "127.0.0.1:9191", Certificate: certificate, Key: key, ClientCA: key}, "holds no certificate"},
+	} {
+		res := options.NewVerbatimResolver()
+		if err := tt.s.Provision(res, zap.NewNop()); err != nil {
+			t.Errorf("%s: %v, want none", tt.name, err)
+			continue
+		}
+		if all := res.Faults(); len(all) != 1 || !strings.Contains(all[0].Reason, tt.want) {
+			t.Errorf("%s: faults = %v, want one with %q", tt.name, all, tt.want)
+		}
+		if tt.s.ClientCA != "" && (tt.s.tls.ClientAuth != tls.RequireAndVerifyClientCert || !tt.s.tls.ClientCAs.Equal(x509.NewCertPool())) {
+			t.Errorf("%s: clients need no certificate of the authorities", tt.name)
 		}
 	}
 }

@@ -107,7 +107,7 @@ func (i *issuer) UseAt(ctx context.Context, text, _ string, _ event.Origin) (*to
 	return i.Use(ctx, text)
 }
 
-func (i *issuer) AcceptAppPasswords(...personal.Site) {}
+func (i *issuer) AcceptAppPasswords(string, ...personal.Site) {}
 
 func (*issuer) TokenIssuer() string { return "https://auth.test" }
 

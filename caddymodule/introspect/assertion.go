@@ -32,6 +32,9 @@ type signer struct{ jose.Signer }
 // assertion is a JWT by which our key authenticates us. (RFC 7523 3) Its audience is the server's issuer, or the
 // address that the operator has written.
 func (s *Server) assertion() (string, error) {
+	if s.cfg.signer == nil {
+		return "", errors.New("introspect key: the file could not be read when the configuration was loaded")
+	}
 	id, err := secret.ID(s.random, 24)
 	if err != nil {
 		return "", err

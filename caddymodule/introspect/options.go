@@ -160,7 +160,7 @@ func (o *Options) SetUp(r *options.Resolver) {
 	if path, ok := r.Text(option("key"), o.Key, nil); ok && !r.Adapting() { // a Caddyfile may be adapted on another machine
 		var err error
 		if c.signer, err = readSigner(path, kid); err != nil {
-			r.Fail("introspect key: %v", err)
+			r.Lack(options.Fault{Option: "introspect key", Reason: fmt.Sprintf("introspect key: %v: requests with a token get 503", err), Mend: "put the key there, and reload"})
 		}
 	}
 	if c.auth == "" && !options.HasPlaceholder(o.Auth) {
@@ -195,6 +195,13 @@ func (o *Options) consistent() error {
 		return errors.New("introspect jwks: signed answers name their issuer: add issuer, as the server's metadata write it")
 	}
 	return nil
+}
+
+// Asks reports whether the endpoint is one of an issuer. It is for options that are set up.
+func (o *Options) Asks(issuer string) bool {
+	endpoint, err := url.Parse(o.cfg.endpoint)
+	own, ownErr := url.Parse(issuer)
+	return err == nil && ownErr == nil && endpoint.Host != "" && strings.EqualFold(endpoint.Host, own.Host) && endpoint.Scheme == own.Scheme
 }
 
 // Open returns the server that the options describe, after SetUp.

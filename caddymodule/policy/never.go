@@ -11,6 +11,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 )
 
 // CheckMatch refuses matchers that no request can match: a rule with them does nothing, and a protect with them guards
@@ -45,6 +47,21 @@ func checkMatcher(name string, raw json.RawMessage) error {
 		}
 		if json.Unmarshal(raw, &m) == nil && beginsElsewhere.MatchString(m.Pattern) {
 			return fmt.Errorf("%q matches no request, since a path begins with /: write ^/%s", m.Pattern, m.Pattern[1:])
+		}
+	case "client_ip", "remote_ip":
+		var m struct {
+			Ranges []string `json:"ranges"`
+		}
+		if json.Unmarshal(raw, &m) != nil {
+			return nil
+		}
+		for _, s := range m.Ranges {
+			if addr, _, zoned := strings.Cut(s, "%"); zoned {
+				s = addr
+			}
+			if _, err := options.ParseNetwork(s); err != nil && !hasPlaceholder(s) {
+				return err
+			}
 		}
 	case "protocol":
 		var protocol string

@@ -244,7 +244,7 @@ type App interface {
 	// MCP are the resources of all sites.
 	MCP() *mcp.Sites
 	// AcceptAppPasswords names the sites that accept app passwords. Sites do so while they are provisioned.
-	AcceptAppPasswords(sites ...personal.Site)
+	AcceptAppPasswords(place string, sites ...personal.Site)
 	// AcceptTokens says which access tokens open a site. Sites do so while they are provisioned.
 	AcceptTokens(sites ...client.Acceptance)
 }
@@ -291,8 +291,12 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 func (p *Protect) ProvisionIn(ctx caddy.Context, a App) error {
 	p.log = ctx.Logger()
 	p.enter, p.origin, p.idps, p.scopeLevel, p.issuer = a.Entrance, a.Origin, a.RequestReaders(), a.ScopeLevel, a.TokenIssuer()
-	if err := p.setUp(options.NewResolverAt(p.Places)); err != nil {
+	res := options.NewResolverAt(p.Places)
+	if err := p.setUp(res); err != nil {
 		return err
+	}
+	for _, f := range res.Faults() {
+		a.Found(finding.Finding{Severity: finding.Warning, Place: p.Places.Of("protect: " + f.Option), Reason: "protect: " + f.Reason, Mend: f.Mend, About: p.called()})
 	}
 	matchers, err := json.Marshal(p.Match) // loading empties it
 	if err != nil {
@@ -320,7 +324,7 @@ func (p *Protect) ProvisionIn(ctx caddy.Context, a App) error {
 	if p.Login {
 		a.RegisterSite(p.Origins...)
 	}
-	a.AcceptAppPasswords(p.appPasswordSites()...)
+	a.AcceptAppPasswords(p.Places.Of("protect: accept"), p.appPasswordSites()...)
 	if p.remote == nil {
 		a.AcceptTokens(p.acceptances()...)
 	}

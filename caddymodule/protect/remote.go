@@ -108,6 +108,9 @@ func (p *Protect) remoteFindings(warn func(option, reason, mend string)) {
 	if p.Introspect == nil {
 		return
 	}
+	if p.Introspect.Asks(p.issuer) {
+		warn("introspect", "the server that it asks is the issuer of this configuration, whose tokens protect knows without asking", "remove `introspect`")
+	}
 	if p.Introspect.LongCache() {
 		warn("introspect cache", "revoked tokens pass for longer than a minute", "a cache of 5s spares the server nearly as many requests")
 	}

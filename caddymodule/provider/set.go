@@ -123,6 +123,17 @@ func (s *Set) Add(id string, p IDP) (registry.Provider, federation.Provider) {
 	return known, provider
 }
 
+// Address returns the address that a provider is known by: its issuer, or that of its metadata. "": it has none.
+func (s *Set) Address(id string) string {
+	switch p := s.remotes[id].(type) {
+	case *OIDCIDP:
+		return p.cfg.Issuer
+	case *SAMLIDP:
+		return p.cfg.Metadata
+	}
+	return ""
+}
+
 // Faults returns what is wrong with the files of a provider.
 func (s *Set) Faults(id string) []options.Fault { return s.faults[id] }
 

@@ -194,7 +194,7 @@ func (s *Service) Warnings(u *config.Units) map[string][]string {
 	}
 	for _, id := range u.WithoutMetadata() {
 		if _, has := out[id]; !has {
-			out[id] = []string{"nobody can sign in: it has the type SAML, and no saml_metadata yet"}
+			out[id] = []string{"nobody can sign in by SAML: it has that type, and no saml_metadata yet"}
 		}
 	}
 	return out

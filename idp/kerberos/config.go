@@ -11,6 +11,7 @@ import (
 	"github.com/jcmturner/gokrb5/v8/keytab"
 
 	"github.com/gatehouse-id/gatehouse/idp"
+	service "github.com/gatehouse-id/gatehouse/internal/keytab"
 )
 
 const highest = 4 // authentication level
@@ -70,7 +71,7 @@ func (c *Config) CheckKeytab() error {
 func (c *Config) keys() (kt *keytab.Keytab, err error) {
 	defer func() { // of bytes that are no keytab
 		if recover() != nil {
-			kt, err = nil, errors.New("keytab: this is no keytab")
+			kt, err = nil, fmt.Errorf("keytab: %w", service.ErrFormat)
 		}
 	}()
 	if len(c.Keytab) == 0 {
@@ -78,7 +79,7 @@ func (c *Config) keys() (kt *keytab.Keytab, err error) {
 	}
 	kt = keytab.New()
 	if kt.Unmarshal(c.Keytab) != nil { // its error repeats bytes of the file
-		return nil, errors.New("keytab: this is no keytab")
+		return nil, fmt.Errorf("keytab: %w", service.ErrFormat)
 	}
 	if len(kt.Entries) == 0 {
 		return nil, errors.New("keytab: it has no keys")

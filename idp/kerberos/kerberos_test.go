@@ -209,7 +209,7 @@ func TestConfig(t *testing.T) {
 		want string
 	}{
 		{Config{}, "keytab is missing"},
-		{Config{Keytab: []byte("no keytab")}, "no keytab"},
+		{Config{Keytab: []byte("no keytab")}, "it is not a keytab"},
 		{Config{Keytab: other}, "no key for HTTP/auth.example.com"},
 		{Config{Keytab: good, Service: "auth.example.com"}, "such as HTTP/auth.example.com"},
 		{Config{Keytab: good, Level: 5}, "level 5"},

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrFormat says that the bytes are no keytab.
-var ErrFormat = errors.New("this is no keytab of the version 5.2")
+var ErrFormat = errors.New("it is not a keytab of version 5.2, as `ktadd` of kadmin and `ktpass` of Windows write it: it must be copied as binary data")
 
 // Principals returns whose keys a keytab has, such as HTTP/auth.example.com@EXAMPLE.COM, each once. A keytab has at
 // least one key. The errors repeat nothing of it.

@@ -96,8 +96,11 @@ func (p *Renderer) readExtension(dir string) (*extension, error) {
 	ext := &extension{messages: &Overrides{Locales: map[string]map[string]string{}}, files: map[string]file{}}
 	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
-		case err != nil:
+		case err != nil && name == ".":
 			return err
+		case err != nil:
+			ext.fault = errors.Join(ext.fault, err)
+			return fs.SkipDir
 		case name == ".":
 			return nil
 		case strings.HasPrefix(d.Name(), "."):
@@ -106,7 +109,8 @@ func (p *Renderer) readExtension(dir string) (*extension, error) {
 			}
 			return nil
 		case d.IsDir() && strings.Count(name, "/")+1 >= maxExtensionDepth:
-			return fmt.Errorf("%s: directories nest deeper than %d", name, maxExtensionDepth)
+			ext.fault = errors.Join(ext.fault, fmt.Errorf("%s: directories nest deeper than %d", name, maxExtensionDepth))
+			return fs.SkipDir
 		case d.IsDir():
 			return nil
 		case !d.Type().IsRegular():

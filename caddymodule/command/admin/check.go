@@ -1,11 +1,13 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
@@ -70,6 +72,12 @@ func adminCheck(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error
 	for _, id := range slices.Sorted(maps.Keys(answer.Providers)) {
 		said := answer.Providers[id]
 		if said == "ok" {
+			continue
+		}
+		if known := slices.IndexFunc(answer.Findings, func(f finding.Finding) bool {
+			return f.About == "idp "+id && strings.Contains(f.Reason, "nobody can sign in")
+		}); known >= 0 {
+			answer.Error = cmp.Or(answer.Error, answer.Findings[known].String())
 			continue
 		}
 		f := finding.Finding{

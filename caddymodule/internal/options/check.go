@@ -3,6 +3,7 @@ package options
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -157,9 +158,34 @@ func ParseNetwork(s string) (netip.Prefix, error) {
 	}
 	a, err := netip.ParseAddr(s)
 	if err != nil || a.Zone() != "" {
+		if meant := meantNetwork(s); meant != "" {
+			return netip.Prefix{}, fmt.Errorf("%q is not an address or network: write %s", s, meant)
+		}
 		return netip.Prefix{}, fmt.Errorf("%q is not an address or network such as 10.0.0.0/8", s)
 	}
 	return netip.PrefixFrom(a, a.BitLen()), nil
+}
+
+// meantNetwork returns the network that was probably meant: by parts of an address, by a * or by a mask. "": unknown.
+func meantNetwork(s string) string {
+	addr, bits, _ := strings.Cut(s, "/")
+	if mask, err := netip.ParseAddr(bits); err == nil && mask.Is4() {
+		ones, _ := net.IPMask(mask.AsSlice()).Size()
+		bits = strconv.Itoa(ones)
+	}
+	parts := strings.Split(strings.TrimSuffix(addr, "."), ".")
+	if len(parts) > 1 && parts[len(parts)-1] == "*" && bits == "" {
+		parts = slices.DeleteFunc(parts, func(p string) bool { return p == "*" })
+		bits = strconv.Itoa(8 * len(parts))
+	}
+	for len(parts) < 4 {
+		parts = append(parts, "0")
+	}
+	n, err := netip.ParsePrefix(strings.Join(parts, ".") + "/" + bits)
+	if err != nil || n.Bits() == 0 {
+		return ""
+	}
+	return n.Masked().String()
 }
 
 // CheckTrusted accepts the network of peers that are believed. One that holds everyone, or half of the internet, makes
