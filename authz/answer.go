@@ -48,14 +48,20 @@ func (s *Server) record(r *http.Request, e *oauth.Error) (ref string) {
 // failPage writes err as a page for people and logs it. key is the message of a refusal; our own failures have messages
 // of their own. again is a link on our origin for "Start again", or "".
 func (s *Server) failPage(w http.ResponseWriter, r *http.Request, err error, key, again string) {
+	s.failWith(w, r, err, page.Failure{Key: key, Again: again})
+}
+
+// failWith is failPage for a page that says more.
+func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error, f page.Failure) {
 	e := oauth.AsError(err)
 	switch e.Status {
 	case http.StatusServiceUnavailable:
-		key = "error.unavailable"
+		f.Key, f.Details = "error.unavailable", nil
 	case http.StatusInternalServerError:
-		key = "error.internal"
+		f.Key, f.Details = "error.internal", nil
 	}
-	s.deps.Pages.Fail(w, r, e.Status, page.Failure{Key: key, Again: again, Ref: s.record(r, e)})
+	f.Ref = s.record(r, e)
+	s.deps.Pages.Fail(w, r, e.Status, f)
 }
 
 // update is Store.Update whose failures are 503: nobody knows what was written.

@@ -14,6 +14,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/par"
 	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/loopback"
+	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -144,7 +146,7 @@ func authorizeForm(r *http.Request) (oauth.Form, error) {
 // refuseAuthorize writes the error of a check as a page or to the client.
 func (s *Server) refuseAuthorize(w http.ResponseWriter, r *http.Request, a *authorizeRequest, err error) error {
 	if a.page != "" {
-		s.failPage(w, r, err, a.page, "")
+		s.failWith(w, r, err, page.Failure{Key: a.page, Details: s.redirectDetails(a)})
 		return nil
 	}
 	if e := oauth.AsError(err); e.Status >= http.StatusInternalServerError && !slices.Contains(a.rec.Prompt, "none") {
@@ -153,6 +155,18 @@ func (s *Server) refuseAuthorize(w http.ResponseWriter, r *http.Request, a *auth
 	}
 	s.redirectError(w, r, a.client, &a.rec, err, http.StatusFound)
 	return nil
+}
+
+// redirectDetails are the redirect URIs that a request has sent and that its client has, on a server for development.
+// Elsewhere a stranger would read what is registered.
+func (s *Server) redirectDetails(a *authorizeRequest) []page.FailureDetail {
+	u, err := url.Parse(s.cfg.Issuer)
+	if err != nil || !loopback.Is(u.Hostname()) || a.client == nil || !strings.HasPrefix(a.page, "error.redirect_uri") {
+		return nil
+	}
+	return []page.FailureDetail{
+		{Label: "error.redirect_uri.sent", Values: a.form.All("redirect_uri")}, {Label: "error.redirect_uri.registered", Values: a.client.RedirectURIs},
+	}
 }
 
 // pendingRequest is an authorization request that has passed its checks.

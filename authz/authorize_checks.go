@@ -15,6 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -38,8 +39,9 @@ func errClient(cause error) error { return oauth.InvalidRequest(cause, "client_i
 
 func (s *Server) checkClient(ctx context.Context, a *authorizeRequest) error {
 	id := a.form.Get("client_id")
-	if id == "" {
-		return errClient(nil) // absent or repeated
+	if id == "" { // absent or repeated
+		a.page = "error.client_missing"
+		return errClient(nil)
 	}
 	c, err := s.clients.Get(ctx, id)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -74,7 +76,8 @@ func (s *Server) readObject(ctx context.Context, a *authorizeRequest) error {
 	return nil
 }
 
-func (s *Server) checkRedirectURI(_ context.Context, a *authorizeRequest) error {
+func (s *Server) checkRedirectURI(ctx context.Context, a *authorizeRequest) error {
+	a.page = "error.redirect_uri_missing"
 	if a.form.Repeated("redirect_uri") {
 		return oauth.InvalidRequest(nil, "redirect_uri is repeated")
 	}
@@ -88,6 +91,8 @@ func (s *Server) checkRedirectURI(_ context.Context, a *authorizeRequest) error 
 		a.rec.RedirectURI = a.client.RedirectURIs[0]
 		return nil
 	}
+	a.page = "error.redirect_uri"
+	refusal.Learn(ctx, func(f *refusal.Refusal) { f.Registered = a.client.RedirectURIs })
 	// The sent URI must satisfy the rules for registered ones too, before it is written into a Location header.
 	if err := a.client.ValidateRedirect(sent); err != nil {
 		return oauth.InvalidRequest(errors.Join(oauth.ErrRedirectURI, err), "redirect_uri is not registered")

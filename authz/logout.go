@@ -72,7 +72,10 @@ func (s *Server) handleLogout(w http.ResponseWriter, r *http.Request) error {
 	if l.current, err = s.deps.Auth.Current(r); err != nil {
 		return oauth.StorageError(err)
 	}
-	if err := s.checkLogout(r.Context(), l); err != nil {
+	if err := s.checkLogout(r.Context(), l); errors.Is(err, errLogoutTarget) {
+		s.failWith(w, r, err, page.Failure{Key: "error.logout_target", Again: "/sign-out", AgainLabel: "account.sign_out"})
+		return nil
+	} else if err != nil {
 		return err
 	}
 	if s.deps.AfterLogout != nil && l.target == "" && l.offered == "" {
@@ -163,7 +166,7 @@ func (s *Server) logoutTarget(tx storage.Tx, l *signOut, clientID, target string
 		return storage.ErrNotFound
 	}
 	if c.Disabled || !slices.ContainsFunc(c.PostLogoutRedirectURIs, func(registered string) bool { return sameTarget(registered, target) }) {
-		return oauth.InvalidRequest(nil, "post_logout_redirect_uri is not registered")
+		return oauth.InvalidRequest(errLogoutTarget, "post_logout_redirect_uri is not registered")
 	}
 	if l.hint.Audience == "" {
 		l.offered = target
@@ -172,6 +175,9 @@ func (s *Server) logoutTarget(tx storage.Tx, l *signOut, clientID, target string
 	l.target = target
 	return nil
 }
+
+// errLogoutTarget says that the browser is not sent where an application wants it after the sign-out.
+var errLogoutTarget = errors.New("the address is none of the post_logout_redirect_uris of the client")
 
 // sameTarget tells whether a target is the registered one: the same string (RP-Initiated Logout 3), or the same origin
 // with and without the slash of its start page, which URL classes add.

@@ -1,6 +1,7 @@
 package grant
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -47,12 +48,18 @@ const (
 	codeGood
 )
 
-// codeReasons are the reasons for log and event; the client reads one text for all of them.
+// codeReasons are the reasons for log and event.
 var codeReasons = map[codeVerdict]error{
 	codeUnknown: errors.New("unknown code"), codeForeign: errors.New("the code is another client's"),
 	codeSpent:   refusal.New(refusal.CodeReplayed, "the code was used before"),
 	codeExpired: errors.New("expired code"), codeMismatch: refusal.New(refusal.ProofKey, "redirect_uri or code_verifier is wrong"),
 	codeUnproved: errUnproved, codeEnded: errors.New("client, person or session has ended"),
+}
+
+// codeTexts are what the client reads about its own code. Of a code that is not its own it learns nothing.
+var codeTexts = map[codeVerdict]string{
+	codeSpent: "the code was used before", codeExpired: "the code has expired",
+	codeUnproved: "the code is bound to another key than the request proves", codeEnded: "the sign-in or consent behind the code has ended",
 }
 
 // codeGrant is the redemption of one code.
@@ -63,6 +70,7 @@ type codeGrant struct {
 	challenge string // S256 of the code_verifier; empty: none was sent
 	resources []string
 	details   string // asked; empty: those of the code
+	mismatch  string // what is wrong about a codeMismatch
 
 	// What redeeming would give, made before the transaction.
 	grantID string
@@ -79,7 +87,7 @@ func (s *Grants) grantAuthorizationCode(ctx context.Context, q *Request) (*reply
 		return nil, oauth.InvalidRequest(nil, "code is missing")
 	}
 	if !secret.IsToken(secret.Code, code) {
-		return nil, refuseCode(codeUnknown)
+		return nil, refuseCode(codeUnknown, "")
 	}
 	g := &codeGrant{Request: q, key: secret.Hash(code), challenge: challengeOf(q.Form.Get("code_verifier")), resources: q.Client.OwnResources(q.Form.All("resource"))}
 	var err error
@@ -101,7 +109,7 @@ func (s *Grants) grantAuthorizationCode(ctx context.Context, q *Request) (*reply
 	}
 	refusal.Learn(ctx, func(a *refusal.Refusal) { a.PersonID, a.Provider = rec.Subject, rec.Provider })
 	if v == codeUnknown || v == codeExpired || v == codeEnded {
-		return nil, refuseCode(v) // nothing to write down
+		return nil, refuseCode(v, "") // nothing to write down
 	}
 	if v == codeGood {
 		if err := s.prepareCode(g, &rec, &st); err != nil {
@@ -125,13 +133,17 @@ func (s *Grants) grantAuthorizationCode(ctx context.Context, q *Request) (*reply
 		return nil, err
 	}
 	if v != codeGood {
-		return nil, refuseCode(v)
+		return nil, refuseCode(v, g.mismatch)
 	}
 	return answer, nil
 }
 
-func refuseCode(v codeVerdict) error {
-	return oauth.InvalidGrant(codeReasons[v], "code is invalid, expired or was used before")
+func refuseCode(v codeVerdict, mismatch string) error {
+	text := "code is invalid, expired or was used before"
+	if v == codeMismatch {
+		text = mismatch
+	}
+	return oauth.InvalidGrant(codeReasons[v], cmp.Or(codeTexts[v], text))
 }
 
 // judgeCode reads a code and judges its validity. It writes nothing.
@@ -147,7 +159,7 @@ func (s *Grants) judgeCode(tx storage.Tx, g *codeGrant) (Code, token.Standing, c
 		return rec, token.Standing{}, codeSpent, nil
 	case !rec.ExpiresAt.After(g.Now):
 		return rec, token.Standing{}, codeExpired, nil
-	case !g.redirectMatches(&rec) || !g.verifierMatches(&rec):
+	case !g.matches(&rec):
 		return rec, token.Standing{}, codeMismatch, nil
 	case !rec.Confirmation.MetBy(g.Proved): // RFC 9449 10
 		return rec, token.Standing{}, codeUnproved, nil
@@ -189,20 +201,29 @@ func stillAllowed(tx storage.Tx, c *client.Client, rec *Code) (bool, error) {
 	return consent.Covers(tx, rec.Subject, rec.ClientID, consent.Wish{Scope: rec.Scope, Details: rec.AuthorizationDetails})
 }
 
-// redirectMatches: RFC 6749 4.1.3: identical where the authorization request had one; where it had none, the token
-// request can repeat the registered one, but no other.
-func (g *codeGrant) redirectMatches(rec *Code) bool {
-	sent := g.Form.Get("redirect_uri")
-	return sent == rec.RedirectURI || (sent == "" && !rec.RedirectSent)
-}
-
-// verifierMatches: RFC 7636 4.6. A verifier for a code without a challenge means that the challenge was removed on the
-// way (RFC 9700 2.1.1), so it is refused too.
-func (g *codeGrant) verifierMatches(rec *Code) bool {
-	if rec.Challenge == "" {
-		return !g.Form.Has("code_verifier") && !g.Client.Public && !g.Client.PKCERequired
+// matches reports whether redirect_uri and code_verifier are those of the authorization request, and notes what is
+// wrong about them.
+func (g *codeGrant) matches(rec *Code) bool {
+	sent, verifier := g.Form.Get("redirect_uri"), g.Form.Has("code_verifier")
+	g.mismatch = ""
+	switch {
+	// RFC 6749 4.1.3: identical where the authorization request had one; where it had none, the token request can repeat
+	// the registered one, but no other.
+	case sent == "" && rec.RedirectSent:
+		g.mismatch = "redirect_uri is missing: the authorization request had one"
+	case sent != "" && sent != rec.RedirectURI:
+		g.mismatch = "redirect_uri is not that of the authorization request"
+	case rec.Challenge == "" && verifier: // RFC 9700 2.1.1: the challenge was removed on the way
+		g.mismatch = "code_verifier was sent, but the authorization request had no code_challenge"
+	case rec.Challenge == "" && (g.Client.Public || g.Client.PKCERequired):
+		g.mismatch = "the authorization request had no code_challenge"
+	case rec.Challenge == "":
+	case !verifier:
+		g.mismatch = "code_verifier is missing: the authorization request had a code_challenge"
+	case subtle.ConstantTimeCompare([]byte(g.challenge), []byte(rec.Challenge)) != 1: // RFC 7636 4.6
+		g.mismatch = "code_verifier does not match the code_challenge of the authorization request"
 	}
-	return subtle.ConstantTimeCompare([]byte(g.challenge), []byte(rec.Challenge)) == 1
+	return g.mismatch == ""
 }
 
 // challengeOf returns the S256 challenge of a verifier, or "" for an invalid verifier. (RFC 7636 4.1, 4.2)

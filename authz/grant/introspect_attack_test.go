@@ -108,13 +108,17 @@ func TestIntrospectAttacks(t *testing.T) {
 		wrong := h.Post(authztest.IntrospectPath, f, authztest.Basic("ops", "wrong")...)
 		authztest.WantError(t, "wrong secret", wrong, 401, "invalid_client")
 		for name, res := range map[string]*authztest.Response{
-			"unknown":     h.Post(authztest.IntrospectPath, f, authztest.Basic("nobody", "wrong")...),
-			"OAuth":       authztest.IntrospectAs(h, "shop", f),
-			"body secret": h.Post(authztest.IntrospectPath, url.Values{"token": f["token"], "client_id": {"ops"}, "client_secret": {authztest.Secret("ops")}}),
+			"unknown":      h.Post(authztest.IntrospectPath, f, authztest.Basic("nobody", "wrong")...),
+			"OAuth, wrong": h.Post(authztest.IntrospectPath, f, authztest.Basic("shop", "wrong")...),
+			"body secret":  h.Post(authztest.IntrospectPath, url.Values{"token": f["token"], "client_id": {"ops"}, "client_secret": {authztest.Secret("ops")}}),
 		} {
 			if res.Status != 401 || res.Body != wrong.Body || !strings.HasPrefix(res.Header.Get("WWW-Authenticate"), "Basic ") {
 				t.Errorf("%s = %d %s, want the bytes of a wrong secret", name, res.Status, res.Body)
 			}
+		}
+		// A client that has proved who it is may know that it is none of those who can ask, and nothing else.
+		if res := authztest.IntrospectAs(h, "shop", f); res.Status != 401 || res.Text("error") != "invalid_client" || strings.Contains(res.Body, "active") {
+			t.Errorf("OAuth = %d %s, want 401 invalid_client", res.Status, res.Body)
 		}
 		authztest.WantError(t, "another API", authztest.IntrospectAs(h, "auditor", f), 403, "access_denied")
 		basic := authztest.Basic("ops", authztest.Secret("ops"))

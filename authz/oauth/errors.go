@@ -18,7 +18,7 @@ import (
 type Error struct {
 	Status      int    // HTTP status where the answer is not a redirect
 	Code        string // RFC 6749 4.1.2.1, 5.2 and their extensions
-	Description string // printable ASCII, nothing internal, nothing of the caller's input
+	Description string // printable ASCII, nothing internal; of the caller's input at most a name, see Quoted
 	Cause       error  // for the log only
 	// Challenge is the WWW-Authenticate header. Empty: none.
 	Challenge string
@@ -58,7 +58,12 @@ func InvalidGrant(cause error, description string) error {
 
 // InvalidClient is the same whether the client is unknown or disabled, or the secret wrong. (RFC 6749 5.2)
 func InvalidClient(cause error) error {
-	return &Error{Status: http.StatusUnauthorized, Code: "invalid_client", Description: "client authentication failed", Cause: cause, Challenge: `Basic realm="gatehouse", charset="UTF-8"`}
+	return InvalidClientFor(cause, "client authentication failed")
+}
+
+// InvalidClientFor is InvalidClient for a caller that has proved to be somebody else, and can know the reason.
+func InvalidClientFor(cause error, description string) error {
+	return &Error{Status: http.StatusUnauthorized, Code: "invalid_client", Description: description, Cause: cause, Challenge: `Basic realm="gatehouse", charset="UTF-8"`}
 }
 
 // UnauthorizedClient is a client that is not allowed the grant. (RFC 6749 4.1.2.1, 5.2)
@@ -89,6 +94,15 @@ func InvalidDetails(cause error, description string) error {
 // InvalidTarget refuses a resource. (RFC 8707 2)
 func InvalidTarget(cause error) error {
 	return &Error{Status: http.StatusBadRequest, Code: "invalid_target", Description: "the resource is unknown or not allowed", Cause: cause}
+}
+
+// InvalidResource refuses a resource by its name. Empty: it is their number.
+func InvalidResource(name string) error {
+	e := &Error{Status: http.StatusBadRequest, Code: "invalid_target", Description: "the resource is unknown or not allowed"}
+	if name != "" {
+		e.Description = "the resource " + Quoted(name) + " is unknown or not allowed to the client"
+	}
+	return e
 }
 
 // InvalidRedirectURI refuses a redirect URI of a client that registers itself. (RFC 7591 3.2.2)
@@ -169,6 +183,15 @@ func StorageError(err error) error {
 		return TemporarilyUnavailable(err)
 	}
 	return err
+}
+
+// maxQuoted is how much of a name an answer repeats.
+const maxQuoted = 200
+
+// Quoted is a name that the caller has sent, for the description of an error.
+func Quoted(name string) string {
+	name = Printable(name)
+	return name[:min(len(name), maxQuoted)]
 }
 
 // Printable keeps what RFC 6749 4.1.2.1 allows in error_description.

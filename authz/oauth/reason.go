@@ -78,6 +78,8 @@ func Learn(ctx context.Context, clientID, redirectURI, scope string) {
 		}
 		if u, err := url.Parse(redirectURI); err == nil {
 			f.RedirectHost = cmp.Or(u.Host, u.Scheme)
+			u.User, u.RawQuery, u.ForceQuery, u.Fragment, u.RawFragment = nil, "", false, "", "" // they can hold secrets
+			f.RedirectURI = u.String()
 		}
 	})
 }

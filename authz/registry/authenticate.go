@@ -347,7 +347,17 @@ func (r *Registry) AuthenticateAPI(req *http.Request, api string) (*client.APICl
 		}
 		return reg.client, nil
 	}
+	if api == "introspection" && r.isOAuthClient(req, p) {
+		return nil, r.refuseClient(req, p.id, oauth.InvalidClientFor(err, "only an api_client can introspect, and "+oauth.Quoted(p.id)+" is a client"))
+	}
 	return nil, r.refuseClient(req, p.id, oauth.InvalidClient(err))
+}
+
+// isOAuthClient reports whether the credentials of a caller that is no API client are those of a client with a secret.
+func (r *Registry) isOAuthClient(req *http.Request, p identification) bool {
+	p.method = methodBasic
+	c, refused, err := r.authenticateBySecret(req, p)
+	return err == nil && refused == nil && c != nil
 }
 
 // noteCall says that a client has called. called nil: nothing is noted

@@ -157,24 +157,24 @@ func (r *Registry) May(c *client.Client, a Permission) error {
 		return oauth.UnauthorizedClient(errDisabled, "the client is disabled")
 	}
 	if a.Grant != "" && !c.HasGrant(a.Grant) {
-		return oauth.UnauthorizedClient(nil, "the client may not use this grant type") // RFC 6749 5.2
+		return oauth.UnauthorizedClient(nil, "the client may not use the grant "+oauth.Quoted(a.Grant)) // RFC 6749 5.2
 	}
 	if a.Unbound && c.DPoPRequired { // RFC 9449 5.2
 		return oauth.InvalidProof(errNoProof, "a DPoP proof is required")
 	}
 	for _, name := range a.Scope {
 		if !c.HasScope(name) {
-			return oauth.InvalidScope(nil, "a scope is unknown or not allowed") // one is enough for the whole request
+			return oauth.InvalidScope(nil, "the scope "+oauth.Quoted(name)+" is unknown or not allowed to the client") // one is enough for the whole request
 		}
 		if isOwn(a.Grant) && r.needsPerson(name) {
-			return oauth.InvalidScope(nil, "a scope needs a person")
+			return oauth.InvalidScope(nil, "the scope "+oauth.Quoted(name)+" needs a person")
 		}
 	}
 	if a.Provider != "" && !slices.Contains(r.Usable(c), a.Provider) {
 		return oauth.AccessDenied(ErrProvider)
 	}
 	if !c.MayAsk(a.Resources) {
-		return oauth.InvalidTarget(nil) // RFC 8707 2
+		return oauth.InvalidResource(refusedResource(c, a.Resources)) // RFC 8707 2
 	}
 	if err := r.mayDetails(c, a); err != nil {
 		return err
@@ -186,6 +186,16 @@ func (r *Registry) May(c *client.Client, a Permission) error {
 		return oauth.InvalidTarget(ErrExchange) // RFC 8693 2.2.2
 	}
 	return nil
+}
+
+// refusedResource returns the first of the resources that a client cannot ask for.
+func refusedResource(c *client.Client, resources []string) string {
+	for _, one := range resources {
+		if !c.MayAsk([]string{one}) {
+			return one
+		}
+	}
+	return ""
 }
 
 // Opens returns the origins of the sites that a client can open with a token of these scopes and resources, in order. A

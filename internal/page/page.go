@@ -60,6 +60,7 @@ type failure struct {
 	Account, Another  string
 	Back              string
 	Ask, State, Note  string
+	Details           []FailureDetail
 }
 
 // Failure is what an error page says and offers.
@@ -78,6 +79,14 @@ type Failure struct {
 	// Ask is a same-origin link to ask for access. State is the key of a message that says what has become of that, and
 	// Note what an administrator has added. Empty: none.
 	Ask, State, Note string
+	// Details are for developers.
+	Details []FailureDetail
+}
+
+// FailureDetail is what was sent or expected. Label is a message.
+type FailureDetail struct {
+	Label  string
+	Values []string
 }
 
 // Renderer writes pages. It is safe for concurrent use.
@@ -228,7 +237,7 @@ func (p *Renderer) failureFor(lang *language, f Failure) failure {
 	}
 	return failure{
 		Title: lang.T(f.Key + ".title"), Text: cmp.Or(f.Text, lang.T(f.Key+".text")), Ref: f.Ref, Again: LocalPath(f.Again), AgainLabel: lang.T(cmp.Or(f.AgainLabel, "error.again")),
-		Account: f.Account, Another: LocalPath(f.Another), Back: f.Back, Ask: LocalPath(f.Ask), State: f.State, Note: f.Note,
+		Account: f.Account, Another: LocalPath(f.Another), Back: f.Back, Ask: LocalPath(f.Ask), State: f.State, Note: f.Note, Details: f.Details,
 	}
 }
 

@@ -64,6 +64,9 @@ func (f *Refusal) facts() string {
 	if f.RedirectHost != "" && f.Reason == RedirectURI {
 		out = append(out, "its host is "+f.RedirectHost)
 	}
+	if f.RedirectURI != "" && f.Reason == RedirectURI {
+		out = append(out, "sent: "+f.RedirectURI, "registered: "+cmp.Or(strings.Join(f.Registered, ", "), "none"))
+	}
 	if f.Detail != "" && !strings.EqualFold(f.Detail, f.Reason.Why()) {
 		out = append(out, f.Detail)
 	}

@@ -56,6 +56,9 @@ type Refusal struct {
 	Level        int      `cbor:"22,keyasint,omitempty" json:"level,omitempty"`
 	// RedirectHost is the host of a redirect URI that a client named.
 	RedirectHost string `cbor:"23,keyasint,omitempty" json:"redirect_host,omitempty"`
+	// RedirectURI is that URI without query and fragment, and Registered are those of the client. They are not logged.
+	RedirectURI string   `cbor:"24,keyasint,omitempty" json:"redirect_uri,omitempty"`
+	Registered  []string `cbor:"25,keyasint,omitempty" json:"registered_redirect_uris,omitempty"`
 }
 
 const (
@@ -66,11 +69,11 @@ const (
 // trim bounds what comes from outside and puts it on one line.
 func (f *Refusal) trim() {
 	for _, s := range []*string{
-		&f.Detail, &f.Code, &f.Site, &f.Method, &f.Path, &f.PersonID, &f.Username, &f.Partition, &f.ClientID, &f.Provider, &f.By, &f.RedirectHost,
+		&f.Detail, &f.Code, &f.Site, &f.Method, &f.Path, &f.PersonID, &f.Username, &f.Partition, &f.ClientID, &f.Provider, &f.By, &f.RedirectHost, &f.RedirectURI,
 	} {
 		*s = clean(*s)
 	}
-	for _, list := range []*[]string{&f.WantedGroups, &f.Groups, &f.WantedScopes, &f.Scopes} {
+	for _, list := range []*[]string{&f.WantedGroups, &f.Groups, &f.WantedScopes, &f.Scopes, &f.Registered} {
 		if len(*list) == 0 {
 			*list = nil
 			continue

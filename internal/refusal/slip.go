@@ -99,6 +99,7 @@ func (f *Refusal) fill(ctx context.Context) (from string, first bool) {
 		{&f.ClientID, s.about.ClientID},
 		{&f.Provider, s.about.Provider},
 		{&f.RedirectHost, s.about.RedirectHost},
+		{&f.RedirectURI, s.about.RedirectURI},
 	} {
 		if *e.to == "" {
 			*e.to = e.from
@@ -106,6 +107,9 @@ func (f *Refusal) fill(ctx context.Context) (from string, first bool) {
 	}
 	if f.WantedScopes == nil {
 		f.WantedScopes = s.about.WantedScopes
+	}
+	if f.Registered == nil {
+		f.Registered = s.about.Registered
 	}
 	return s.from, first
 }
