@@ -186,7 +186,7 @@ func (p *Protect) askAccess(g *passage, rec *arrival, in Entrance) {
 	}
 	switch state {
 	case AccessOpen:
-		form.Key, form.Action = "access.asked", ""
+		form.Key, form.Action, form.Next, form.Cancel = "access.asked", "", to, ""
 	case AccessGranted:
 		form.Key, form.Action, form.Next, form.Cancel = "access.granted", "", to, ""
 	case AccessRefused, AccessNone:

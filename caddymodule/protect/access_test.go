@@ -130,7 +130,7 @@ func TestRequestAccess(t *testing.T) {
 	to := html.UnescapeString(m[1])
 	a := g.open(t, host, to, "Cookie: "+c)
 	csrf := csrfField.FindStringSubmatch(a.body)
-	if a.StatusCode != http.StatusOK || csrf == nil || !strings.Contains(a.body, `name="reason"`) {
+	if a.StatusCode != http.StatusOK || csrf == nil || !strings.Contains(a.body, `name="reason"`) || !strings.Contains(a.body, "Try "+host+" again") || strings.Contains(a.body, "Cancel") {
 		t.Fatalf("the page is %d %s", a.StatusCode, a.body)
 	}
 	post := func(from, cookies, token, reason string) answer {

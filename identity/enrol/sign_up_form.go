@@ -66,7 +66,7 @@ func (t *signUpInput) checkEmail(u *config.Units) {
 	switch {
 	case t.Email == "":
 		t.problem("email", "problem.email_missing")
-	case !isSignUpAddress(t.Email) || !u.Features.CustomEmailValidation.Check(t.Email):
+	case !isSignUpAddress(t.Email) || !person.IsPublicEmail(t.Email) || !u.Features.CustomEmailValidation.Check(t.Email):
 		t.problem("email", "problem.email")
 	case repeats && person.FoldEmail(t.emailAgain) != person.FoldEmail(t.Email):
 		t.problem("email_again", "problem.not_same")

@@ -149,6 +149,7 @@ func TestSignUpFields(t *testing.T) {
 	}{
 		"no address":           {map[string]string{"email": ""}, "email"},
 		"no address at all":    {map[string]string{"email": "new"}, "email"},
+		"an address cut short": {map[string]string{"email": "maria@example"}, "email"},
 		"two addresses":        {map[string]string{"email": "a@example.com,b@example.com"}, "email"},
 		"another address":      {map[string]string{"email_again": "old@example.com"}, "email_again"},
 		"no first name":        {map[string]string{"given_name": ""}, "given_name"},

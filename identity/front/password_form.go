@@ -36,7 +36,7 @@ func passwordRules(p *config.PasswordPolicy) []page.Text {
 
 // PasswordProblem is the message key for a refused new password, or "" if the error is about something else.
 func PasswordProblem(err error) string {
-	invalid := new(person.ValidationError)
+	invalid, policy := new(person.ValidationError), new(person.PolicyError)
 	switch {
 	case !errors.As(err, &invalid) || invalid.Field != "password":
 		return ""
@@ -46,6 +46,14 @@ func PasswordProblem(err error) string {
 		return "problem.password_common"
 	case invalid.Problem == person.RepeatsProblem:
 		return "problem.password_repeats"
+	case errors.As(err, &policy) && len(policy.Broken) > 0:
+		return brokenRules[policy.Broken[0]] // the page lists all of them
 	}
 	return "problem.password_rules"
+}
+
+// brokenRules are the messages for the rules of config.PasswordPolicy.Check.
+var brokenRules = map[string]string{
+	"password.too_short": "problem.password_too_short", "password.too_long": "problem.password_too_long", "password.no_lower_case": "problem.password_no_lower_case",
+	"password.no_upper_case": "problem.password_no_upper_case", "password.no_special": "problem.password_no_special",
 }

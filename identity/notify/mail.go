@@ -192,8 +192,11 @@ func (c MailConfig) Compose(words page.Words, id string, n Notice) (Message, err
 	if n.Data["note"] != "" {
 		p.Paragraphs = append(p.Paragraphs, words.T(key+".note", pairs...))
 	}
-	if strings.HasPrefix(n.Link, "/") {
+	switch {
+	case strings.HasPrefix(n.Link, "/"):
 		p.Link, p.Action = c.Issuer+n.Link, words.T(key+".action", pairs...)
+	case strings.HasPrefix(n.Link, "https://"), strings.HasPrefix(n.Link, "http://"):
+		p.Link, p.Action = n.Link, words.T(key+".action", pairs...)
 	}
 	if n.Sample {
 		p.Subject = oneLine(words.T("mail.sample.subject", "subject", p.Subject))

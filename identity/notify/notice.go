@@ -84,8 +84,8 @@ type Notice struct {
 	At time.Time `cbor:"6,keyasint"`
 	// Data replaces {name} in the messages. It is stored sealed, and shown as text and never as markup.
 	Data map[string]string `cbor:"7,keyasint,omitempty"`
-	// Link is a path of Gatehouse behind the button mail.<kind>.action, such as /account. Without it there is no
-	// button.
+	// Link is a path of Gatehouse behind the button mail.<kind>.action, such as /account, or the address of a site that
+	// Gatehouse guards. Without it there is no button.
 	Link string `cbor:"8,keyasint,omitempty"`
 	// Until is when what the notice is about ends. Zero: it does not say so.
 	Until time.Time `cbor:"9,keyasint,omitempty"`

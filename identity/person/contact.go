@@ -87,7 +87,7 @@ func (c Contact) Problem(u *config.Units, p *Profile, verifies bool) string {
 	i, _, verified := c.Find(p)
 	_, isNumber := ParsePhone(c.Value)
 	switch {
-	case c.Kind == ContactEmail && (!IsEmail(c.Value) || !u.Features.CustomEmailValidation.Check(c.Value)):
+	case c.Kind == ContactEmail && (!IsPublicEmail(c.Value) || !u.Features.CustomEmailValidation.Check(c.Value)):
 		return "problem.email"
 	case c.Kind == ContactPhone && !isNumber:
 		return "problem.phone"

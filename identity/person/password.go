@@ -170,11 +170,12 @@ func normalPassword(password string) (normal string, ok bool) {
 // checkPolicy checks a new password, in the form that is hashed. ok is false if there is no such form.
 func (s *Service) checkPolicy(ctx context.Context, normal string, ok bool, names []string) error {
 	u, err := s.Settings(ctx)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case !ok || len(u.PasswordPolicy.Check(normal)) > 0:
-		return &ValidationError{"password", policyProblem(u.PasswordPolicy)}
+	}
+	switch broken := u.PasswordPolicy.Check(normal); {
+	case !ok || len(broken) > 0:
+		return &PolicyError{&ValidationError{"password", policyProblem(u.PasswordPolicy)}, broken}
 	case !s.cfg.CommonPasswords && weakpassword.Repeats(normal, append(names, s.cfg.SiteNames...)...):
 		return &ValidationError{"password", RepeatsProblem}
 	case !s.cfg.CommonPasswords && weakpassword.Common(normal):
@@ -190,6 +191,17 @@ const (
 	CommonProblem  = "is one of the most common passwords: others try it, so choose another"
 	RepeatsProblem = "repeats the username, the e-mail address or the name of the site: choose another"
 )
+
+// PolicyError is the *ValidationError of a password that breaks rules of the policy, in the words of
+// config.PasswordPolicy.Check.
+type PolicyError struct {
+	Invalid *ValidationError
+	Broken  []string
+}
+
+func (e *PolicyError) Error() string { return e.Invalid.Error() }
+
+func (e *PolicyError) Unwrap() error { return e.Invalid }
 
 // policyProblem says everything that the policy requires, so that one more attempt is enough.
 func policyProblem(p config.PasswordPolicy) string {

@@ -3,6 +3,7 @@ package person
 import (
 	"fmt"
 	"net/mail"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -38,6 +39,14 @@ func FoldEmail(s string) string { return strings.ToLower(norm.NFC.String(s)) }
 func IsEmail(s string) bool {
 	a, err := mail.ParseAddress(s)
 	return err == nil && a.Address == s && len(s) <= 254 && IsText(s, 254)
+}
+
+// IsPublicEmail reports whether s is an e-mail address below a registered domain, which is what people type about
+// themselves: one without a dot has lost its end. Administrators and directories can also name machines of their own.
+func IsPublicEmail(s string) bool {
+	_, domain, _ := strings.Cut(s, "@")
+	labels := strings.Split(domain, ".")
+	return IsEmail(s) && len(labels) > 1 && !slices.Contains(labels, "")
 }
 
 // EmailUsernames tells whether new usernames are e-mail addresses.

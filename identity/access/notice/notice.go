@@ -61,6 +61,9 @@ func (n *Notices) tellPerson(tx storage.Tx, r access.Request, kind notify.Kind, 
 	}
 	out := to.Notice(kind, now)
 	out.Data["site"], out.Data["note"], out.Until = host(r.Site), r.Note, r.Ends
+	if kind == notify.AccessGranted {
+		out.Link = r.Site + "/"
+	}
 	return n.persons.SendNotice(tx, out)
 }
 

@@ -109,14 +109,14 @@ func TestWhoIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	sent = o.mails.Take()
-	if len(sent) != 1 || sent[0].Kind != notify.AccessRefused || sent[0].To != "ada@example.com" || sent[0].Data["note"] != "Ask https://team.example.com first" {
+	if len(sent) != 1 || sent[0].Kind != notify.AccessRefused || sent[0].To != "ada@example.com" || sent[0].Link != "" || sent[0].Data["note"] != "Ask https://team.example.com first" {
 		t.Errorf("after a refusal %+v are told", sent)
 	}
 	if _, err := o.Grant(t.Context(), ada.ID, wiki, access.Terms{For: time.Hour}, "", event.Actor{Name: "ops"}); err != nil {
 		t.Fatal(err)
 	}
 	sent = o.mails.Take()
-	if len(sent) != 1 || sent[0].Kind != notify.AccessGranted || sent[0].To != "ada@example.com" || !sent[0].Until.Equal(o.now.Add(time.Hour)) {
+	if len(sent) != 1 || sent[0].Kind != notify.AccessGranted || sent[0].To != "ada@example.com" || sent[0].Link != wiki+"/" || !sent[0].Until.Equal(o.now.Add(time.Hour)) {
 		t.Errorf("after a grant %+v are told", sent)
 	}
 	if _, err := o.Revoke(t.Context(), ada.ID, wiki, "", event.Actor{Name: "ops"}); err != nil || len(o.mails.Take()) > 0 {
