@@ -135,7 +135,7 @@ func TestExplain(t *testing.T) {
 		t.Errorf("explain --ref = %s", out)
 	}
 	answer := servertest.Decode[map[string]any](t, w.Run("", "explain", "--ref", ref, "--json"))
-	if answer["verdict"] != "deny" || answer["status"] != float64(403) || answer["refused"].(map[string]any)["ref"] != ref {
+	if answer["url"] != site+"/archive/1" || answer["verdict"] != "deny" || answer["status"] != float64(403) || answer["refused"].(map[string]any)["ref"] != ref {
 		t.Errorf("explain --ref --json = %v", answer)
 	}
 }

@@ -199,6 +199,7 @@ func (p *Protect) record(g *passage, f refusal, ref string) {
 		Site: r.Host, Method: r.Method, Path: original(r).Path,
 		WantedGroups: p.Groups, WantedScopes: asked.scopes, WantedLevel: asked.level,
 	}
+	out.Scheme, _, _ = strings.Cut(askedAt(g), "://")
 	for _, r := range reasons {
 		if out.Reason == r {
 			out.Detail = "" // it would say the same

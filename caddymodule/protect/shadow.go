@@ -141,16 +141,21 @@ func kept(reason refusals.Reason) Verdict {
 // Passes tells whether a request with this verdict reaches the upstream.
 func (v Verdict) Passes() bool { return v == Allow || v == Open }
 
+// askedAt is the origin that the client has asked.
+func askedAt(g *passage) string {
+	switch {
+	case g.site != nil:
+		return g.site.origin
+	case g.r.TLS != nil:
+		return "https://" + g.r.Host
+	}
+	return "http://" + g.r.Host
+}
+
 // describe says who has asked for what, without anything secret.
 func (p *Protect) describe(g *passage) decision.Decision {
 	r := g.r
-	out := decision.Decision{Site: "http://" + r.Host, Method: r.Method, Path: original(r).Path, IP: p.origin(r).ClientIP, Browser: g.site != nil, Navigates: isNavigation(r)}
-	switch {
-	case g.site != nil:
-		out.Site = g.site.origin
-	case r.TLS != nil:
-		out.Site = "https://" + r.Host
-	}
+	out := decision.Decision{Site: askedAt(g), Method: r.Method, Path: original(r).Path, IP: p.origin(r).ClientIP, Browser: g.site != nil, Navigates: isNavigation(r)}
 	who := g.who
 	if who == nil || !who.Active {
 		return out

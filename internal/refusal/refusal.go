@@ -54,6 +54,8 @@ type Refusal struct {
 	Scopes       []string `cbor:"20,keyasint,omitempty" json:"scopes,omitempty"`
 	WantedLevel  int      `cbor:"21,keyasint,omitempty" json:"wanted_level,omitempty"`
 	Level        int      `cbor:"22,keyasint,omitempty" json:"level,omitempty"`
+	// Scheme is http or https, of the Site. Empty: unknown.
+	Scheme string `cbor:"26,keyasint,omitempty" json:"scheme,omitempty"`
 	// RedirectHost is the host of a redirect URI that a client named.
 	RedirectHost string `cbor:"23,keyasint,omitempty" json:"redirect_host,omitempty"`
 	// RedirectURI is that URI without query and fragment, and Registered are those of the client. They are not logged.

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,11 +65,7 @@ func (i *Instance) AnswerExplain(r *http.Request, in ExplainRequest) (out Explai
 	}
 	who.Granted = i.grantedBy(who.Now)
 	q := explain.Request{URL: in.URL, Method: in.Method, IP: in.IP, Headers: in.Headers, Gate: in.Gate}
-	if out.Answer, err = i.Explain(r.Context(), q, who); err != nil && out.Refused != nil { // which scheme it had is not kept
-		q.URL = "http://" + out.Refused.Site + out.Refused.Path
-		out.Answer, err = i.Explain(r.Context(), q, who)
-	}
-	if err != nil {
+	if out.Answer, err = i.Explain(r.Context(), q, who); err != nil {
 		return out, i.aboutSite(q.URL, err)
 	}
 	if notes, err = i.grantNotes(r, notes, out.Answer); err != nil {
@@ -128,7 +125,7 @@ func (i *Instance) again(r *http.Request, in *ExplainRequest, out *ExplainAnswer
 		return badRequestf("the refusal %s was not by a site: caddy gatehouse why %s says what it was", ref, ref)
 	}
 	out.Refused = &WhyAnswer{Sentence: f.Sentence(), Mend: f.Reason.Mend(), Refusal: f}
-	in.URL, in.Method, in.Person, in.Level = "https://"+f.Site+f.Path, f.Method, f.PersonID, f.Level
+	in.URL, in.Method, in.Person, in.Level = cmp.Or(f.Scheme, "https")+"://"+f.Site+f.Path, f.Method, f.PersonID, f.Level
 	if in.Client, in.Scopes = f.ClientID, f.Scopes; in.Level > 0 && in.Age == "" {
 		in.Age = "0s"
 	}
