@@ -13,13 +13,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/authz/site"
-	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/identity/keypair"
 	"github.com/gatehouse-id/gatehouse/identity/lookup"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/cluster"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/places"
@@ -237,8 +234,7 @@ func TestEventsAsFile(t *testing.T) {
 	}
 }
 
-// TestSessionsByPlace: sessions are found by address, device, application and site, also those of before there were
-// lists of them, and until these are made.
+// TestSessionsByPlace: sessions are found by address, device, application and site, while they last.
 func TestSessionsByPlace(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -258,45 +254,16 @@ func TestSessionsByPlace(t *testing.T) {
 		}
 		return places.Note(tx, places.Site, "https://wiki.example.com", sessionID, time.Time{})
 	}))
-	check := func(when string) {
-		t.Helper()
-		for query, want := range map[string]int{
-			"": 2, "address=203.0.113.7": 2, "address=203.0.113.8": 0, "device=Firefox+/+Linux": 2, "device=Safari+/+iPhone": 0,
-			"client=shop": 1, "client=wiki": 0, "site=https://wiki.example.com": 1, "client=shop&address=203.0.113.8": 0,
-			"address=203.0.113.7&client=shop&device=Firefox+/+Linux&site=https://wiki.example.com": 1,
-		} {
-			a := b.get("/admin/sessions?" + query)
-			if rows := strings.Count(a.form(), `<tr role="row"><td`); rows != want {
-				t.Errorf("%s: %q shows %d sessions, want %d", when, query, rows, want)
-			}
+	for query, want := range map[string]int{
+		"": 2, "address=203.0.113.7": 2, "address=203.0.113.8": 0, "device=Firefox+/+Linux": 2, "device=Safari+/+iPhone": 0,
+		"client=shop": 1, "client=wiki": 0, "site=https://wiki.example.com": 1, "client=shop&address=203.0.113.8": 0,
+		"address=203.0.113.7&client=shop&device=Firefox+/+Linux&site=https://wiki.example.com": 1,
+	} {
+		a := b.get("/admin/sessions?" + query)
+		if rows := strings.Count(a.form(), `<tr role="row"><td`); rows != want {
+			t.Errorf("%q shows %d sessions, want %d", query, rows, want)
 		}
 	}
-	check("before all are listed")
-	var kept []string
-	h.must(h.store.Update(t.Context(), func(tx storage.Tx) error { // as an earlier version left it
-		var keys [][]byte
-		kept = nil // this runs twice
-		for rec, err := range tx.Scan(storage.Range{Prefix: []byte("session_place/")}) {
-			if err != nil {
-				return err
-			}
-			if key := string(rec.Key); strings.Contains(key, "/ip") || strings.Contains(key, "/device") {
-				keys, kept = append(keys, []byte(key)), append(kept, key)
-			}
-		}
-		for _, k := range keys {
-			if err := tx.Delete(k); err != nil {
-				return err
-			}
-		}
-		return nil
-	}))
-	if len(kept) != 4 {
-		t.Errorf("listed by address and device: %q, want two sessions", kept)
-	}
-	check("of an earlier version")
-	h.must(places.New(h.store, zap.NewNop(), session.Earlier, token.Earlier, site.Earlier).List(t.Context(), 0))
-	check("listed")
 	if a := b.get("/admin/sessions"); !strings.Contains(a.form(), `<option value="Firefox / Linux"`) || !strings.Contains(a.form(), "/admin/sessions?device=Firefox") {
 		t.Errorf("no way to the sessions of a device\n%s", a.form())
 	}
@@ -344,7 +311,6 @@ func TestApplicationIsUsed(t *testing.T) {
 		}
 		return h.recorder.Append(tx, e)
 	}))
-	h.must(places.New(h.store, zap.NewNop(), session.Earlier, token.Earlier, site.Earlier).List(t.Context(), 0))
 	h.clock.Advance(time.Minute)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})

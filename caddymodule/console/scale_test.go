@@ -19,8 +19,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz/grant"
-	"github.com/gatehouse-id/gatehouse/authz/site"
-	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
 	"github.com/gatehouse-id/gatehouse/identity/lookup"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -120,6 +118,9 @@ func (h *harness) populate(persons, events int) {
 					if err := session.Records.Put(tx, id(i), session.Record{PersonID: id(i), AuthTime: now, Opened: now, Seen: now, Level: 1, AMR: []string{"pwd"}, Address: fmt.Sprintf("192.0.2.%d", i%250)}, time.Time{}); err != nil {
 						return err
 					}
+					if err := places.Note(tx, places.Address, fmt.Sprintf("192.0.2.%d", i%250), id(i), time.Time{}); err != nil {
+						return err
+					}
 					if err := sessionKeys.Put(tx, id(i), map[int]string{1: id(i)}, time.Time{}); err != nil {
 						return err
 					}
@@ -157,7 +158,6 @@ func (h *harness) populate(persons, events int) {
 			return nil
 		}))
 	}
-	h.must(places.New(h.store, zap.NewNop(), session.Earlier, token.Earlier, site.Earlier).List(h.t.Context(), 0))
 	ctx, stop := context.WithCancel(h.t.Context())
 	done := make(chan struct{})
 	go func() { lookup.New(h.store, h.clock.Now, zap.NewNop()).Run(ctx); close(done) }()

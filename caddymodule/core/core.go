@@ -21,15 +21,11 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/dpop"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
-	"github.com/gatehouse-id/gatehouse/authz/site"
-	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/metrics"
 	"github.com/gatehouse-id/gatehouse/identity/lookup"
-	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/cluster"
 	"github.com/gatehouse-id/gatehouse/internal/decision"
 	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/places"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/internal/tally"
@@ -78,7 +74,6 @@ const (
 	RoleManage = "administration" // does work on many persons, and ends blocks whose time is over
 	roleCounts = "statistics"     // moves what has happened into the counters
 	roleLists  = "lists"          // keeps the indexes by which persons are found
-	rolePlaces = "places"         // lists the sessions of an earlier version
 )
 
 func newOpenStore(store storage.Store, node *cluster.Node, options string, log *zap.Logger) *OpenStore {
@@ -110,9 +105,6 @@ func newOpenStore(store storage.Store, node *cluster.Node, options string, log *
 		workers.Go(func() { o.Metrics.Sites.Run(work) })
 		workers.Go(func() { o.Node.Lead(work, roleCounts, tally.New(store, nil, log.Named("statistics")).Run) })
 		workers.Go(func() { o.Node.Lead(work, roleLists, lookup.New(store, nil, log.Named("lists")).Run) })
-		workers.Go(func() {
-			o.Node.Lead(work, rolePlaces, places.New(store, log.Named("lists"), session.Earlier, token.Earlier, site.Earlier).Run)
-		})
 		workers.Wait()
 		leave()
 		node.Wait()

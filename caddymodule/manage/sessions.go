@@ -4,8 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/authz/site"
-	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/places"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -22,19 +20,18 @@ type SessionFilter struct {
 // maxLooked bounds the sessions that one part of a list looks at.
 const maxLooked = 1000
 
-// wanted is a place that a filter asks for, and the source that lists those of earlier versions.
+// wanted is a place that a filter asks for.
 type wanted struct {
-	kind   places.Kind
-	value  string
-	source string
+	kind  places.Kind
+	value string
 }
 
 func (f SessionFilter) wanted() []wanted {
 	all := []wanted{
-		{places.Address, f.Address, session.Earlier.Name},
-		{places.Application, f.Application, token.Earlier.Name},
-		{places.Site, f.Site, site.Earlier.Name},
-		{places.Device, f.Device, session.Earlier.Name},
+		{places.Address, f.Address},
+		{places.Application, f.Application},
+		{places.Site, f.Site},
+		{places.Device, f.Device},
 	}
 	return slices.DeleteFunc(all, func(w wanted) bool { return w.value == "" })
 }
@@ -100,16 +97,10 @@ func (s *Service) selected(tx storage.Tx, f SessionFilter, after string, limit, 
 // sessionsPart is how many sessions are looked at at once.
 const sessionsPart = 100
 
-// sessionsBehind returns some live sessions of the shortest list to read, or of all while those of an earlier version
-// are not listed. last is the one that was looked at last, empty at the end.
+// sessionsBehind returns some live sessions of the shortest list to read, or of all where no place is asked for. last is
+// the one that was looked at last, empty at the end.
 func (s *Service) sessionsBehind(tx storage.Tx, all []wanted, after string, now time.Time) (some []session.Session, read int, last string, err error) {
-	listed := len(all) > 0
-	if listed {
-		if listed, err = places.Complete(tx, all[0].source); err != nil {
-			return nil, 0, "", err
-		}
-	}
-	if !listed {
+	if len(all) == 0 {
 		some, last, err = s.Identity.Session.All(tx, after, sessionsPart, now)
 		return some, sessionsPart, last, err
 	}

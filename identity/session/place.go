@@ -5,19 +5,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Earlier lists the sessions of an earlier version by where they were used from.
-var Earlier = places.Source{Name: "sessions", Prefix: Records.Key(""), Note: func(tx storage.Tx, raw storage.Record) error {
-	rec, err := Records.Decode(raw.Value)
-	if err != nil {
-		return err
-	}
-	id := string(raw.Key[len(Records.Key("")):])
-	if err := places.Note(tx, places.Address, rec.Address, id, raw.Expires); err != nil {
-		return err
-	}
-	return places.Note(tx, places.Device, places.DeviceOf(rec.Agent), id, raw.Expires)
-}}
-
 // place lists a session by where it is used from. before is what it was until now.
 func (s *Service) place(tx storage.Tx, id string, before, rec *Record) error {
 	ends := s.Collect(*rec)
