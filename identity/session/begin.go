@@ -63,7 +63,7 @@ func (s *Service) Begin(tx storage.Tx, id, token, old string, rec Record) (sessi
 			}
 		}
 	}
-	list, err := s.move(tx, rec.PersonID)
+	list, _, err := lists.Find(tx, rec.PersonID)
 	if err != nil {
 		return "", nil, err
 	}

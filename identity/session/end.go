@@ -69,17 +69,11 @@ const forgottenSessions = 1000
 // ForgetSessions removes the sessions of a person and what was begun in them, since they tell where the person was and
 // what a provider has said of them. It is a hook of the removal of a person.
 func (s *Service) ForgetSessions(tx storage.Tx, person string) error {
-	list, found, err := lists.Find(tx, person)
+	ids, err := listed(tx, person)
 	if err != nil {
 		return err
 	}
-	ids := list.Sessions[:min(len(list.Sessions), forgottenSessions)]
-	if !found {
-		if ids, err = listedBefore(tx, person, forgottenSessions); err != nil {
-			return err
-		}
-	}
-	for _, id := range ids {
+	for _, id := range ids[:min(len(ids), forgottenSessions)] {
 		rec, found, err := Records.Find(tx, id)
 		if err != nil {
 			return err
@@ -94,9 +88,6 @@ func (s *Service) ForgetSessions(tx storage.Tx, person string) error {
 			if err := s.forgetSession(tx, id); err != nil {
 				return err
 			}
-		}
-		if err := recordsOf.Delete(tx, storage.Key(person, id)); err != nil {
-			return err
 		}
 	}
 	if err := lists.Delete(tx, person); err != nil {

@@ -142,63 +142,6 @@ func (s *readsOf) Update(ctx context.Context, fn func(storage.Tx) error) error {
 	return s.Store.Update(ctx, func(tx storage.Tx) error { return fn(readingTx{tx, s}) })
 }
 
-// listAsBefore stores the sessions of all persons as versions before did: a key for each.
-func listAsBefore(h *identitytest.Harness) {
-	h.T.Helper()
-	type list struct {
-		Sessions []string  `cbor:"1,keyasint,omitempty"`
-		Ends     time.Time `cbor:"2,keyasint"`
-	}
-	now, before := storage.NewTable[list]("identity_sessions"), storage.NewTable[struct{}]("identity_session_of")
-	err := h.Store.Update(h.T.Context(), func(tx storage.Tx) error {
-		for e, err := range now.Scan(tx, storage.Range{}) {
-			if err != nil {
-				return err
-			}
-			for _, id := range e.Value.Sessions {
-				if err := before.Put(tx, storage.Key(e.Key, id), struct{}{}, e.Value.Ends); err != nil {
-					return err
-				}
-			}
-			if err := now.Delete(tx, e.Key); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		h.T.Fatal(err)
-	}
-}
-
-// TestSessionsListedAsBefore: the sessions in a store of an earlier version count towards the limit and end as before,
-// and their keys go when a session is added.
-func TestSessionsListedAsBefore(t *testing.T) {
-	t.Parallel()
-	h := identitytest.New(t, func(c *identity.Config) { c.Session.PerPerson = 3 })
-	var browsers []*identitytest.Browser
-	for range 3 {
-		b := h.Browser()
-		b.SignIn(identitytest.Demo, identitytest.DemoPassword)
-		browsers = append(browsers, b)
-		h.Clock.Advance(2 * time.Minute)
-	}
-	listAsBefore(h)
-	if n := h.Stored("identity_session_of"); n != 3 {
-		t.Fatalf("%d sessions are listed as before, want 3", n)
-	}
-	browsers[1].Get("/next")
-	h.Browser().SignIn(identitytest.Demo, identitytest.DemoPassword)
-	for i, want := range []bool{false, true, true} {
-		if got := browsers[i].IsSignedIn(); got != want {
-			t.Errorf("browser %d is signed in: %t, want %t", i+1, got, want)
-		}
-	}
-	if h.Stored("identity_session") != 3 || h.Stored("identity_session_of") != 0 || h.Stored("identity_sessions") != 1 {
-		t.Errorf("%d sessions, %d listed as before, %d lists, want 3, 0, 1", h.Stored("identity_session"), h.Stored("identity_session_of"), h.Stored("identity_sessions"))
-	}
-}
-
 // TestEndedSessionsMakeRoomFirst: sessions that have ended by themselves make room before one that is still good.
 func TestEndedSessionsMakeRoomFirst(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,6 @@ var (
 	Records         = storage.NewTable[Record]("identity_session")              // session id
 	keyRecords      = storage.NewTable[keyRecord]("identity_session_key")       // hash of the cookie
 	lists           = storage.NewTable[listRecord]("identity_sessions")         // person id
-	recordsOf       = storage.NewTable[struct{}]("identity_session_of")         // person id, session id: earlier versions
 	FirstSignIns    = storage.NewTable[FirstSignInRecord]("identity_signed_in") // person id
 	globals         = storage.NewTable[globalRecord]("identity_global")         // globalKey
 	ProviderRecords = storage.NewTable[ProviderRecord]("identity_held")         // session id
@@ -84,7 +83,7 @@ type SeeingRecord struct {
 type listRecord struct {
 	Sessions []string  `cbor:"1,keyasint,omitempty"`
 	Ends     time.Time `cbor:"2,keyasint"` // when the last of them can be collected, and the list with it
-	// Known is what is known of each session. Lists of earlier versions have none.
+	// Known is what is known of each session, in their order.
 	Known []knownRecord `cbor:"3,keyasint,omitempty"`
 }
 
@@ -100,7 +99,6 @@ type knownRecord struct {
 
 // add adds a session that can be collected at ends.
 func (l *listRecord) add(id string, known knownRecord, ends time.Time) {
-	l.align()
 	if at := slices.Index(l.Sessions, id); at >= 0 {
 		l.Known[at] = known
 	} else {
@@ -113,7 +111,6 @@ func (l *listRecord) add(id string, known knownRecord, ends time.Time) {
 
 // remove takes sessions out.
 func (l *listRecord) remove(ids ...string) {
-	l.align()
 	kept := 0
 	for i, id := range l.Sessions {
 		if !slices.Contains(ids, id) {

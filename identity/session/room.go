@@ -12,8 +12,8 @@ import (
 // not used for longest, is read before it makes room, and the others are not.
 
 // makeRoom ends sessions of a person until their list has room for one more: those that have ended by themselves, and
-// one that is still good, which it returns. Stores of earlier versions can hold more; then the number does not grow.
-// The caller writes the list.
+// one that is still good, which it returns. The caller writes
+// the list.
 func (s *Service) makeRoom(tx storage.Tx, personID string, list *listRecord, global int64, now time.Time) (*Current, error) {
 	if len(list.Sessions) < s.cfg.PerPerson {
 		return nil, nil //nolint:nilnil // there is room
@@ -22,7 +22,6 @@ func (s *Service) makeRoom(tx storage.Tx, personID string, list *listRecord, glo
 	if err != nil {
 		return nil, err
 	}
-	list.align()
 	for len(list.Sessions) >= s.cfg.PerPerson {
 		at, seemsDead := list.candidate(p.Epoch, global, now)
 		id := list.Sessions[at]
@@ -75,11 +74,4 @@ func (l *listRecord) candidate(epoch, global int64, now time.Time) (at int, seem
 		}
 	}
 	return at, false
-}
-
-// align gives a list of an earlier version room for what is known.
-func (l *listRecord) align() {
-	if len(l.Known) != len(l.Sessions) {
-		l.Known = make([]knownRecord, len(l.Sessions))
-	}
 }
