@@ -17,8 +17,6 @@ import (
 // once a year.
 type globalState struct {
 	epoch atomic.Int64
-	// earlier says that there are lists of grants of an earlier version.
-	earlier atomic.Bool
 }
 
 // sharedStates holds the one globalState of each store that is in use: during a reload two servers work on one store,
@@ -38,13 +36,8 @@ func loadGlobalState(ctx context.Context, store storage.Store) (*globalState, er
 	if err != nil {
 		return nil, fmt.Errorf("load global state: %w", err)
 	}
-	earlier, err := findEarlier(ctx, store)
-	if err != nil {
-		return nil, fmt.Errorf("load global state: %w", err)
-	}
 	g := sharedState(store)
 	g.raise(rec.Epoch)
-	g.earlier.Store(earlier)
 	return g, nil
 }
 

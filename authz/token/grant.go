@@ -26,11 +26,11 @@ func (l *Ledger) NewGrantID(now time.Time) (string, error) {
 // application that renews its tokens again and again in one browser must not sign out the person's other devices.
 // (docs/decisions/tokens.md#grants)
 func (l *Ledger) StoreGrant(tx storage.Tx, id string, g Grant, limit int) error {
-	have, err := l.takeHeld(tx, g.Subject, g.ClientID)
+	list, _, err := heldGrants.Find(tx, storage.Key(g.Subject, g.ClientID))
 	if err != nil {
 		return err
 	}
-	have = slices.DeleteFunc(have, func(h heldGrant) bool { return !h.ExpiresAt.After(g.CreatedAt) })
+	have := slices.DeleteFunc(list.Held, func(h heldGrant) bool { return !h.ExpiresAt.After(g.CreatedAt) })
 	for len(have) >= limit {
 		i := dispensable(have, g.SessionID, limit)
 		if err := grants.Delete(tx, have[i].ID); err != nil {
@@ -79,11 +79,11 @@ func DropGrant(tx storage.Tx, subject, clientID, id string) error {
 
 // DropGrants ends every grant of a person to a client and returns how many had not expired.
 func (l *Ledger) DropGrants(tx storage.Tx, subject, clientID string, now time.Time) (n int, err error) {
-	have, err := l.takeHeld(tx, subject, clientID)
+	list, _, err := heldGrants.Find(tx, storage.Key(subject, clientID))
 	if err != nil {
 		return 0, err
 	}
-	for _, h := range have {
+	for _, h := range list.Held {
 		if err := grants.Delete(tx, h.ID); err != nil {
 			return 0, err
 		}
@@ -106,7 +106,7 @@ func (l *Ledger) DraftGrantAccess(c *client.Client, id string, g *Grant, scope, 
 
 // DropSession ends every grant that was given in a session of a person.
 func (l *Ledger) DropSession(tx storage.Tx, person, session string) error {
-	all, err := l.heldBy(tx, person)
+	all, err := heldBy(tx, person)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ type LiveGrant struct {
 
 // LiveGrants returns the valid grants of a person, the oldest of each client first.
 func (l *Ledger) LiveGrants(tx storage.Tx, person string, now time.Time) (list []LiveGrant, err error) {
-	all, err := l.heldBy(tx, person)
+	all, err := heldBy(tx, person)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,6 @@ import (
 var (
 	grants       = storage.NewTable[Grant]("authz_grant")          // grant id
 	heldGrants   = storage.NewTable[heldList]("authz_grants")      // person, client
-	grantsOf     = storage.NewTable[listedGrant]("authz_grant_of") // person, client, grant id: lists of earlier versions
 	accessTokens = storage.NewTable[Access]("authz_access")        // hash of the access token
 	uses         = storage.NewTable[useRecord]("authz_access_use") // hash of an access token with a usage limit
 	secrets      = storage.NewTable[secretRecord]("authz_secret")  // what it is for
@@ -90,12 +89,6 @@ type heldGrant struct {
 	ID        string    `cbor:"1,keyasint"` // sorts by time
 	Session   string    `cbor:"2,keyasint,omitempty"`
 	ExpiresAt time.Time `cbor:"3,keyasint"`
-}
-
-// listedGrant is a grant in a list of an earlier version.
-type listedGrant struct {
-	// Session is where it was given. Empty: by a password, or by a version that did not say.
-	Session string `cbor:"1,keyasint,omitempty"`
 }
 
 // Access is an access token: an opaque one by its hash, a JWT by its jti. GrantID is empty for client credentials.
