@@ -3,7 +3,6 @@ package visit_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -215,60 +214,6 @@ func TestSessionsEnded(t *testing.T) {
 	}
 	if len(ended) != 2 || ended[all[1].Session()] {
 		t.Errorf("sessions %v were told of, want the first and the third", ended)
-	}
-	h.Invariants(t)
-}
-
-// TestBackchannelLogoutOfEarlierVersions holds that tokens that a version before the outbox has stored are sent.
-func TestBackchannelLogoutOfEarlierVersions(t *testing.T) {
-	t.Parallel()
-	p := authztest.NewParty(t)
-	h := authztest.New(t, authztest.WithClients(p.Hears("listener")))
-	const many = 300 // more than one transaction moves
-	due := h.Clock.Now()
-	if err := h.Store.Update(t.Context(), func(tx storage.Tx) error {
-		for i := range many {
-			at, client := due, "listener"
-			switch i {
-			case 0:
-				at = due.Add(time.Hour)
-			case 1:
-				client = "gone"
-			case 2:
-				at = time.Time{} // at once
-			}
-			if err := putEarlierLogout(tx, authztest.Demo, fmt.Sprintf("session %d", i), client, at); err != nil {
-				return err
-			}
-		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	authztest.SendLogouts(t, h)
-	tokens := p.Taken()
-	if len(tokens) != many-2 {
-		t.Fatalf("%d logout tokens came, want %d: one is not due, one is for a client that is gone", len(tokens), many-2)
-	}
-	sessions := map[any]bool{}
-	for _, raw := range tokens {
-		claims := authztest.LogoutToken(t, h, raw)
-		sessions[claims["sid"]] = true
-		if claims["sub"] != authztest.Demo {
-			t.Errorf("sub = %v, want %s", claims["sub"], authztest.Demo)
-		}
-	}
-	if len(sessions) != many-2 || sessions["session 0"] {
-		t.Errorf("%d sessions were told of, want %d", len(sessions), many-2)
-	}
-	if n, err := countEarlierLogouts(t.Context(), h.Store); n != 0 || err != nil {
-		t.Errorf("%d records of the earlier version are left, %v, want none", n, err)
-	}
-	h.Restart(nil)
-	h.Clock.Advance(time.Hour)
-	authztest.SendLogouts(t, h)
-	if tokens = p.Taken(); len(tokens) != 1 || authztest.LogoutToken(t, h, tokens[0])["sid"] != "session 0" {
-		t.Errorf("%d logout tokens came an hour later, want the one of session 0", len(tokens))
 	}
 	h.Invariants(t)
 }

@@ -12,8 +12,6 @@ import (
 var (
 	visits  = storage.NewTable[visitRecord]("authz_visit") // person, session, client
 	logouts = storage.NewTable[outbox.Record[logoutRecord]]("authz_logout_queue")
-	// earlierLogouts is where versions before the outbox stored logout tokens: person, session, client.
-	earlierLogouts = storage.NewTable[earlierLogoutRecord]("authz_logout")
 )
 
 // visitRecord says that a client that is notified of logouts knows a session.
@@ -25,10 +23,4 @@ type visitRecord struct {
 type logoutRecord struct {
 	Person  string `cbor:"1,keyasint"`
 	Session string `cbor:"2,keyasint"`
-}
-
-// earlierLogoutRecord is what versions before the outbox stored of a logout token. The outbox counts its tries anew.
-type earlierLogoutRecord struct {
-	DueAt time.Time `cbor:"1,keyasint,omitempty"` // zero: at once
-	Tries int       `cbor:"2,keyasint,omitempty"`
 }

@@ -3,7 +3,6 @@
 package visit
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +39,6 @@ const (
 	logoutFirst   = 10 * time.Second
 	logoutAtOnce  = 4                           // requests to one client at a time
 	logoutClients = 4                           // clients that are called at a time
-	logoutMove    = 256                         // records of an earlier version that one transaction moves
 	visitKept     = 400 * 24 * time.Hour        // longer than any session
 	logoutKept    = visitKept + 30*24*time.Hour // how long a token waits at most, counted from the visit
 	logoutEvent   = "http://schemas.openid.net/event/backchannel-logout"
@@ -140,41 +138,8 @@ func (v *Visits) endVisits(tx storage.Tx, prefix []byte, except string) error {
 // Run sends logout tokens until ctx ends. Several can run at a time.
 func (v *Visits) Run(ctx context.Context) { v.logouts.Run(ctx, v.sendLogout) }
 
-// Send sends what is due now, that of earlier versions too.
-func (v *Visits) Send(ctx context.Context) error {
-	return cmp.Or(v.moveLogouts(ctx), v.logouts.Send(ctx, v.sendLogout))
-}
-
-// moveLogouts moves what earlier versions have stored into the outbox.
-func (v *Visits) moveLogouts(ctx context.Context) error {
-	for {
-		now, n := v.now(), 0
-		err := v.deps.Store.Update(ctx, func(tx storage.Tx) error {
-			n = 0
-			for e, err := range earlierLogouts.Scan(tx, storage.Range{Limit: logoutMove}) {
-				if err != nil {
-					return err
-				}
-				n++
-				at := e.Value.DueAt
-				if at.IsZero() {
-					at = now
-				}
-				parts := storage.Parts(e.Key)
-				if err := v.logouts.Add(tx, parts[2], parts[1], at, logoutRecord{Person: parts[0], Session: parts[1]}); err != nil {
-					return err
-				}
-				if err := earlierLogouts.Delete(tx, e.Key); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil || n < logoutMove {
-			return err
-		}
-	}
-}
+// Send sends what is due now.
+func (v *Visits) Send(ctx context.Context) error { return v.logouts.Send(ctx, v.sendLogout) }
 
 // sendLogout makes one try. A client that is gone, disabled or no longer interested needs no token.
 func (v *Visits) sendLogout(ctx context.Context, clientID, _ string, rec logoutRecord) error {
