@@ -31,10 +31,7 @@ var (
 )
 
 // The groups of partitions other than the default one have names of their own.
-var (
-	partitionGroupNames = storage.NewTable[string]("identity_partition_group_name") // partition, group name; the value is its id
-	groupSteps          = storage.NewTable[struct{}]("identity_group_step")         // what was done once to the groups of an earlier version
-)
+var partitionGroupNames = storage.NewTable[string]("identity_partition_group_name") // partition, group name; the value is its id
 
 // Record is everything that tokens and headers say about a person, in one small record that frequent requests read
 // once. Passwords and identities are separate records.

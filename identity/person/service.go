@@ -99,11 +99,6 @@ func New(ctx context.Context, cfg Config, d Deps) (*Service, error) {
 	if err := s.learnDecoys(ctx); err != nil {
 		s.log.Warn("kinds of imported hashes not looked up", zap.Error(err))
 	}
-	if cfg.Partitions.On {
-		if err := s.separateGroups(ctx); err != nil {
-			return nil, err
-		}
-	}
 	return s, nil
 }
 

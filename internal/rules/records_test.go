@@ -70,8 +70,6 @@ var silent = allowance{
 	"replacePassword":  "its callers make the event, which is not the same for all",
 	"RemoveGroup":      "marks a group that is about to be removed; the removal has its event",
 	"settle":           "finishes a change of a group that had its event when it began",
-	"separateGroup":    "brings the groups of an earlier version into their partitions; for persons nothing changes",
-	"moveMember":       "brings the groups of an earlier version into their partitions; for persons nothing changes",
 	"joinGroup":        "keeps the groups in step with a person, whose change has its event",
 	"leaveGroup":       "keeps the groups in step with a person, whose change has its event",
 	"createGroup":      "keeps the groups in step with a person, whose change has its event",
