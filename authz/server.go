@@ -229,13 +229,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 	for _, o := range cfg.SiteOrigins {
 		s.sites[o] = true
 	}
-	used, err := token.IsUsed(ctx, deps.Store)
-	if err != nil {
-		return nil, fmt.Errorf("authz: %w", err)
-	}
-	known := cfg.registry()
-	known.Used = used
-	s.clients, err = registry.New(ctx, known, registry.Deps{
+	var err error
+	s.clients, err = registry.New(ctx, cfg.registry(), registry.Deps{
 		Store: deps.Store, Keyring: deps.Keyring, Hasher: deps.Hasher, Events: deps.Events, Passwords: deps.Passwords != nil,
 		Providers: deps.Providers, HTTP: deps.HTTP, Origin: deps.Origin, Certificate: deps.Certificate, Called: deps.Called, ClientCalled: deps.ClientCalled, OrganisationOf: deps.OrganisationOf, Log: deps.Log, Now: deps.Now, Random: deps.Random,
 	})

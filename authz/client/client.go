@@ -68,7 +68,7 @@ type Client struct {
 	UserinfoEnc    string `json:"userinfo_encrypted_response_enc,omitempty"`
 	// ResponseAlg signs its authorization responses, if it asks for that: RS256 (default), ES256, EdDSA
 	ResponseAlg string `json:"authorization_signed_response_alg,omitempty"`
-	// AccessTokenAlg signs its access tokens that are JWTs, if it names no algorithm. The registry knows it.
+	// AccessTokenAlg signs its access tokens that are JWTs, if it names no algorithm. The registry sets it.
 	// (docs/decisions/tokens.md#jwt-signatures)
 	AccessTokenAlg string `json:"-"`
 	// IDTokenClaims puts the claims of the scopes into the ID token too, for libraries that read no others.

@@ -60,7 +60,7 @@ func (r *Registry) Add(ctx context.Context, c client.Client, by event.Actor) (se
 	e.ClientID = c.ID
 	now := r.now()
 	err = r.deps.Store.Update(ctx, func(tx storage.Tx) error {
-		if err := clients.Create(tx, c.ID, clientRecord{Client: raw, CreatedAt: now, AccessAlg: accessAlg, By: by.ID}, never); err != nil {
+		if err := clients.Create(tx, c.ID, clientRecord{Client: raw, CreatedAt: now, By: by.ID}, never); err != nil {
 			return err
 		}
 		return r.deps.Events.Append(tx, e)

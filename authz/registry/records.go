@@ -9,9 +9,8 @@ import (
 // Every stored record of the package. The names are those of authz, from which the package came, since they are on
 // disk.
 var (
-	clients      = storage.NewTable[clientRecord]("authz_client")        // client id; those added by command
-	clientStates = storage.NewTable[clientState]("authz_client_state")   // client id
-	algorithms   = storage.NewTable[algorithmRecord]("authz_client_alg") // client id; those of the configuration. algorithmsKept
+	clients      = storage.NewTable[clientRecord]("authz_client")      // client id; those added by command
+	clientStates = storage.NewTable[clientState]("authz_client_state") // client id
 	// documents are clients with a metadata document to which somebody has consented: client id
 	documents = storage.NewTable[documentRecord]("authz_client_document")
 	// registrations are the clients that have registered themselves and that no operator has changed since: client id
@@ -30,8 +29,6 @@ type clientState struct {
 type clientRecord struct {
 	Client    []byte    `cbor:"1,keyasint"`
 	CreatedAt time.Time `cbor:"2,keyasint"`
-	// AccessAlg signs the access tokens that are JWTs, if the client names no algorithm. Empty: made by an earlier version
-	AccessAlg string `cbor:"3,keyasint,omitempty"`
 	// Registered says that the client has registered itself.
 	Registered bool `cbor:"4,keyasint,omitempty"`
 	// By is the id of the actor who added it.
@@ -51,12 +48,4 @@ type registrationRecord struct {
 // documentRecord is a client as its metadata document described it when somebody consented last.
 type documentRecord struct {
 	Document []byte `cbor:"1,keyasint"` // in JSON
-}
-
-// algorithmsKept says that the table of algorithms has all clients of before.
-const algorithmsKept = ""
-
-// algorithmRecord is what AccessAlg of clientRecord is for a client of the configuration.
-type algorithmRecord struct {
-	AccessAlg string `cbor:"1,keyasint,omitempty"`
 }

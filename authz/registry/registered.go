@@ -89,7 +89,7 @@ func (r *Registry) Register(ctx context.Context, reg Registered, most int, from 
 		if n >= most {
 			return ErrFull
 		}
-		if err := clients.Create(tx, c.ID, clientRecord{Client: raw, CreatedAt: rec.CreatedAt, AccessAlg: accessAlg, Registered: true}, never); err != nil {
+		if err := clients.Create(tx, c.ID, clientRecord{Client: raw, CreatedAt: rec.CreatedAt, Registered: true}, never); err != nil {
 			return err
 		}
 		if err := registrations.Create(tx, c.ID, rec, never); err != nil {

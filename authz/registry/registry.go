@@ -115,8 +115,6 @@ type Config struct {
 	Providers   []Provider   // besides identity, which always exists, and those of Deps.Providers
 	// OutboundAllow are networks besides public ones to which addresses of clients that were added by command can lead.
 	OutboundAllow []netip.Prefix
-	// Used says that a server has worked on the store before.
-	Used bool
 }
 
 // entry is a client ready for use: defaults filled in, secrets as keyed hashes.
@@ -153,9 +151,6 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Registry, error) {
 	}
 	if err := p.Join(); err != nil {
 		return nil, fmt.Errorf("authz: %w", err)
-	}
-	if err := r.settleAlgorithms(ctx, cfg.Clients, cfg.Used); err != nil {
-		return nil, err
 	}
 	return r, nil
 }
@@ -225,9 +220,16 @@ func (r *Registry) declareClients(cfg Config, p *client.Problems) {
 	r.checkWorkloads(cfg.Trusted, p)
 }
 
+// accessAlg signs the JWT access tokens of clients that name no algorithm. It costs a fiftieth of RS256.
+// (docs/decisions/tokens.md#jwt-signatures)
+const accessAlg = "ES256"
+
 // complete returns a copy of a client with its defaults and what this registry knows of it.
 func (r *Registry) complete(c *client.Client) *client.Client {
 	full := c.WithDefaults()
+	if c.IDTokenAlg == "" { // otherwise both kinds of JWT are signed alike, as the client asks
+		full.AccessTokenAlg = accessAlg
+	}
 	full.Sites = r.sites
 	return full
 }
@@ -319,7 +321,7 @@ func (r *Registry) now() time.Time { return r.deps.Now().UTC() }
 // parse returns the stored client, whose JSON is read once as long as it stays the same.
 func (r *Registry) parse(id string, rec clientRecord) (*entry[client.Client], error) {
 	return r.stored.get(id, rec, func(c *client.Client) *entry[client.Client] {
-		full := withAlgorithm(r.complete(c), c, rec.AccessAlg)
+		full := r.complete(c)
 		if rec.Registered {
 			r.limit(full)
 		}
@@ -393,14 +395,13 @@ type parseCache struct {
 
 type parseCacheEntry struct {
 	raw []byte
-	alg string
 	reg *entry[client.Client]
 }
 
 func (p *parseCache) get(id string, rec clientRecord, build func(*client.Client) *entry[client.Client]) (*entry[client.Client], error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if e, ok := p.of[id]; ok && e.alg == rec.AccessAlg && bytes.Equal(e.raw, rec.Client) {
+	if e, ok := p.of[id]; ok && bytes.Equal(e.raw, rec.Client) {
 		return e.reg, nil
 	}
 	c := new(client.Client)
@@ -411,7 +412,7 @@ func (p *parseCache) get(id string, rec clientRecord, build func(*client.Client)
 	if p.of == nil || len(p.of) >= maxParsed {
 		p.of = map[string]parseCacheEntry{}
 	}
-	p.of[id] = parseCacheEntry{bytes.Clone(rec.Client), rec.AccessAlg, reg}
+	p.of[id] = parseCacheEntry{bytes.Clone(rec.Client), reg}
 	return reg, nil
 }
 

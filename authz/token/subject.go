@@ -97,15 +97,6 @@ func loadPairwise(ctx context.Context, store storage.Store, keyring *secret.Keyr
 
 const pairwisePurpose = "authz_secret/" + pairwiseKey
 
-// IsUsed tells whether a ledger has been made for the store before.
-func IsUsed(ctx context.Context, store storage.Store) (used bool, err error) {
-	err = store.View(ctx, func(tx storage.Tx) (err error) {
-		used, err = secrets.Has(tx, pairwiseKey)
-		return err
-	})
-	return used, err
-}
-
 func wrapPairwise(err error) error {
 	if err == nil {
 		return nil
