@@ -82,6 +82,9 @@ type Subjects interface {
 	// Permissions returns the permissions of groups of a partition by the groups' names; a group without any has an
 	// empty list.
 	Permissions(tx storage.Tx, partition string, groups []string) (map[string][]string, error)
+	// Needs returns the level that a sign-in of a person needs for a client, where no page can ask for more: that of the
+	// second step, asks being second_factor of the client, and of its organisations. A *login.Refusal: no sign-in does.
+	Needs(tx storage.Tx, client, asks, subject string, now time.Time) (level int, err error)
 	// Linked returns the person of an identity at a provider, or storage.ErrNotFound.
 	Linked(tx storage.Tx, provider, issuer, subject string) (person string, err error)
 	// RefreshDetails asks the identity provider of a session for the details of its person again, until ctx ends. nil:
@@ -262,7 +265,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 	})
 	s.devices = device.New(cfg.Issuer, device.Deps{
 		Store: deps.Store, Auth: deps.Auth, Clients: s.clients, Tokens: s.tokens, Grants: s.grants, Events: deps.Events, Pages: deps.Pages,
-		SignedIn: s.checkSignedIn, Username: s.username, FailPage: s.failPage, Admit: deps.Admit, Origin: deps.Origin, Now: deps.Now,
+		SignedIn: s.checkSignedIn, Needs: deps.Subjects.Needs, Username: s.username, FailPage: s.failPage, Admit: deps.Admit, Origin: deps.Origin, Now: deps.Now,
 		Record: func(r *http.Request, err error) { s.record(r, oauth.AsError(err)) }, Random: deps.Random,
 	})
 	if s.clients.TakesIdentities() {

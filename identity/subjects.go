@@ -5,7 +5,10 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/stepup"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -45,6 +48,34 @@ func (x Subjects) Get(tx storage.Tx, subject string) (login.Subject, error) {
 func (x Subjects) Linked(tx storage.Tx, provider, issuer, subject string) (string, error) {
 	rec, err := person.Identities.Get(tx, person.IdentityKey(provider, &idp.Identity{Issuer: issuer, Subject: subject}))
 	return rec.PersonID, err
+}
+
+// Needs returns the level that a sign-in of a person needs for a client which no page asks for it: that of the second
+// step and of the organisations of the client. asks is the second_factor of the client itself. A *login.Refusal: no
+// sign-in of the person does.
+func (x Subjects) Needs(tx storage.Tx, client, asks, subject string, now time.Time) (level int, err error) {
+	s := x.s
+	u, err := s.units(tx)
+	if err != nil {
+		return 0, err
+	}
+	rec, err := person.Records.Get(tx, subject)
+	switch {
+	case err != nil:
+		return 0, err
+	case !u.SignsInBy(client, config.ProtocolOpenID):
+		return 0, refuseProtocol()
+	case rec.Assurance.Level(now) < u.RequiredAssurance(client):
+		return 0, &login.Refusal{Code: "access_denied", Reason: "the identity of the person is not assured as the application requires"}
+	}
+	second := s.secondFactor(u, client, asks) == login.SecondFactorAlways
+	if s.secondFactor(u, client, asks) == login.SecondFactorWhenSetUp {
+		second, err = s.StepUp.Protects(tx, &session.Current{Session: session.Record{PersonID: subject}, Person: rec}, u)
+	}
+	if level = u.RequiredLevel(client); second {
+		level = max(level, stepup.SecondFactorLevel)
+	}
+	return level, err
 }
 
 // Permissions returns the permissions of groups of a partition by the groups' names.

@@ -214,6 +214,16 @@ func (p *People) CheckPasswordOnly(ctx context.Context, clientID, username, pass
 	return si, err
 }
 
+// Needs implements authz.Subjects: a second step where the client always asks for it, and where everybody has set one up.
+func (p *People) Needs(_ storage.Tx, _, asks, _ string, _ time.Time) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if asks == login.SecondFactorAlways || p.secondFactor && asks != login.SecondFactorOnDemand {
+		return 2, p.failure
+	}
+	return 0, p.failure
+}
+
 // SetUpSecondFactor says whether everybody has set up a second factor.
 func (p *People) SetUpSecondFactor(has bool) {
 	p.mu.Lock()

@@ -64,7 +64,7 @@ func (s *Service) HandleAllow(w http.ResponseWriter, r *http.Request) error {
 	for _, name := range q.rec.Scope {
 		data.Scopes = append(data.Scopes, page.ScopeLine{Name: name, Description: s.deps.Clients.Scope(name).Description})
 	}
-	data.Sites = s.deps.Clients.Opens(q.client, q.rec.Scope, nil)
+	data.Sites = s.deps.Clients.Opens(q.client, q.rec.Scope, q.rec.Resources)
 	data.Details = s.deps.Clients.DescribeDetails(q.rec.AuthorizationDetails)
 	s.deps.Pages.Render(w, r, page.View{Template: "device", Client: clientOf(q.client), Data: data})
 	return nil

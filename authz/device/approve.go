@@ -1,11 +1,13 @@
 package device
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
@@ -53,9 +55,15 @@ func (s *Service) HandleApprove(w http.ResponseWriter, r *http.Request) error {
 	if rec.AuthorizationDetails != "" { // the application knows nothing but the code
 		return &oauth.Error{Status: http.StatusForbidden, Code: "consent_required", Description: "the person has to be shown the authorization_details: approve on the page"}
 	}
-	if need := s.level(&rec); result.Level < need {
+	need, err := s.need(r.Context(), c, &rec, result.Subject)
+	switch {
+	case errors.As(err, new(*login.Refusal)):
+		return &oauth.Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the person cannot sign in for this client", Cause: err}
+	case err != nil:
+		return err
+	case result.Level < need:
 		return &oauth.Error{
-			Status: http.StatusForbidden, Code: "insufficient_user_authentication", Description: "a scope needs a higher authentication level",
+			Status: http.StatusForbidden, Code: "insufficient_user_authentication", Description: "the device needs a higher authentication level",
 			Challenge: realm + `, error="insufficient_user_authentication", acr_values="` + token.ACR(need) + `"`, // RFC 9470 3
 		}
 	}
@@ -75,6 +83,15 @@ func (s *Service) HandleApprove(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Del("Content-Type")
 	w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// need is the level that a sign-in must have had to approve a request without a page.
+func (s *Service) need(ctx context.Context, c *client.Client, rec *requestRecord, subject string) (level int, err error) {
+	err = s.view(ctx, func(tx storage.Tx) error {
+		level, err = s.deps.Needs(tx, c.ID, c.SecondFactor, subject, s.now())
+		return err
+	})
+	return max(level, s.level(rec)), err
 }
 
 func noDevice() error {

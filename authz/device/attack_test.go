@@ -59,6 +59,135 @@ func TestDeviceEndsWithWhatItRestsOn(t *testing.T) {
 	}
 }
 
+// TestDeviceOfALockedPerson: an account that is locked between two steps gives a device nothing, and the session that
+// outlives the lock gives no consent; nor does any of it come back with the account.
+func TestDeviceOfALockedPerson(t *testing.T) {
+	t.Parallel()
+	lock := func(h *authztest.Harness, locked bool) {
+		h.People.Change(authztest.Demo, func(s *login.Subject) {
+			if s.Active = !locked; locked {
+				s.Epoch++
+			}
+		})
+	}
+	authztest.Attack(t, "attack 4318: locked after the yes", func(t *testing.T, h *authztest.Harness) {
+		begun := authztest.BeginDevice(t, h, "openid")
+		h.Browser(authztest.Demo).Decide(begun.Text("user_code"), "allow")
+		lock(h, true)
+		authztest.WantError(t, "locked", authztest.PollDevice(h, begun), 400, "invalid_grant")
+		lock(h, false)
+		authztest.WantError(t, "unlocked", authztest.PollDevice(h, begun), 400, "invalid_grant")
+	}, authztest.WithTV())
+	authztest.Attack(t, "attack 4318: locked while the question is shown", func(t *testing.T, h *authztest.Harness) {
+		begun := authztest.BeginDevice(t, h, "openid")
+		b := h.Browser(authztest.Demo).SignIn(authztest.Demo)
+		asked := b.Follow(b.Enter(begun.Text("user_code")).Location())
+		action, fields := authztest.Form(asked.Body)
+		if !strings.HasPrefix(action, "/device/allow") {
+			t.Fatalf("the question = %d %s", asked.Status, asked.Body)
+		}
+		fields.Set("decision", "allow")
+		lock(h, true)
+		if res := b.Post(action, fields); strings.Contains(res.Body, "connected") {
+			t.Errorf("Allow while locked = %d %s", res.Status, res.Body)
+		}
+		authztest.WantError(t, "the device", authztest.PollDevice(h, begun), 400, "authorization_pending")
+	}, authztest.WithTV())
+	authztest.Attack(t, "attack 4318: locked between the sign-in and the yes", func(t *testing.T, h *authztest.Harness) {
+		begun := authztest.BeginDevice(t, h, "openid")
+		b := h.Browser(authztest.Demo).SignIn(authztest.Demo)
+		action, fields := authztest.Form(b.Follow(b.Enter(begun.Text("user_code")).Location()).Body)
+		fields.Set("decision", "allow")
+		h.People.After(func(*login.Result) {
+			h.People.After(nil)
+			lock(h, true)
+		})
+		if res := b.Post(action, fields); strings.Contains(res.Body, "connected") {
+			t.Errorf("Allow of a session that outlives the lock = %d %s", res.Status, res.Body)
+		}
+		authztest.WantError(t, "the device", authztest.PollDevice(h, begun), 400, "authorization_pending")
+	}, authztest.WithTV())
+	authztest.Attack(t, "attack 4318: a token from before the lock allows", func(t *testing.T, h *authztest.Harness) {
+		begun := authztest.BeginDevice(t, h, "openid")
+		token := h.Tokens("wallet", authztest.Demo, "scope", "openid access:device-authorization:approve").Access
+		lock(h, true)
+		authztest.WantError(t, "locked", approveAs(h, begun, token), 401, "invalid_token")
+		lock(h, false)
+		authztest.WantError(t, "unlocked", approveAs(h, begun, token), 401, "invalid_token")
+		authztest.WantError(t, "the device", authztest.PollDevice(h, begun), 400, "authorization_pending")
+	}, authztest.WithTV())
+	authztest.Attack(t, "attack 4318: locked while consent is asked for", func(t *testing.T, h *authztest.Harness) {
+		b := h.Browser(authztest.Demo).SignIn(authztest.Demo)
+		h.People.After(func(*login.Result) {
+			h.People.After(nil)
+			lock(h, true)
+		})
+		b.Person = ""
+		if res := b.Follow(h.AuthorizeURL("asks", "prompt", "consent")); strings.Contains(res.Location(), "code=") {
+			t.Errorf("Authorize of a session that outlives the lock = %d %s", res.Status, res.Location())
+		}
+	})
+}
+
+// approveAs allows a device with a token, as an application of the person.
+func approveAs(h *authztest.Harness, begun *authztest.Response, token string) *authztest.Response {
+	return h.Post("/oauth/device_authorization/approve?user_code="+url.QueryEscape(begun.Text("user_code")), url.Values{}, "Authorization", "Bearer "+token)
+}
+
+// TestApprovalTakesTheSecondStep: an application that approves a device stands for the page, which would ask for the
+// second step of the device's client.
+func TestApprovalTakesTheSecondStep(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		asks   string
+		has    bool
+		status int
+	}{
+		"attack 2538: always":                   {login.SecondFactorAlways, false, 403},
+		"attack 2538: when set up, and it is":   {login.SecondFactorWhenSetUp, true, 403},
+		"attack 2538: by default, and it is":    {"", true, 403},
+		"attack 2538: by default, and it isn't": {"", false, 204},
+		"attack 2538: on demand":                {login.SecondFactorOnDemand, true, 204},
+	} {
+		authztest.Attack(t, name, func(t *testing.T, h *authztest.Harness) {
+			begun := authztest.BeginDevice(t, h, "openid")
+			token := h.Tokens("wallet", authztest.Demo, "scope", "openid access:device-authorization:approve").Access
+			h.People.SetUpSecondFactor(tt.has)
+			if res := approveAs(h, begun, token); res.Status != tt.status || tt.status == 403 && res.Text("error") != "insufficient_user_authentication" {
+				t.Errorf("Approve = %d %s, want %d", res.Status, res.Body, tt.status)
+			}
+		}, authztest.WithTV(), authztest.WithConfig(func(c *authz.Config) {
+			authztest.ChangeClient(c, "tv", func(c *client.Client) { c.SecondFactor = tt.asks })
+		}))
+	}
+}
+
+// TestDevicePageNamesTheSites: the page says which sites the token of a device opens, by the resources asked for.
+func TestDevicePageNamesTheSites(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t, authztest.WithTV(), authztest.WithConfig(func(c *authz.Config) {
+		c.Acceptances = []client.Acceptance{
+			{Origins: []string{"https://api.example.com"}, Login: true},
+			{Origins: []string{"https://any.example.com"}, Login: true, Any: true},
+		}
+	}))
+	for resource, want := range map[string]string{"": "https://any.example.com", "https://api.example.com": "https://api.example.com"} {
+		form := url.Values{"scope": {"openid"}}
+		if resource != "" {
+			form.Set("resource", resource)
+		}
+		begun := h.Call("/oauth/device_authorization", "tv", form)
+		b := h.Browser(authztest.Demo).SignIn(authztest.Demo)
+		page := b.Follow(b.Enter(begun.Text("user_code")).Location()).Body
+		for _, site := range []string{"https://any.example.com", "https://api.example.com"} {
+			if got := strings.Contains(page, "<b>"+site+"</b>"); got != (site == want) {
+				t.Errorf("the page for the resource %q names %s: %t, want %t", resource, site, got, site == want)
+			}
+		}
+	}
+	h.Invariants(t)
+}
+
 // TestDeviceAttacks holds the ways to get hold of a device's tokens, or of a person's yes.
 func TestDeviceAttacks(t *testing.T) {
 	t.Parallel()

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/grant"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
@@ -16,6 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/authz/trust"
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -29,6 +31,7 @@ const level = 1
 var (
 	errReplayed = refusal.New(refusal.AssertionReplayed, "the assertion was used before")
 	errPerson   = refusal.New(refusal.AssertionUntrusted, "no person is linked to the identity that the assertion names, or the person is blocked")
+	errWeak     = refusal.New(refusal.SecondFactorNeeded, "an identity assertion is no second step")
 	errUnproved = refusal.New(refusal.KeyUnproved, "the assertion is bound to a key that the sender has not proved to have")
 )
 
@@ -36,6 +39,9 @@ var (
 type Subjects interface {
 	// Linked returns the person of an identity at a provider, or storage.ErrNotFound.
 	Linked(tx storage.Tx, provider, issuer, subject string) (person string, err error)
+	// Needs returns the level that a sign-in of a person needs for a client, where no page can ask for more: that of the
+	// second step, asks being second_factor of the client, and of its organisations. A *login.Refusal: no sign-in does.
+	Needs(tx storage.Tx, client, asks, subject string, now time.Time) (level int, err error)
 }
 
 // Deps is what identity assertions are taken with. All are required.
@@ -160,7 +166,14 @@ func (s *service) find(ctx context.Context, q *grant.Request, who *trust.Identit
 			return refuse(errPerson)
 		}
 		epoch = st.Subject.Epoch
-		return nil
+		need, err := s.deps.Subjects.Needs(tx, q.Client.ID, q.Client.SecondFactor, person, q.Now)
+		if errors.As(err, new(*login.Refusal)) {
+			return refuse(err)
+		}
+		if err == nil && need > level {
+			err = oauth.InvalidGrant(errWeak, "sign-ins of the person for the client need a second step, which an identity assertion does not have")
+		}
+		return err
 	})
 	return person, epoch, oauth.StorageError(err)
 }

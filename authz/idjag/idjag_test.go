@@ -190,6 +190,25 @@ func TestIdentityAssertionAttacks(t *testing.T) {
 		h.People.Link("corp", b.URL, "u1", "")
 		authztest.WantError(t, "after the identity was unlinked", h.Token("wiki", assertionFor(b.Sign(t, b.About(h), authztest.IDJAGType))), 400, "invalid_grant")
 	}, withIdentities(b))
+	for name, tt := range map[string]struct {
+		asks string
+		has  bool
+		want string
+	}{
+		"attack 3835: always asked for":          {login.SecondFactorAlways, false, "invalid_grant"},
+		"attack 3835: set up":                    {"", true, "invalid_grant"},
+		"attack 3835: set up, asked on demand":   {login.SecondFactorOnDemand, true, ""},
+		"attack 3835: not set up, nor asked for": {"", false, ""},
+	} {
+		authztest.Attack(t, name, func(t *testing.T, h *authztest.Harness) {
+			h.People.SetUpSecondFactor(tt.has)
+			if res := h.Token("wiki", assertionFor(b.Sign(t, b.About(h), authztest.IDJAGType))); res.Text("error") != tt.want {
+				t.Errorf("Token = %d %s, want %q", res.Status, res.Body, tt.want)
+			}
+		}, withIdentities(b), authztest.WithConfig(func(c *authz.Config) {
+			authztest.ChangeClient(c, "wiki", func(c *client.Client) { c.SecondFactor = tt.asks })
+		}))
+	}
 	authztest.Attack(t, "attack 524: more than the assertion says", func(t *testing.T, h *authztest.Harness) {
 		for name, c := range map[string]struct {
 			claims map[string]any
