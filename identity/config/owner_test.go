@@ -252,3 +252,19 @@ func TestAttacksOnOrganisations(t *testing.T) {
 		})
 	}
 }
+
+// TestOrganisationKeepsTheSecondStep: an API client of an organisation does not say that its applications get by
+// without the second step that the settings ask for.
+func TestOrganisationKeepsTheSecondStep(t *testing.T) {
+	t.Parallel()
+	for asks, want := range map[string]int{"ON_DEMAND": 403, "WHEN_SET_UP": 403, "ALWAYS": 204} {
+		t.Run("attack 7228: "+asks, func(t *testing.T) {
+			t.Parallel()
+			w := owned(t)
+			body := strings.Replace(own, `{"name":"One"}`, `{"name":"One","second_factor":"`+asks+`"}`, 1)
+			if a := w.asAcme(http.MethodPost, "/api/v2/config", `{"organisations":[`+body+`]}`); a.status != want {
+				t.Errorf("POST of second_factor %s = %d %s, want %d", asks, a.status, a.body, want)
+			}
+		})
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -53,6 +54,9 @@ func permit(rights Rights, changed []Change, from, to *Units) (signIn []Change, 
 			signIn = append(signIn, c)
 		}
 	}
+	for _, id := range asksForLess(from, to) {
+		signIn = append(signIn, Change{Path: "organisations.service_providers." + shown(id) + ".second_factor", unit: "organisations"})
+	}
 	switch {
 	case rights == Ordinary && len(signIn) > 0:
 		return nil, ownersOnly(signIn[0].Path)
@@ -66,6 +70,21 @@ func permit(rights Rights, changed []Change, from, to *Units) (signIn []Change, 
 
 func ownersOnly(what string) error {
 	return &rest.Error{Status: http.StatusForbidden, Message: what + " can be changed only by an owner of the admin console, the command line or an API client with the API administrators"}
+}
+
+// asksForLess returns the applications whose sign-ins can need a second step less often than before, whatever client
+// and settings say: organisations overrule these.
+func asksForLess(from, to *Units) (ids []string) {
+	for _, o := range slices.Concat(from.Organisations, to.Organisations) {
+		for id := range o.ServiceProviders {
+			was, is := from.SecondFactor(id, "-"), to.SecondFactor(id, "-")
+			if was != is && is != login.SecondFactorAlways && was != login.SecondFactorOnDemand && !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // changedForAdministrators returns the id of a login method that signs in people with a role in the console, and is not

@@ -26,20 +26,24 @@ func TestSettingsOfSignIn(t *testing.T) {
 		body  string
 		least config.Rights
 	}{
-		"a provider":                     {`{"login_methods":{"login_methods":[` + anyProvider + `]}}`, config.SignIn},
-		"linking by address":             {`{"features":{"automated_external_identity_coupling_enabled":true}}`, config.SignIn},
-		"moving without asking":          {`{"features":{"unauthenticated_migration_enabled":true}}`, config.SignIn},
-		"tokens that sign in":            {`{"features":{"action_token":{"login":{"enabled":true}}}}`, config.SignIn},
-		"tokens that link":               {`{"features":{"action_token":{"coupling":{"enabled":true}}}}`, config.SignIn},
-		"the level of a PIN":             {`{"step_up":{"authentication_methods":{"pin_authentication_level":4}}}`, config.SignIn},
-		"no second step":                 {`{"step_up":{"second_factor":"ON_DEMAND"}}`, config.SignIn},
-		"a sign-in page elsewhere":       {`{"ui_extension":{"base_url":"https://mine.example","login_path":"/in","enable_login_redirect":true}}`, config.SignIn},
-		"a provider for administrators":  {`{"login_methods":{"login_methods":[` + ownerProvider + `]}}`, config.Owner},
-		"sign-up":                        {`{"features":{"sign_up_enabled":true}}`, config.Ordinary},
-		"a URL for action tokens":        {`{"features":{"action_token":{"whitelisted_urls":[{"url":"https://app.example.com/"}]}}}`, config.Ordinary},
-		"the length of passwords":        {`{"password_policy":{"min_length":12,"max_length":200,"lower_case_char_required":false,"upper_case_char_required":false,"special_char_required":false,"breached_password_blocked":false}}`, config.Ordinary},
-		"a setting, and one of sign-in":  {`{"features":{"sign_up_enabled":true,"pin_enabled":true}}`, config.SignIn},
-		"what is there, said once again": {`{"features":{"login_enabled":true},"step_up":{"stategy":"USER_PREFERENCE"}}`, config.Ordinary},
+		"a provider":                        {`{"login_methods":{"login_methods":[` + anyProvider + `]}}`, config.SignIn},
+		"linking by address":                {`{"features":{"automated_external_identity_coupling_enabled":true}}`, config.SignIn},
+		"moving without asking":             {`{"features":{"unauthenticated_migration_enabled":true}}`, config.SignIn},
+		"tokens that sign in":               {`{"features":{"action_token":{"login":{"enabled":true}}}}`, config.SignIn},
+		"tokens that link":                  {`{"features":{"action_token":{"coupling":{"enabled":true}}}}`, config.SignIn},
+		"the level of a PIN":                {`{"step_up":{"authentication_methods":{"pin_authentication_level":4}}}`, config.SignIn},
+		"no second step":                    {`{"step_up":{"second_factor":"ON_DEMAND"}}`, config.SignIn},
+		"a sign-in page elsewhere":          {`{"ui_extension":{"base_url":"https://mine.example","login_path":"/in","enable_login_redirect":true}}`, config.SignIn},
+		"no second step for an application": {`{"organisations":[{"id":"acme","name":"Acme","service_providers":{"one":{"name":"One","second_factor":"ON_DEMAND"}}}]}`, config.SignIn},
+		"less than always, perhaps":         {`{"organisations":[{"id":"acme","name":"Acme","service_providers":{"one":{"name":"One","second_factor":"WHEN_SET_UP"}}}]}`, config.SignIn},
+		"a second step for an application":  {`{"organisations":[{"id":"acme","name":"Acme","service_providers":{"one":{"name":"One","second_factor":"ALWAYS"}}}]}`, config.Ordinary},
+		"an application":                    {`{"organisations":[{"id":"acme","name":"Acme","service_providers":{"one":{"name":"One"}}}]}`, config.Ordinary},
+		"a provider for administrators":     {`{"login_methods":{"login_methods":[` + ownerProvider + `]}}`, config.Owner},
+		"sign-up":                           {`{"features":{"sign_up_enabled":true}}`, config.Ordinary},
+		"a URL for action tokens":           {`{"features":{"action_token":{"whitelisted_urls":[{"url":"https://app.example.com/"}]}}}`, config.Ordinary},
+		"the length of passwords":           {`{"password_policy":{"min_length":12,"max_length":200,"lower_case_char_required":false,"upper_case_char_required":false,"special_char_required":false,"breached_password_blocked":false}}`, config.Ordinary},
+		"a setting, and one of sign-in":     {`{"features":{"sign_up_enabled":true,"pin_enabled":true}}`, config.SignIn},
+		"what is there, said once again":    {`{"features":{"login_enabled":true},"step_up":{"stategy":"USER_PREFERENCE"}}`, config.Ordinary},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -137,6 +137,9 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 		return st, nil
 	}
 	rights, _ := ctx.Value(rightsKey{}).(Rights)
+	if _, bound := st.bindingOf(e.client); bound != "" {
+		rights = Ordinary
+	}
 	signIn, err := permit(rights, changed, st.units, next)
 	if err != nil {
 		return nil, err
