@@ -146,6 +146,8 @@ func TestDocumentRules(t *testing.T) {
 		"a redirect URI of another scheme": {body(strings.Replace(doc(""), "http://localhost/callback", "other://callback", 1)), "no redirect URI"},
 		"another grant":                    {body(doc(`,"grant_types":["client_credentials"]`)), "grant_types"},
 		"another response type":            {body(doc(`,"response_types":["token"]`)), "response_types"},
+		"a name that turns writing":        {body(strings.Replace(doc(""), "An app", "Mail \u202eknaB", 1)), "turns the direction"},
+		"a name that turns it, escaped":    {body(strings.Replace(doc(""), "An app", `\u2067knaB\u2069`, 1)), "turns the direction"},
 		"an array":                         {body(`[` + doc("") + `]`), "not a JSON object"},
 		"no JSON":                          {body("<html>"), "not a JSON object"},
 		"null":                             {body("null"), "not a JSON object"},

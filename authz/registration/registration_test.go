@@ -159,6 +159,9 @@ func TestRegistrationRefusesMetadata(t *testing.T) {
 			"deep":                       {`{"a":` + strings.Repeat("[", 50) + strings.Repeat("]", 50) + `}`, "invalid_client_metadata"},
 			"large":                      {with(`,"x":"` + strings.Repeat("x", 40<<10) + `"`), "invalid_request"},
 			"a name in other letters":    {`{"REDIRECT_URIS":["http://localhost/cb"]}`, "invalid_redirect_uri"},
+			"a name that turns writing":  {with(`,"client_name":"Mail \u202eknaB"`), "invalid_client_metadata"},
+			"a name that isolates":       {with(`,"client_name":"\u2066Bank\u2069"`), "invalid_client_metadata"},
+			"a name from right to left":  {with(`,"client_name":"\u05d3\u05d5\u05d0\u05e8"`), ""},
 		} {
 			res := authztest.Registers(h, tt.body)
 			if got := res.Text("error"); got != tt.want || (tt.want == "") != (res.Status == http.StatusCreated) || (tt.want != "" && res.Status != http.StatusBadRequest) {

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/watch"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -112,7 +113,7 @@ func (r *requestRecord) holds(now time.Time) bool {
 // clean returns a text of one line, or ErrReason.
 func clean(text string, least int) (string, error) {
 	text = strings.TrimSpace(text)
-	if n := utf8.RuneCountInString(text); !utf8.ValidString(text) || n < least || n > maxReason || strings.IndexFunc(text, unicode.IsControl) >= 0 {
+	if n := utf8.RuneCountInString(text); !utf8.ValidString(text) || n < least || n > maxReason || login.Turns(text) || strings.IndexFunc(text, unicode.IsControl) >= 0 {
 		return "", ErrReason
 	}
 	return text, nil

@@ -252,7 +252,7 @@ func (v *appPasswordsVisit) read() (q login.AppPasswordRequest, problem string, 
 	f := &v.form
 	f.name, f.days, f.uses = strings.TrimSpace(v.PostForm.Get("name")), v.PostForm.Get("days"), strings.TrimSpace(v.PostForm.Get("uses"))
 	f.sites, f.scopes = v.PostForm["site"], v.PostForm["scope"]
-	if f.name == "" || utf8.RuneCountInString(f.name) > maxAppPasswordName || !utf8.ValidString(f.name) || strings.ContainsFunc(f.name, unicode.IsControl) {
+	if f.name == "" || utf8.RuneCountInString(f.name) > maxAppPasswordName || !utf8.ValidString(f.name) || login.Turns(f.name) || strings.ContainsFunc(f.name, unicode.IsControl) {
 		f.nameProblem = "app_password.problem.name"
 	}
 	if f.uses != "" {

@@ -16,6 +16,7 @@ import (
 	xlanguage "golang.org/x/text/language"
 
 	"github.com/gatehouse-id/gatehouse/identity/config/address"
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
@@ -33,7 +34,7 @@ type Kind struct {
 
 // All are the kinds of texts, by their names.
 var All = map[string]Kind{
-	"text":        {256, isLine},
+	"text":        {256, isText},
 	"lines":       {maxText, isLines},
 	"secret":      {1024, isLine},
 	"id":          {64, isID},
@@ -61,6 +62,14 @@ func isLine(s string) error {
 		return errors.New("has a control character")
 	}
 	return nil
+}
+
+// isText: a name of an application or an organisation stands in sentences, and must not turn them.
+func isText(s string) error {
+	if login.Turns(s) {
+		return errors.New("has a character that turns the direction of writing")
+	}
+	return isLine(s)
 }
 
 func isLines(s string) error {
