@@ -111,8 +111,8 @@ func (o *Options) Needs(r *http.Request) ([]string, error) {
 		if m.method != callTool {
 			continue
 		}
-		if strings.TrimSpace(m.name) != m.name || strings.ContainsFunc(m.name, unicode.IsControl) {
-			return nil, malformed("the name of the tool has white space around it or control characters")
+		if strings.TrimSpace(m.name) != m.name || strings.ContainsFunc(m.name, hidden) {
+			return nil, malformed("the name of the tool has white space around it, or characters that nobody sees")
 		}
 		for _, t := range o.Tools {
 			if matches(strings.ToLower(t.Name), strings.ToLower(m.name)) { // servers can be lax about case
@@ -123,6 +123,9 @@ func (o *Options) Needs(r *http.Request) ([]string, error) {
 	slices.Sort(out)
 	return slices.Compact(out), nil
 }
+
+// hidden reports whether a character is one that some programs drop.
+func hidden(c rune) bool { return unicode.IsControl(c) || unicode.Is(unicode.Cf, c) }
 
 // matches compares a name with a pattern, in which * stands for any characters.
 func matches(pattern, name string) bool {

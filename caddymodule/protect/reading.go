@@ -51,13 +51,16 @@ func plainMethod(r *http.Request) bool {
 			return false
 		}
 	}
-	for pair := range strings.SplitSeq(r.URL.RawQuery, "&") {
-		if sameParam(queryKey(pair), methodParam) {
+	for pair := range strings.FieldsFuncSeq(r.URL.RawQuery, separates) {
+		if key := queryKey(pair); odd(key) || sameParam(key, methodParam) {
 			return false
 		}
 	}
 	return true
 }
+
+// separates reports whether some upstreams separate parameters by a character.
+func separates(c rune) bool { return c == '&' || c == ';' }
 
 // plainQuery reports whether upstreams find the parameters in a query that are found here: it parses, and each of
 // params is there once at most, under no other spelling.
