@@ -158,7 +158,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Registry, error) {
 // Check returns all that is wrong with a configuration and that is known without its storage.
 func Check(cfg Config) []error {
 	r := &Registry{
-		deps: Deps{Passwords: true, Now: time.Now}, fixed: map[string]*entry[client.Client]{}, apis: map[string]*entry[client.APIClient]{},
+		deps: Deps{Passwords: true}, fixed: map[string]*entry[client.Client]{}, apis: map[string]*entry[client.APIClient]{},
 		scopes: map[string]client.Scope{}, declared: map[string]Provider{client.DefaultProvider: {ID: client.DefaultProvider}},
 	}
 	var p client.Problems

@@ -79,7 +79,7 @@ func (s *Server) Provision(res *options.Resolver, log *zap.Logger) error {
 	if s.ClientCA == "" {
 		return nil
 	}
-	s.tls.ClientAuth, s.tls.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool() // of nobody, without the file
+	s.tls.ClientAuth, s.tls.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool() // no certificate is right without the file
 	pem, err := os.ReadFile(s.ClientCA)
 	if err == nil && !s.tls.ClientCAs.AppendCertsFromPEM(pem) {
 		err = fmt.Errorf("%s holds no certificate in PEM", s.ClientCA)

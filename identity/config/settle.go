@@ -261,7 +261,7 @@ func (s *Service) verifyMethods(from, to *Units) error {
 		if errors.Is(err, ErrTypeNotSupported) {
 			return refusal(at+".type", cmp.Or(neverTypes[m.Type], "methods of type "+m.Type+" do not exist yet; it can be stored with enabled false"))
 		}
-		if wrong := (MethodError)(nil); errors.As(err, &wrong) {
+		if wrong := MethodError(nil); errors.As(err, &wrong) {
 			return rest.Invalid(wrong.below(at)...)
 		}
 		if err != nil {
