@@ -69,7 +69,7 @@ func TestBootstrap(t *testing.T) {
 	for bad, want := range map[string]string{
 		`{"features":{"nothing":true}}`: "features.nothing: unknown member",
 		`{"login_methods":{"login_methods":[{"id":"p","type":"IDIN","enabled":true}]}}`:                                              "iDIN needs a contract",
-		`{"password_policy":{"min_length":1}}`:                                                                                       "password_policy.max_length: is required",
+		`{"password_policy":{"min_length":"long"}}`:                                                                                  "password_policy.min_length: must be an integer",
 		`{"login_methods":{"login_methods":[{"id":"p","type":"SAML","enabled":true,"saml_attributes":{"idp_metadata":"ftp://x"}}]}}`: "idp_metadata",
 		`no JSON`: "not one JSON value",
 	} {
