@@ -116,7 +116,7 @@ func TestIntrospectAttacks(t *testing.T) {
 				t.Errorf("%s = %d %s, want the bytes of a wrong secret", name, res.Status, res.Body)
 			}
 		}
-		// A client that has proved its identity may know that clients of its kind cannot ask, and nothing else.
+		// A client with the right secret learns that it cannot ask, and nothing else.
 		if res := authztest.IntrospectAs(h, "shop", f); res.Status != 401 || res.Text("error") != "invalid_client" || strings.Contains(res.Body, "active") {
 			t.Errorf("OAuth = %d %s, want 401 invalid_client", res.Status, res.Body)
 		}

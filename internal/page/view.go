@@ -189,8 +189,8 @@ type Connect struct {
 	Cancel                 string
 }
 
-// Forward is the data of forward: the browser goes to To, a path on our origin, automatically or by a link. With Last To
-// is a trusted URL anywhere, to which the browser adds what it has kept under the View's Fragment.
+// Forward is the data of forward: the browser goes to To, a path on our origin, automatically or by a link. With Last,
+// To is a trusted URL anywhere, to which the browser adds what it has kept under the View's Fragment.
 type Forward struct {
 	Name, To string
 	Last     bool
