@@ -69,7 +69,7 @@ var membersOf = map[string]members{
 var otherwise = []struct{ begins, member, problem string }{
 	{"bind: name an account", "", "is missing: name an account that searches for people, or authentication_dn_template"},
 	{"bind: the account needs a password", "ladp_attributes.password", "is missing: without one a server lets anybody in as nobody"},
-	{"bind and template:", "", "must be empty with user_distinguished_name: people are either searched for or named by the template"},
+	{"bind and template:", "", "must be empty with user_distinguished_name: people are searched for, or named by a template: keep one of them"},
 	{"base: name the DN", "", "is missing: name the DN below which people are, such as ou=people,dc=example,dc=com"},
 	{"url: want 1 to", "", "names no server or too many: want addresses such as ldaps://ldap.example.com, with commas between them"},
 	{"want the metadata itself", "metadata", "must be the metadata itself or their https address"},
