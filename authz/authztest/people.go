@@ -214,7 +214,8 @@ func (p *People) CheckPasswordOnly(ctx context.Context, clientID, username, pass
 	return si, err
 }
 
-// Needs implements authz.Subjects: a second step where the client always asks for it, and where everybody has set one up.
+// Needs implements authz.Subjects: a second step where the client always asks for it, and where everybody has set up
+// one.
 func (p *People) Needs(_ storage.Tx, _, asks, _ string, _ time.Time) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

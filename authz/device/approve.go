@@ -87,8 +87,9 @@ func (s *Service) HandleApprove(w http.ResponseWriter, r *http.Request) error {
 
 // need is the level that a sign-in must have had to approve a request without a page.
 func (s *Service) need(ctx context.Context, c *client.Client, rec *requestRecord, subject string) (level int, err error) {
+	now := s.now()
 	err = s.view(ctx, func(tx storage.Tx) error {
-		level, err = s.deps.Needs(tx, c.ID, c.SecondFactor, subject, s.now())
+		level, err = s.deps.Needs(tx, c.ID, c.SecondFactor, subject, now)
 		return err
 	})
 	return max(level, s.level(rec)), err

@@ -10,6 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // withApp returns a harness in which the person has set up an authenticator app, and its secret. asked is second_factor
@@ -112,6 +113,18 @@ func TestSecondFactor(t *testing.T) {
 				_, a := byPassword(h, "/next")
 				if got := strings.HasPrefix(a.URL, "/step-up?flow="); got != asked {
 					t.Errorf("with an app %v: ended at %s with %d, want asked %v", has, a.URL, a.Code, asked)
+				}
+				p, err := h.Person.Person(t.Context(), identitytest.Demo)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var level int
+				err = h.Store.View(t.Context(), func(tx storage.Tx) (err error) {
+					level, err = h.Subjects().Needs(tx, "shop", c.client, p.ID, h.Clock.Now())
+					return err
+				})
+				if err != nil || level >= 2 != asked {
+					t.Errorf("Needs without a page, with an app %v = %d, %v, want 2: %v", has, level, err, asked)
 				}
 			}
 		})
