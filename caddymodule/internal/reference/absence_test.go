@@ -25,7 +25,7 @@ var absences = map[string]map[string]string{
 		"strip_token": other, "upstream_token": other, "accept": closed, "introspect": closed, "mcp": closed,
 	},
 	"forward_auth": {"origins": argued, "client_certificate_header": closed},
-	"mcp":          {"name": other, "documentation": other, "tool": argued},
+	"mcp":          {"name": other, "documentation": other, "tool": argued, "challenge_tools": other},
 	"introspect": {
 		"client": required, "auth": other, "key": other, "key_id": other, "issuer": other, "jwks": other, "cache": closed, "timeout": other, "groups": closed, "map_level": closed,
 	},
