@@ -2,6 +2,7 @@ package authz_test
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -77,4 +78,41 @@ func TestConsentNamesTheSites(t *testing.T) {
 			t.Errorf("the consent page for %q names the sites %q, want %q", scope, s, want)
 		}
 	}
+}
+
+// TestConsentIsForTheResources: who has allowed an application to know who they are has not allowed it the site that it
+// names later.
+func TestConsentIsForTheResources(t *testing.T) {
+	t.Parallel()
+	const wiki, shop = "https://wiki.example.com", "https://shop.example.com"
+	authztest.Attack(t, "attack 4843: a resource after the consent", func(t *testing.T, h *authztest.Harness) {
+		b := h.Browser(authztest.Guest)
+		asked := func(resources ...string) bool {
+			changes := []string{"scope", "openid"}
+			for _, r := range resources {
+				changes = append(changes, "resource", r)
+			}
+			before := len(b.Pages)
+			b.Code("asks", changes...)
+			return slices.ContainsFunc(b.Pages[before:], func(p *authztest.Response) bool { return strings.Contains(p.Body, "/oauth/consent?flow=") })
+		}
+		for _, tt := range []struct {
+			name      string
+			resources []string
+			want      bool
+		}{
+			{"the first time", nil, true},
+			{"the same", nil, false},
+			{"a site", []string{wiki}, true},
+			{"the site again", []string{wiki}, false},
+			{"another site", []string{shop}, true},
+			{"no site", nil, false},
+		} {
+			if got := asked(tt.resources...); got != tt.want {
+				t.Errorf("%s: the person is asked: %t, want %t", tt.name, got, tt.want)
+			}
+		}
+	}, authztest.WithConfig(func(c *authz.Config) {
+		authztest.ChangeClient(c, "asks", func(c *client.Client) { c.Audiences = []string{wiki, shop} })
+	}))
 }

@@ -34,13 +34,16 @@ func printOf(c *client.Client) string {
 	return c.Document.Print
 }
 
-// use is what a person allows such a client: to whom, by which way, for what. Empty: the client is registered.
+// use is what a person allows a client besides scopes: for which resources and, if nobody has registered it, to whom and
+// by which way. Empty: nothing besides.
 func (p *pendingRequest) use() string {
-	if p.client.Document == nil {
+	resources := slices.Sorted(slices.Values(p.rec.Resources))
+	switch {
+	case p.client.Document == nil && len(resources) == 0:
 		return ""
+	case p.client.Document == nil:
+		return secret.Hash(strings.Join(resources, "\n"))
 	}
-	resources := slices.Clone(p.rec.Resources)
-	slices.Sort(resources)
 	return secret.Hash(strings.Join(append([]string{p.client.Document.Print, targetOf(p.rec.RedirectURI)}, resources...), "\n"))
 }
 

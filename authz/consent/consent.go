@@ -14,7 +14,7 @@ import (
 
 // Wish is what a client asks for.
 type Wish struct {
-	// Use is empty for a client that somebody has registered.
+	// Use is what is allowed besides scopes, as a hash. Empty: nothing.
 	Use     string
 	Scope   []string
 	Details string // authorization details in JSON

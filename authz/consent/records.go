@@ -14,14 +14,14 @@ type Record struct {
 	Scope     []string  `cbor:"1,keyasint,omitempty"`
 	CreatedAt time.Time `cbor:"2,keyasint"`
 	UpdatedAt time.Time `cbor:"3,keyasint"`
-	// Uses are what was allowed to a client that nobody has registered, the newest last.
+	// Uses are what was allowed for resources, and to a client that nobody has registered, the newest last.
 	Uses []Use `cbor:"4,keyasint,omitempty"`
 	// Details are authorization details in JSON, the newest last.
 	Details []string `cbor:"5,keyasint,omitempty"`
 }
 
-// Use is what such a client was allowed: the scopes together, and For, the hash of who it said it is, where it is sent,
-// and what its tokens are for.
+// Use is what a client was allowed: the scopes together, and For, the hash of what its tokens are for and, if nobody has
+// registered it, of who it said it is and where it is sent.
 type Use struct {
 	For   string   `cbor:"1,keyasint"`
 	Scope []string `cbor:"2,keyasint,omitempty"`
