@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestConsoleForms: in a browser, the forms of every unit of the settings, of an application and of a provider are saved
-// as they are, and change what is changed.
+// TestConsoleForms: in a browser, the forms of every unit of the settings, of an application and of a provider are
+// saved as they are, and change what is changed.
 func TestConsoleForms(t *testing.T) {
 	t.Parallel()
 	s := startEdited(t, "", func(caddyfile string) string {
