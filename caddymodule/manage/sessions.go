@@ -97,8 +97,8 @@ func (s *Service) selected(tx storage.Tx, f SessionFilter, after string, limit, 
 // sessionsPart is how many sessions are looked at at once.
 const sessionsPart = 100
 
-// sessionsBehind returns some live sessions of the shortest list to read, or of all where no place is asked for. last is
-// the one that was looked at last, empty at the end.
+// sessionsBehind returns some live sessions of the shortest list to read, or of all where no place is asked for. last
+// is the one that was looked at last, empty at the end.
 func (s *Service) sessionsBehind(tx storage.Tx, all []wanted, after string, now time.Time) (some []session.Session, read int, last string, err error) {
 	if len(all) == 0 {
 		some, last, err = s.Identity.Session.All(tx, after, sessionsPart, now)

@@ -318,8 +318,8 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// TestStorageWhoseClockWasAhead: what a node has begun while the clock of the storage was an hour ahead does not outlast
-// the node: another one gets its role and its chain of events, and it counts as ended.
+// TestStorageWhoseClockWasAhead: what a node has begun while the clock of the storage was an hour ahead does not
+// outlast the node: another one gets its role and its chain of events, and it counts as ended.
 func TestStorageWhoseClockWasAhead(t *testing.T) {
 	t.Parallel()
 	db := &database{Store: memory(t), clock: newClock()}
