@@ -20,8 +20,8 @@ type Record struct {
 	Details []string `cbor:"5,keyasint,omitempty"`
 }
 
-// Use is what a client was allowed: the scopes together, and For, the hash of what its tokens are for and, if nobody has
-// registered it, of who it said it is and where it is sent.
+// Use is what a client was allowed: the scopes together, and For, the hash of what its tokens are for. If nobody has
+// registered it, that is also of who it said it is, and of where it is sent.
 type Use struct {
 	For   string   `cbor:"1,keyasint"`
 	Scope []string `cbor:"2,keyasint,omitempty"`
