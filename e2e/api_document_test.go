@@ -138,8 +138,8 @@ func (g *guide) exchange(a *answers, request, answer string) error {
 		if err != nil || dots != "..." {
 			return fmt.Errorf("the credentials are %q, want an API client and dots", raw)
 		}
-		real := base64.StdEncoding.EncodeToString([]byte(id + ":" + g.value(strings.ToUpper(id)+"_SECRET")))
-		head = strings.Replace(head, m[1], real, 1)
+		sent := base64.StdEncoding.EncodeToString([]byte(id + ":" + g.value(strings.ToUpper(id)+"_SECRET")))
+		head = strings.Replace(head, m[1], sent, 1)
 	}
 	lines := strings.Split(head, "\n")
 	method, target, _ := strings.Cut(strings.TrimSuffix(lines[0], " HTTP/1.1"), " ")

@@ -38,7 +38,7 @@ var membersOf = map[string]members{
 	config.TypeEIDAS: below("eidas_attributes", members{
 		"metadata": "idp_metadata", "assurance": "required_level_of_assurance", "via": "authentication_service_custom_value", "entity_id": "entity_id",
 	}),
-	config.TypeOIDC: below("open_id_connect_attributes", members{
+	config.TypeOIDC: below("open_id_connect_attributes", members{ //nolint:gosec // names of members
 		"issuer": "issuer", "authorization_url": "authorization_url", "token_url": "id_token_url", "jwks_url": "jwks_url", "user_info_url": "user_info_url",
 		"end_session_url": "end_session_url", "discovery_url": "discovery_url", "client_id": "client_id", "client_secret": "client_secret",
 		"auth_method": "client_authentication_method", "scopes": "scopes", "claims": "claims", "metadata expiration": "metadata_expiration_time_in_seconds",
