@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -156,7 +155,7 @@ func (i *instance) examineRights(ctx context.Context, a *App, u *config.Units, w
 
 // examineMachine looks at ports, disk and files.
 func (i *instance) examineMachine(a *App, warn func(option, reason, mend string)) {
-	for _, l := range listeners.Foreign(addresses(a.tree.Listen())) {
+	for _, l := range listeners.Foreign(listeners.Addresses(a.tree.Listen())) {
 		warn("issuer", l.String()+", and gets some of the requests", "stop one of the two")
 	}
 	if left := i.core.Metrics.Free(); left != nil {
@@ -217,29 +216,6 @@ func (a *App) overruled(paths []string, warn func(option, reason, mend string)) 
 	}
 }
 
-// addresses are the TCP addresses of Caddy's listeners. A name stands for the loopback addresses or is left out.
-func addresses(listen []string) (out []netip.AddrPort) {
-	for _, l := range listen {
-		addr, err := caddy.ParseNetworkAddressWithDefaults(l, "tcp", 0)
-		if err != nil || addr.Network != "tcp" && addr.Network != "tcp4" && addr.Network != "tcp6" {
-			continue
-		}
-		host, err := netip.ParseAddr(strings.Trim(addr.Host, "[]"))
-		switch {
-		case addr.Host == "":
-			host = netip.IPv6Unspecified()
-		case addr.Host == "localhost":
-			host = netip.AddrFrom4([4]byte{127, 0, 0, 1})
-		case err != nil:
-			continue
-		}
-		for port := addr.StartPort; port <= addr.EndPort && port != 0 && port-addr.StartPort < 100; port++ {
-			out = append(out, netip.AddrPortFrom(host, uint16(port))) //nolint:gosec // Caddy has checked it
-		}
-	}
-	return out
-}
-
 // examineStart adds what is wrong at the start to the findings, and refuses to share a port with a process that was
 // there before: each of the two would get half of the requests. Caddy itself shares ports while a configuration is
 // replaced, within one process.
@@ -252,7 +228,7 @@ func (a *App) examineStart(i *instance) error {
 		a.warn(option, d.Reason, d.Mend)
 	}
 	if caddy.ActiveContext().Context == nil {
-		for _, l := range listeners.Foreign(addresses(a.tree.Listen())) {
+		for _, l := range listeners.Foreign(listeners.Addresses(a.tree.Listen())) {
 			return a.Places.LocateIn(fmt.Errorf("gatehouse: %s, and would get some of the requests: stop it first", l), "issuer")
 		}
 	}

@@ -43,8 +43,7 @@ func (a *App) reportFaults(faults []options.Fault) {
 	}
 }
 
-// checkParties reports what is wrong with the files of identity providers and service providers. While the
-// configuration runs examine looks at most of that again, so it is not among the findings that stay.
+// checkParties reports what is wrong with the files of identity providers and service providers.
 func (a *App) checkParties() {
 	for i := range a.persons.Providers {
 		id := a.persons.Providers[i].ID

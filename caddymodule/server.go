@@ -20,6 +20,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/core"
 	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/site"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/slowbody"
 	"github.com/gatehouse-id/gatehouse/caddymodule/metrics"
 	"github.com/gatehouse-id/gatehouse/internal/pace"
@@ -77,7 +78,7 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 // Provision finds the app.
 func (h *Handler) Provision(ctx caddy.Context) error {
 	h.log = ctx.Logger()
-	refuseOtherHosts(ctx)
+	site.RefuseOtherHosts(ctx)
 	var err error
 	if h.app, err = options.App[*App](ctx, "gatehouse"); err != nil {
 		return err

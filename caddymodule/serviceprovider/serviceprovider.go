@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
+	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/serviceprovider"
 )
 
@@ -220,6 +221,20 @@ func (p *ServiceProvider) readInitiated(d *caddyfile.Dispenser) error {
 	return nil
 }
 
+// doubt finds attributes that are probably misspelled.
+func (p *ServiceProvider) doubt(r *options.Resolver) {
+	say := func(option, word, without string) {
+		if meant := config.MeantClaim(word); meant != "" && !options.HasPlaceholder(word) {
+			option = "service_provider " + p.ID + ": " + option
+			r.Lack(options.Fault{Option: option, Reason: fmt.Sprintf("%s: no person has the attribute %q, so %s", option, word, without), Mend: fmt.Sprintf("did you mean %q?", meant)})
+		}
+	}
+	say("name_id", p.NameAttribute, "probably nobody has a name there")
+	for _, a := range p.Attributes {
+		say("attributes", a.Source, "it is probably never told")
+	}
+}
+
 // Build returns the service provider. It is validated as a whole, unless a value is not known yet.
 func (p *ServiceProvider) Build(r *options.Resolver) serviceprovider.Provider {
 	of, before := "service_provider "+p.ID+": ", r.ProblemCount()
@@ -239,6 +254,7 @@ func (p *ServiceProvider) Build(r *options.Resolver) serviceprovider.Provider {
 	if out.Name == "" {
 		out.Name = p.ID
 	}
+	p.doubt(r)
 	for _, a := range p.Attributes {
 		made := serviceprovider.Attribute{
 			Source: r.Plain(of+"attribute", a.Source, nil), Label: r.Plain(of+"label", a.Label, nil), Required: a.Required, Optional: a.Optional, Unverified: a.Unverified, Show: true,

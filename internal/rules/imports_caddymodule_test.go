@@ -38,7 +38,7 @@ caddymodule/policy/stored: caddymodule/policy identity internal storage
 caddymodule/postgres: caddymodule/internal internal storage storage/pgstore
 caddymodule/protect: authz caddymodule/internal caddymodule/introspect caddymodule/mcp caddymodule/policy idp internal
 caddymodule/provider: authz caddymodule/internal identity idp internal storage
-caddymodule/serviceprovider: caddymodule/internal identity/serviceprovider internal
+caddymodule/serviceprovider: caddymodule/internal identity/config identity/serviceprovider internal
 caddymodule/sites: authz caddymodule/command/admin caddymodule/command/doctor caddymodule/console/gateway caddymodule/explain caddymodule/forwardauth caddymodule/internal caddymodule/manage caddymodule/policy caddymodule/protect identity internal storage
 `)
 }

@@ -1,4 +1,4 @@
-package caddymodule
+package site
 
 import (
 	"errors"
@@ -6,8 +6,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/site"
 )
 
 // elsewhere is a matcher that never matches. It refuses requests for hosts of which the server has no site. Caddy
@@ -17,10 +15,10 @@ type elsewhere struct{ server *caddyhttp.Server }
 
 var errElsewhere = errors.New("no site of this server has this host")
 
-// refuseOtherHosts makes the HTTP server that is being provisioned answer 421 to every host that none of its routes
+// RefuseOtherHosts makes the HTTP server that is being provisioned answer 421 to every host that none of its routes
 // takes. Matchers of a server are provisioned before its handlers, so the last route, which is where a request without
 // a site arrives, can be given one more.
-func refuseOtherHosts(ctx caddy.Context) {
+func RefuseOtherHosts(ctx caddy.Context) {
 	server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if !ok || len(server.Routes) == 0 {
 		return
@@ -34,7 +32,7 @@ func refuseOtherHosts(ctx caddy.Context) {
 	}
 }
 
-// Bystander implements site.Bystander.
+// Bystander implements Bystander.
 func (elsewhere) Bystander() {}
 
 // MatchWithError implements caddyhttp.RequestMatcherWithError.
@@ -68,5 +66,5 @@ func takes(set caddyhttp.MatcherSet, r *http.Request) bool {
 
 var (
 	_ caddyhttp.RequestMatcherWithError = elsewhere{}
-	_ site.Bystander                    = elsewhere{}
+	_ Bystander                         = elsewhere{}
 )

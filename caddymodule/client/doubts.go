@@ -1,0 +1,99 @@
+package client
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/trust"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+)
+
+// Doubts returns what is allowed and probably not meant: times that never come, secrets that can be guessed or by which
+// one client can pass for another, and patterns that no token of a trusted issuer fits.
+func Doubts(clients []*client.Client, apis []*client.APIClient, trusted []trust.Rule) (out []options.Fault) {
+	first := map[string]string{}
+	for _, c := range clients {
+		of := "client " + c.ID
+		out = append(out, doubtLifetimes(c, of+": lifetimes ")...)
+		out = append(out, doubtSecrets(of, c.ID, c.Secrets, c.SecretHashes, first)...)
+	}
+	for _, c := range apis {
+		out = append(out, doubtSecrets("api_client "+c.ID, c.ID, c.Secrets, c.SecretHashes, first)...)
+	}
+	for i := range trusted {
+		out = append(out, doubtMatches(&trusted[i])...)
+	}
+	return out
+}
+
+func doubtLifetimes(c *client.Client, of string) (out []options.Fault) {
+	never := func(option, format string, args ...any) {
+		out = append(out, options.Fault{Option: of + option, Reason: of + option + ": " + fmt.Sprintf(format, args...), Mend: "make it shorter, or the other one longer"})
+	}
+	l, full := c.Lifetimes, c.WithDefaults().Lifetimes
+	if l.RefreshToken > full.RefreshChain {
+		never("refresh_token", "%s are never reached, since refresh_chain ends all of them after %s", l.RefreshToken, full.RefreshChain)
+	}
+	if l.RefreshGrace >= full.RefreshToken {
+		never("refresh_grace", "%s are never reached, since a refresh token ends after %s", l.RefreshGrace, full.RefreshToken)
+	}
+	return out
+}
+
+// doubtSecrets looks at the secrets of one client. first are the clients by their secrets, so far.
+func doubtSecrets(of, id string, secrets []secret.String, hashes []string, first map[string]string) (out []options.Fault) {
+	say := func(option, reason string) {
+		out = append(out, options.Fault{Option: of + ": " + option, Reason: of + ": " + reason, Mend: "`caddy gatehouse secret` prints a good one"})
+	}
+	kept := func(option, text string) {
+		if by := first[text]; by != "" && by != of {
+			say(option, by+" has the same secret, so each can pass for the other")
+			return
+		}
+		first[text] = of
+	}
+	for _, s := range secrets {
+		kept("secret", s.Reveal())
+		if guessable(s.Reveal(), id) {
+			say("secret", "its secret is made of its id or of few characters, and can be guessed")
+		}
+	}
+	for _, hash := range hashes {
+		kept("secret_hash", hash)
+	}
+	return out
+}
+
+func doubtMatches(r *trust.Rule) (out []options.Fault) {
+	for _, m := range r.Match {
+		for _, pattern := range m.Patterns {
+			if instead := trust.Longer(m.Claim, pattern); instead != "" {
+				option := "trust_issuer " + r.Issuer + ": match"
+				const reason = "%s %s %s: subjects that begin so have more parts between colons, and a * does not stand for a colon, so the pattern fits no token"
+				out = append(out, options.Fault{Option: option, Reason: fmt.Sprintf(reason, option, m.Claim, pattern), Mend: "write for example " + instead})
+			}
+		}
+	}
+	return out
+}
+
+// guessable reports whether little is left of a secret without the id and the usual words, or without what is repeated.
+func guessable(text, id string) bool {
+	rest, different := strings.ToLower(text), map[rune]bool{}
+	for _, word := range []string{strings.ToLower(id), "secret", "password", "client"} {
+		if len(word) > 2 {
+			rest = strings.ReplaceAll(rest, word, "")
+		}
+	}
+	left := 0
+	for _, c := range rest {
+		if unicode.IsLetter(c) || unicode.IsDigit(c) {
+			left++
+			different[c] = true
+		}
+	}
+	return left < 16 || len(different) < 6
+}
