@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/config/kind"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/oauth2"
 	"github.com/gatehouse-id/gatehouse/idp/oidc"
@@ -79,7 +80,8 @@ func (s *SAMLIDP) shown(m *config.LoginMethod) {
 // maxShown is the size of metadata from which they are not shown: a login method can have no more.
 const maxShown = 256 << 10
 
-// metadataOf returns the address of the metadata, or those of the file.
+// metadataOf returns the address of the metadata, or those of the file. What a login method could not have is left out: a
+// broken file of one provider must not keep the configuration from being loaded.
 func metadataOf(c *saml.Config) string {
 	if strings.HasPrefix(c.Metadata, "https://") || strings.HasPrefix(c.Metadata, "http://") {
 		return c.Metadata
@@ -88,7 +90,7 @@ func metadataOf(c *saml.Config) string {
 		return ""
 	}
 	raw, err := os.ReadFile(c.Metadata) //nolint:gosec // the operator names it
-	if err != nil || len(raw) > maxShown {
+	if err != nil || len(raw) > maxShown || !kind.IsMetadata(string(raw)) {
 		return ""
 	}
 	return string(raw)

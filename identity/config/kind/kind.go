@@ -141,6 +141,9 @@ func isScope(s string) error {
 	return nil
 }
 
+// IsMetadata reports whether a text can be the metadata of a login method.
+func IsMetadata(s string) bool { return isMetadata(s) == nil }
+
 // isMetadata: XML of SAML metadata, or where to find it. Only its beginning is checked here; the provider that uses it
 // reads the rest.
 func isMetadata(s string) error {
