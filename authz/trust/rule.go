@@ -101,8 +101,8 @@ func CheckPattern(pattern string) error {
 	return nil
 }
 
-// subjects are the forms of the subjects of well-known build servers and clusters, as the parts between their colons, and
-// how many of the parts each has at least.
+// subjects are the forms of the subjects of well-known build servers and clusters, as the parts between their colons,
+// and how many of the parts each has at least.
 var subjects = []struct {
 	parts []string
 	least int
