@@ -80,8 +80,8 @@ func (s *SAMLIDP) shown(m *config.LoginMethod) {
 // maxShown is the size of metadata from which they are not shown: a login method can have no more.
 const maxShown = 256 << 10
 
-// metadataOf returns the address of the metadata, or those of the file. What a login method could not have is left out: a
-// broken file of one provider must not keep the configuration from being loaded.
+// metadataOf returns the address of the metadata, or those of the file. What a login method could not have is left out:
+// a broken file of one provider must not keep the configuration from being loaded.
 func metadataOf(c *saml.Config) string {
 	if strings.HasPrefix(c.Metadata, "https://") || strings.HasPrefix(c.Metadata, "http://") {
 		return c.Metadata
