@@ -108,6 +108,49 @@ func TestUseAnotherAccount(t *testing.T) {
 	}
 }
 
+// TestStepUpLeadsBack: a person who is asked to confirm who they are for one of our pages can go back instead, to a page
+// above it that opens without.
+func TestStepUpLeadsBack(t *testing.T) {
+	t.Parallel()
+	h, u := identitytest.NewStepping(t, 2)
+	h.Start()
+	actions := &u.StepUp.Actions
+	h.Plain().AddApp(identitytest.AuthenticatorPage)
+	actions.ChangePasswordAuthenticationLevel, actions.SetupStepUpMethodsAuthenticationLevel = 2, 2
+	h.Clock.Advance(time.Minute)
+	b := h.Plain()
+	for _, c := range []struct {
+		target    string
+		dashboard int // level of the account pages
+		want      string
+	}{
+		{"/account/security/password", 1, "/account/security"},
+		{"/account/security/authenticator", 1, "/account/security"},
+		{"/account/data/delete", 1, "/account"},
+		{"/step-up?redirect=%2Faccount%2Fdevices", 1, "/account"},
+		{"/step-up?redirect=https%3A%2F%2Fevil.example", 1, "/account"},
+		{"/account", 2, ""},
+		{"/account/security/password", 2, ""},
+	} {
+		actions.DashboardStepUpAuthenticationLevel = c.dashboard
+		h.Clock.Advance(time.Second) // settings are read again
+		a := b.Get(c.target)
+		if a.Code != http.StatusOK || !strings.Contains(a.Body.String(), "Confirm it’s you") {
+			t.Fatalf("GET %s = %d at %s, want the page of a step-up:\n%s", c.target, a.Code, a.URL, a.Body)
+		}
+		got := link(a, "Cancel")
+		if got != c.want {
+			t.Errorf("%s with account pages of level %d: the way back is %q, want %q", c.target, c.dashboard, got, c.want)
+		}
+		if got == "" {
+			continue
+		}
+		if back := b.Get(got); back.Code != http.StatusOK || back.URL != got {
+			t.Errorf("%s: the way back %s = %d at %s, want the page", c.target, got, back.Code, back.URL)
+		}
+	}
+}
+
 // TestStartPageLeadsToAccount: the address of the issuer alone is a page too.
 func TestStartPageLeadsToAccount(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
@@ -277,7 +278,7 @@ func (s *Service) checkFlow(q *Request, rec *FlowRecord, now time.Time) error {
 // page that raises the sign-in, or returns why it cannot be raised. Every page that shows or changes a person's own
 // data calls it.
 func (s *Service) NeedLevel(q *Request, level int, ret string) error {
-	result, err := s.authenticator.AuthenticateRequest(q, login.Demand{MaxAge: -1, Level: level, Return: ret})
+	result, err := s.authenticator.AuthenticateRequest(q, login.Demand{MaxAge: -1, Level: level, Return: ret, Cancel: q.above(ret)})
 	refusal := new(login.Refusal)
 	switch {
 	case errors.As(err, &refusal) && refusal.Code == UnmetLevel:
@@ -293,6 +294,18 @@ func (s *Service) NeedLevel(q *Request, level int, ret string) error {
 		return ErrAnswered
 	}
 	return nil
+}
+
+// above returns the page above the one at ret that the browser's sign-in opens as it is, to go back to instead of
+// signing in with more. It is "" if that needs more too.
+func (q *Request) above(ret string) string {
+	if q.SignIn == nil || q.SignIn.Session.Level < DashboardLevel(q.Settings) {
+		return ""
+	}
+	if strings.HasPrefix(ret, SecurityPath+"/") {
+		return SecurityPath
+	}
+	return person.DefaultReturn
 }
 
 // Authenticate returns the browser's sign-in if it satisfies a demand of one of our pages. Otherwise the error is
