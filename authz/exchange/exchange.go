@@ -37,6 +37,7 @@ const (
 	maxActors  = 3
 	maxSources = 6  // tokens that one came from
 	maxTargets = 16 // audiences of a request
+	tooMany    = "there are too many audiences or resources"
 )
 
 // Subjects reads sessions inside a transaction.
@@ -199,7 +200,7 @@ func (s *service) read(ctx context.Context, q *grant.Request) (*request, error) 
 		return nil, oauth.InvalidRequest(nil, "audience or resource is missing")
 	}
 	if len(x.targets) > maxTargets {
-		return nil, oauth.InvalidTarget(nil)
+		return nil, oauth.InvalidTarget(nil, tooMany)
 	}
 	var err error
 	if x.scope, err = client.ParseScope(f.Get("scope")); err != nil {

@@ -129,6 +129,13 @@ func TestExchangeAttacks(t *testing.T) {
 		shop := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read").Access
 		foreign := h.Tokens("other", authztest.Demo, "scope", "openid orders.read").Access
 		refused(t, h, "of a client that is not listed", "api", "invalid_target", authztest.ExchangeForm(foreign))
+		if says := h.Token("api", authztest.ExchangeForm(foreign)).Text("error_description"); strings.Contains(says, "other") || !strings.Contains(says, "tokens of the client") {
+			t.Errorf("of a client that is not listed: %q, want the reason without the name of the other client", says)
+		}
+		says := h.Token("api", authztest.ExchangeForm(shop, "audience", "https://bank.example.com")).Text("error_description")
+		if says != "the audience https://bank.example.com is unknown or not allowed to the client" {
+			t.Errorf("another audience: %q, want its name", says)
+		}
 		refused(t, h, "by a client that does not list it", "stranger", "invalid_target", authztest.ExchangeForm(shop))
 		refused(t, h, "another audience", "api", "invalid_target", authztest.ExchangeForm(shop, "audience", "https://bank.example.com"))
 		refused(t, h, "another resource beside a good audience", "api", "invalid_target", authztest.ExchangeForm(shop, "resource", "https://bank.example.com"))

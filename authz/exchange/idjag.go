@@ -61,12 +61,12 @@ func (x *request) readAssertion() error {
 	x.elsewhere = audience[0]
 	for _, r := range f.All("resource") {
 		if client.CheckResource(r) != nil {
-			return oauth.InvalidTarget(nil)
+			return oauth.InvalidTarget(nil, "the resource "+oauth.Quoted(r)+" is malformed")
 		}
 		x.targets = append(x.targets, r)
 	}
 	if len(x.targets) > maxTargets {
-		return oauth.InvalidTarget(nil)
+		return oauth.InvalidTarget(nil, tooMany)
 	}
 	var err error
 	if x.scope, err = client.ParseScope(f.Get("scope")); err != nil {
@@ -90,8 +90,10 @@ func (s *service) assert(ctx context.Context, x *request, sub *subject) (reply.B
 	if len(x.scope) == 0 { // an assertion without scope would bound nothing there
 		x.scope = there.Scopes
 	}
-	if slices.ContainsFunc(x.scope, func(name string) bool { return !slices.Contains(there.Scopes, name) }) {
-		return nil, oauth.InvalidScope(nil, "the client may not ask for one of the scopes there")
+	for _, name := range x.scope {
+		if !slices.Contains(there.Scopes, name) {
+			return nil, oauth.InvalidScope(nil, "the client may not ask for the scope "+oauth.Quoted(name)+" there")
+		}
 	}
 	id, err := s.deps.Tokens.NewGrantID(x.Now)
 	if err != nil {

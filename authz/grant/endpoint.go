@@ -182,8 +182,10 @@ func NarrowAudience(asked, granted []string) ([]string, error) {
 	if len(asked) == 0 {
 		return granted, nil
 	}
-	if len(granted) > 0 && !client.HasResources(granted, asked) {
-		return nil, oauth.InvalidTarget(nil)
+	for _, r := range asked {
+		if len(granted) > 0 && !client.HasResource(granted, r) {
+			return nil, oauth.InvalidTarget(nil, "the resource "+oauth.Quoted(r)+" was not granted")
+		}
 	}
 	return asked, nil
 }

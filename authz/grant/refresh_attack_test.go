@@ -319,7 +319,11 @@ func TestResources(t *testing.T) {
 	if aud(got.Access) != a {
 		t.Errorf("code: aud = %q, want %q", aud(got.Access), a)
 	}
-	authztest.WantError(t, "not authorized", authztest.RefreshWith(h, "shop", got.Refresh, "resource", b), 400, "invalid_target")
+	refused := authztest.RefreshWith(h, "shop", got.Refresh, "resource", b)
+	authztest.WantError(t, "not authorized", refused, 400, "invalid_target")
+	if says, want := refused.Text("error_description"), "the resource "+b+" was not granted"; says != want {
+		t.Errorf("not authorized: %q, want %q", says, want)
+	}
 	if res := authztest.RefreshWith(h, "shop", got.Refresh, "resource", a); aud(res.Text("access_token")) != a {
 		t.Errorf("refresh: aud = %q, want %q", aud(res.Text("access_token")), a)
 	}

@@ -91,18 +91,17 @@ func InvalidDetails(cause error, description string) error {
 	return &Error{Status: http.StatusBadRequest, Code: "invalid_authorization_details", Description: Printable(description), Cause: cause}
 }
 
-// InvalidTarget refuses a resource. (RFC 8707 2)
-func InvalidTarget(cause error) error {
-	return &Error{Status: http.StatusBadRequest, Code: "invalid_target", Description: "the resource is unknown or not allowed", Cause: cause}
+// InvalidTarget refuses a resource or an audience. (RFC 8707 2)
+func InvalidTarget(cause error, description string) error {
+	return &Error{Status: http.StatusBadRequest, Code: "invalid_target", Description: description, Cause: cause}
 }
 
 // InvalidResource refuses a resource by its name. Empty: it is their number.
 func InvalidResource(name string) error {
-	e := &Error{Status: http.StatusBadRequest, Code: "invalid_target", Description: "the resource is unknown or not allowed"}
-	if name != "" {
-		e.Description = "the resource " + Quoted(name) + " is unknown or not allowed to the client"
+	if name == "" {
+		return InvalidTarget(nil, "the resource is unknown or not allowed")
 	}
-	return e
+	return InvalidTarget(nil, "the resource "+Quoted(name)+" is unknown or not allowed to the client")
 }
 
 // InvalidRedirectURI refuses a redirect URI of a client that registers itself. (RFC 7591 3.2.2)

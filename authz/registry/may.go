@@ -180,12 +180,22 @@ func (r *Registry) May(c *client.Client, a Permission) error {
 		return err
 	}
 	if a.Elsewhere != "" && c.MayAssert(a.Elsewhere) == nil {
-		return oauth.InvalidTarget(ErrExchange)
+		return oauth.InvalidTarget(ErrExchange, "the authorization server "+oauth.Quoted(a.Elsewhere)+" is unknown or not allowed to the client")
 	}
 	if a.From != "" && !c.MayExchange(a.From, a.To) {
-		return oauth.InvalidTarget(ErrExchange) // RFC 8693 2.2.2
+		return oauth.InvalidTarget(ErrExchange, refusedExchange(c, a)) // RFC 8693 2.2.2
 	}
 	return nil
+}
+
+// refusedExchange says what the client may not exchange. It does not name the client of the token.
+func refusedExchange(c *client.Client, a Permission) string {
+	for _, one := range a.To {
+		if c.Exchange == nil || !client.HasResource(c.Exchange.To, one) {
+			return "the audience " + oauth.Quoted(one) + " is unknown or not allowed to the client"
+		}
+	}
+	return "the client may not exchange tokens of the client that has got this one"
 }
 
 // refusedResource returns the first of the resources that a client cannot ask for.
