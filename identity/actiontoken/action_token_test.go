@@ -7,9 +7,11 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
@@ -289,5 +291,39 @@ func TestActionTokenCouplesNothingUnasked(t *testing.T) {
 	}
 	if si := h.MustEnter(h.Browser(), identitytest.Ann()); si.Subject == h.DemoID() {
 		t.Error("the stranger's identity signs in the person of the token")
+	}
+}
+
+// TestTicketOfAnAdministrator: a sign-in that an API client has prepared ends when the person gets a role in the
+// console; one of the command line and one that the person has prepared do not.
+func TestTicketOfAnAdministrator(t *testing.T) {
+	t.Parallel()
+	var role atomic.Bool
+	h := identitytest.NewActionTokens(t, func(c *identity.Config) {
+		c.HasRole = func(string, []string) bool { return role.Load() }
+	})
+	for name, tt := range map[string]struct {
+		n    actiontoken.NewActionToken
+		want bool
+	}{
+		"attack 7229: of an API client": {actiontoken.NewActionToken{Ceiling: 2}, false},
+		"of the command line":           {actiontoken.NewActionToken{Roles: true}, true},
+	} {
+		role.Store(false)
+		b := h.Browser()
+		link := h.Link(tt.n)
+		page := b.Get(link)
+		role.Store(true)
+		b.Post(page)
+		if b.IsSignedIn() != tt.want {
+			t.Errorf("%s: the form opened before signs in: %v, want %v", name, b.IsSignedIn(), tt.want)
+		}
+		role.Store(false)
+		late := h.Browser()
+		link = h.Link(tt.n)
+		role.Store(true)
+		if a := late.Get(link); (a.Code == http.StatusOK) != tt.want {
+			t.Errorf("%s: GET = %d, want a page that signs in: %v", name, a.Code, tt.want)
+		}
 	}
 }

@@ -10,6 +10,8 @@ var (
 	ErrNoToken = errors.New("no such action token")
 	// ErrAction says that an action is impossible.
 	ErrAction = errors.New("the action cannot be done")
+	// ErrHasRole says that the person has a role in the admin console, and that the token is that of an API client.
+	ErrHasRole = errors.New("an action token of an API client signs in no one with a role in the admin console")
 )
 
 // FeatureOffError names the feature that an action token needs and that is switched off.
@@ -27,7 +29,8 @@ func (e *FeatureOffError) Error() string {
 }
 
 // FailedError names the actions of a token that have failed. Cause is person.ErrCoupled, person.ErrCoupledOther,
-// federation.ErrNoProvider, a *person.StateError, or ErrAction. Nothing was done, and the token can be used again.
+// person.ErrHasRole, ErrHasRole, federation.ErrNoProvider, a *person.StateError, or ErrAction. Nothing was done,
+// and the token can be used again.
 type FailedError struct {
 	Actions []string // types
 	Cause   error

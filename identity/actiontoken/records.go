@@ -29,7 +29,8 @@ type Record struct {
 	// more than it. Empty: an API client has made it.
 	Session string `cbor:"10,keyasint,omitempty"`
 	// Ceiling is the highest level of its LOGIN. 0: none
-	Ceiling int `cbor:"11,keyasint,omitempty"`
+	Ceiling int  `cbor:"11,keyasint,omitempty"`
+	Roles   bool `cbor:"12,keyasint,omitempty"` // as in NewActionToken
 }
 
 // ticketRecord is a ticket that signs a person in once.
@@ -40,4 +41,5 @@ type ticketRecord struct {
 	RedirectURI string    `cbor:"4,keyasint,omitempty"`
 	ExpiresAt   time.Time `cbor:"5,keyasint"`
 	Session     string    `cbor:"6,keyasint,omitempty"` // as in Record
+	Roles       bool      `cbor:"7,keyasint,omitempty"` // as in Record
 }

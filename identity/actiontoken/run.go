@@ -221,7 +221,7 @@ func (r *actionRun) one(i int, a Action, u *config.Units) (ActionResult, error) 
 	default:
 		err = ErrAction
 	}
-	for _, verdict := range []error{ErrAction, person.ErrCoupled, person.ErrCoupledOther, person.ErrHasRole, federation.ErrNoProvider} {
+	for _, verdict := range []error{ErrAction, ErrHasRole, person.ErrCoupled, person.ErrCoupledOther, person.ErrHasRole, federation.ErrNoProvider} {
 		if errors.Is(err, verdict) {
 			return result, &FailedError{[]string{a.Type}, err}
 		}
@@ -237,10 +237,14 @@ func (r *actionRun) signIn(u *config.Units, result map[string]string) error {
 	if r.owner.State != person.Active {
 		return &person.StateError{State: r.owner.State}
 	}
+	if r.rec.Session == "" && !r.rec.Roles && r.person.HasRole(&r.owner) { // it can have been made before they had one
+		return ErrHasRole
+	}
 	level := r.rec.level(&u.Features.ActionToken)
 	result[paramLevel] = strconv.Itoa(level)
 	rec := ticketRecord{
 		PersonID: r.rec.PersonID, Epoch: r.owner.Epoch, Level: level, RedirectURI: r.rec.RedirectURI, ExpiresAt: r.now.Add(ticketLife), Session: r.rec.Session,
+		Roles: r.rec.Roles,
 	}
 	return signInTickets.Create(r.tx, secret.Hash(r.ticket), rec, rec.ExpiresAt.Add(session.CollectAfter))
 }

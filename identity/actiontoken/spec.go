@@ -59,6 +59,9 @@ type NewActionToken struct {
 	AppToWeb bool `json:"app_to_web,omitempty"`
 	// Ceiling is the highest level that a LOGIN gets, whatever the token or the features unit says. 0: none
 	Ceiling int `json:"-"`
+	// Roles says that the LOGIN can also sign in a person with a role in the admin console. It is for the command line,
+	// never for an API client.
+	Roles bool `json:"-"`
 }
 
 // ActionToken is a new action token. The token itself is not stored, so it is never shown again.
@@ -123,6 +126,16 @@ func (a *Action) check() error {
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		if known[name] && a.Parameters[name] == "" {
 			return &person.ValidationError{Field: "actions", Problem: a.Type + " needs the parameter " + name}
+		}
+	}
+	return nil
+}
+
+// admit returns a *person.ValidationError if the token is not for a person with a role in the admin console.
+func (n *NewActionToken) admit() error {
+	for _, a := range n.Actions {
+		if a.Type != ActionActivatePerson && !(a.Type == ActionLogin && n.Roles) {
+			return &person.ValidationError{Field: "actions", Problem: "have " + a.Type + ", which is not for people with a role in the admin console"}
 		}
 	}
 	return nil

@@ -137,6 +137,9 @@ func (s *Service) findTicket(tx storage.Tx, u *config.Units, hash string, now ti
 	if !t.rec.ExpiresAt.After(now) || t.person.State != person.Active || t.person.Epoch != t.rec.Epoch {
 		return nil, storage.ErrNotFound
 	}
+	if t.rec.Session == "" && !t.rec.Roles && s.person.HasRole(&t.person) {
+		return nil, storage.ErrNotFound
+	}
 	if !u.Features.LoginEnabled {
 		return nil, session.ErrClosed
 	}

@@ -17,7 +17,8 @@ import (
 
 const revokedAtOnce = 500 // records in one transaction
 
-// Make makes an action token for a person (id). The features that it needs are checked when it is used.
+// Make makes an action token for a person (id). The features that it needs are checked when it is used, and once more
+// whether the person has a role in the admin console.
 // Errors: person.ErrNoPerson, *person.ValidationError.
 func (s *Service) Make(ctx context.Context, personID string, n NewActionToken, by event.Actor) (ActionToken, error) {
 	if !person.IsID(personID) {
@@ -45,6 +46,11 @@ func (s *Service) Make(ctx context.Context, personID string, n NewActionToken, b
 		if err != nil {
 			return err
 		}
+		if s.person.HasRole(&p) {
+			if err := n.admit(); err != nil {
+				return err
+			}
+		}
 		u, err := s.units(tx)
 		if err != nil {
 			return err
@@ -53,7 +59,7 @@ func (s *Service) Make(ctx context.Context, personID string, n NewActionToken, b
 			return &person.ValidationError{Field: "redirect_uri", Problem: "is not whitelisted for action tokens"}
 		}
 		rec := Record{
-			ID: out.ID, PersonID: personID, Epoch: p.Epoch, Actions: n.Actions, RedirectURI: n.RedirectURI, Level: n.Level, AppToWeb: n.AppToWeb, Ceiling: n.Ceiling,
+			ID: out.ID, PersonID: personID, Epoch: p.Epoch, Actions: n.Actions, RedirectURI: n.RedirectURI, Level: n.Level, AppToWeb: n.AppToWeb, Ceiling: n.Ceiling, Roles: n.Roles,
 			CreatedAt: now, ExpiresAt: now.Add(n.life(&u.Features.ActionToken)),
 		}
 		out.ExpiresAt = rec.ExpiresAt

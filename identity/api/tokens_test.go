@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -544,4 +545,36 @@ func TestTokenAttacks(t *testing.T) {
 		h.process(token).check(t, "the old token", 400, 3011)
 		h.checkToken(token).check(t, "the old token, validate", 401, 3011)
 	})
+}
+
+// TestTokenOfAnAdministrator: an API client signs in, and links, no one with a role in the console: neither by a token
+// that it makes now, nor by one of before the person got the role.
+func TestTokenOfAnAdministrator(t *testing.T) {
+	t.Parallel()
+	var role atomic.Bool
+	h := newTokens(t, func(c *identity.Config, _ *api.Deps) {
+		c.HasRole = func(string, []string) bool { return role.Load() }
+	})
+	demoID := h.person(demo)
+	for name, n := range map[string]actiontoken.NewActionToken{
+		"a sign-in":                    {Actions: actions{signingIn()}},
+		"a sign-in at level 1":         {Actions: actions{signingIn()}, Level: 1},
+		"a sign-in from an app":        {Actions: actions{signingIn()}, AppToWeb: true},
+		"a link":                       {Actions: actions{couple("partner", "1")}},
+		"a link to a session":          {Actions: actions{ofSession("x")}},
+		"a sign-in after another link": {Actions: actions{couple("partner", "2"), signingIn()}},
+	} {
+		role.Store(false)
+		before := h.make(demoID, n).Token
+		role.Store(true)
+		h.call(http.MethodPost, "/api/persons/"+demoID+"/tokens", n).check(t, "attack 7229: "+name+", made", 400, 0)
+		h.process(before).check(t, "attack 7229: "+name+", made before the role", 400, 3012)
+	}
+	for key := range h.dump() {
+		if strings.Contains(key, "identity_sign_in_ticket") {
+			t.Error("a sign-in was prepared")
+		}
+	}
+	role.Store(false)
+	h.process(h.token(demoID, signingIn())).check(t, "without a role", 200, 0)
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
 	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/internal/event"
@@ -22,13 +23,13 @@ type ActionTokens struct {
 }
 
 // NewActionTokens starts a harness with every feature of action tokens switched on.
-func NewActionTokens(t testing.TB) *ActionTokens {
+func NewActionTokens(t testing.TB, change ...func(*identity.Config)) *ActionTokens {
 	t.Helper()
 	h := &ActionTokens{u: config.Defaults()}
 	f := &h.u.Features.ActionToken
 	f.Login.Enabled, f.AppToWeb.Enabled, f.Coupling.Enabled = true, true, true
 	f.WhitelistedURLs = []config.WhitelistedURL{{ID: "1", URL: "https://app.example.com/welcome"}}
-	h.Elsewhere = NewElsewhere(t)
+	h.Elsewhere = NewElsewhere(t, change...)
 	h.Units = func(storage.Tx) (*config.Units, error) {
 		h.mu.Lock()
 		defer h.mu.Unlock()

@@ -17,6 +17,7 @@ func adminMakeActionToken(i *Instance, r *http.Request, in ActionTokenRequest) (
 	if err != nil {
 		return nil, err
 	}
+	in.Make.Roles = true
 	return i.Identity.ActionToken.Make(r.Context(), person.ID, in.Make, caller(r))
 }
 
