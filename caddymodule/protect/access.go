@@ -192,5 +192,5 @@ func (p *Protect) askAccess(g *passage, rec *arrival, in Entrance) {
 	case AccessRefused, AccessNone:
 		form.Fields = page.Fields(form.Problem != "", page.Field{Name: "reason", Label: "access.reason", Required: true, Invalid: form.Problem != "", MinLength: 3, MaxLength: 300, Value: r.PostForm.Get("reason")})
 	}
-	pages.Render(g.ResponseWriter, r, page.View{Template: "form", Status: status, Data: form})
+	pages.Render(g.ResponseWriter, asSent(r), page.View{Template: "form", Status: status, Data: form})
 }

@@ -439,7 +439,7 @@ func (p *testProtect) Provision(ctx caddy.Context) error {
 }
 
 func (p *testProtect) wire(f *fakeAuthority, ctx caddy.Context) error {
-	pages, err := page.New(page.Config{Issuer: "https://issuer.test", Key: make([]byte, 32)})
+	pages, err := page.New(page.Config{Issuer: "https://issuer.test", Locales: []string{"en", "de"}, Key: make([]byte, 32)})
 	if err != nil {
 		return err
 	}

@@ -34,11 +34,14 @@ const (
 	// maxKept takes its place for a browser that keeps the site's session: people sign in and out a few times in a row.
 	maxKept = 10
 
-	ownPrefix  = "/.gatehouse/" // paths of a site with login that never reach the upstream
+	ownRoot    = "/.gatehouse"
+	ownPrefix  = ownRoot + "/" // paths of a site with login that never reach the upstream
 	logoutPath = ownPrefix + "logout"
 	assetsPath = ownPrefix + "assets/"
 	switchPath = ownPrefix + "another-account" // ?to=, a path of the site
 	signInPath = ownPrefix + "sign-in"         // the same
+	// languagePath is the language switch of the pages at a site: ?to=, a language, and back=, a path of the site.
+	languagePath = ownRoot + page.LanguagePath
 	// callbackPath?to= is where a browser comes back whose proxy keeps the cookies of other answers from it.
 	callbackPath = ownPrefix + "callback"
 
@@ -190,6 +193,8 @@ func (p *Protect) ownPath(g *passage, rec *arrival) bool {
 		p.signIn(g, rec, in.Authority, authz.SiteDemand{Return: g.returnTo(wanted(u)), Another: true})
 	case own && u.Path == signInPath && isNavigation(g.r):
 		p.signIn(g, rec, in.Authority, authz.SiteDemand{Return: g.returnTo(wanted(u))})
+	case own && u.Path == languagePath && isNavigation(g.r):
+		p.pages(in, g.site).ShowLanguage(g.ResponseWriter, asSent(g.r))
 	case own && u.Path == callbackPath && isNavigation(g.r):
 		if codes == nil {
 			page.Redirect(g.ResponseWriter, g.site.origin+wanted(u))
@@ -200,7 +205,7 @@ func (p *Protect) ownPath(g *passage, rec *arrival) bool {
 		p.askAccess(g, rec, in)
 	case own && strings.HasPrefix(u.Path, assetsPath):
 		r := g.r.Clone(g.r.Context())
-		r.URL.Path, r.URL.RawPath = strings.TrimPrefix(u.Path, strings.TrimSuffix(ownPrefix, "/")), ""
+		r.URL.Path, r.URL.RawPath = strings.TrimPrefix(u.Path, ownRoot), ""
 		p.pages(in, g.site).Assets().ServeHTTP(g.ResponseWriter, r)
 	case own:
 		p.answer(g, refusal{reason: refusals.NotFound, status: http.StatusNotFound, code: "invalid_request", text: "there is nothing here", page: "error.not_found"})
@@ -364,13 +369,27 @@ func (p *Protect) signedOut(g *passage, rec *arrival, in Entrance) {
 	case who.Active: // the page of an earlier sign-out
 		page.Redirect(g.ResponseWriter, g.site.origin+"/")
 	default:
-		p.pages(in, g.site).Render(g.ResponseWriter, g.r, page.View{Template: "signed_out", Data: page.SignedOut{Again: "/"}})
+		p.pages(in, g.site).Render(g.ResponseWriter, asSent(g.r), page.View{Template: "signed_out", Data: page.SignedOut{Again: "/"}})
 	}
 }
 
 // pages writes pages at a site.
 func (p *Protect) pages(in Entrance, s *site) *page.Renderer {
-	return in.Pages.On(s.origin, strings.TrimSuffix(ownPrefix, "/"))
+	return in.Pages.On(s.origin, ownRoot)
+}
+
+// asSent is a request as its browser sent it, for a page: with our cookies, and the address without a code.
+func asSent(r *http.Request) *http.Request {
+	cookies := receive(r).cookies
+	q := r.WithContext(r.Context())
+	q.Header = r.Header.Clone()
+	if q.Header["Cookie"] = cookies; len(cookies) == 0 {
+		delete(q.Header, "Cookie")
+	}
+	if u, err := url.Parse(requestURI(r)); err == nil {
+		q.URL = u
+	}
+	return q
 }
 
 // ownRequest tells whether a request was made by a page of this site or by the person: typed, or from a bookmark.
@@ -402,5 +421,5 @@ func (p *Protect) page(g *passage, f refusal, ref string) {
 		out.Another = switchPath + "?" + toParam(requestURI(g.r))
 	}
 	p.offerAccess(g, in, s, &f, &out)
-	p.pages(in, s).Fail(g.ResponseWriter, g.r, f.status, out)
+	p.pages(in, s).Fail(g.ResponseWriter, asSent(g.r), f.status, out)
 }

@@ -1,8 +1,10 @@
 package protect
 
 import (
+	"html"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -77,6 +79,66 @@ func TestRefusalOffersAnotherAccount(t *testing.T) {
 	if a = g.open(t, host, "/.gatehouse/nothing"); strings.Contains(a.body, "another-account") {
 		t.Errorf("the page is %s, want no other account on it", a.body)
 	}
+}
+
+// The pages at a site can be read in another language, which the browser keeps for that site. Its upstream does not learn
+// of it.
+func TestLanguageOfPagesAtASite(t *testing.T) {
+	g := startGateway(t)
+	const host = "step.localhost"
+	c := g.session(t, host, person(2, "guests"))
+	choose := func(target, from string) answer {
+		return g.raw(t, "GET "+target+" HTTP/1.1", "Host: "+host+":"+g.port, "Accept: text/html", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Site: "+from)
+	}
+	link := regexp.MustCompile(`href="(/\.gatehouse/language\?[^"]*)" hreflang="de"`)
+	for name, tt := range map[string]struct {
+		target, want string // want is where the link leads back
+		headers      []string
+	}{
+		"a refusal":        {"/plans?a=1&b=2", "/plans?a=1&b=2", []string{"Cookie: " + c}},
+		"a path not there": {"/.gatehouse/nothing", "/.gatehouse/nothing", nil},
+		"after a sign-out": {authz.SiteSignedOut, authz.SiteSignedOut, nil},
+	} {
+		a := g.open(t, host, tt.target, tt.headers...)
+		m := link.FindStringSubmatch(a.body)
+		if m == nil {
+			t.Fatalf("%s: no link to German:\n%s", name, a.body)
+		}
+		to := html.UnescapeString(m[1])
+		chosen := choose(to, "same-origin")
+		cookies := chosen.Cookies()
+		if chosen.StatusCode != http.StatusSeeOther || chosen.Header.Get("Location") != tt.want || len(cookies) != 1 || cookies[0].Value != "de" {
+			t.Fatalf("%s: GET %s = %d %v, want a cookie and the way back to %s", name, to, chosen.StatusCode, chosen.Header, tt.want)
+		}
+		kept := cookies[0].Name + "=" + cookies[0].Value
+		a = g.open(t, host, tt.target, "Cookie: "+strings.Join(append([]string{kept}, sent(tt.headers)...), "; "))
+		if got := a.Header.Get("Content-Language"); got != "de" {
+			t.Errorf("%s: the page is in %q afterwards, want de", name, got)
+		}
+		passed := g.passed(t, g.get(t, "pub.localhost:"+g.port, "/public/x", "Cookie: "+kept))
+		if got := passed.values("Cookie"); len(got) != 0 {
+			t.Errorf("%s: the upstream gets the cookies %q", name, got)
+		}
+	}
+	for name, tt := range map[string]struct{ to, from, want string }{
+		"attack: another site chooses":   {"/.gatehouse/language?to=de&back=%2F", "cross-site", "/"},
+		"attack: the way back leads out": {"/.gatehouse/language?to=xx&back=%2F%2Fevil.test", "same-origin", "/"},
+	} {
+		a := choose(tt.to, tt.from)
+		if a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != tt.want || len(a.Cookies()) != 0 {
+			t.Errorf("%s: %d %v, want the way to %s without a cookie", name, a.StatusCode, a.Header, tt.want)
+		}
+	}
+}
+
+// sent are the cookies among header lines.
+func sent(headers []string) (cookies []string) {
+	for _, h := range headers {
+		if c, ok := strings.CutPrefix(h, "Cookie: "); ok {
+			cookies = append(cookies, c)
+		}
+	}
+	return cookies
 }
 
 // Sign-out from the site itself asks nothing and ends on a page that says so; from anywhere else the issuer asks.

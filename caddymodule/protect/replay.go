@@ -183,7 +183,7 @@ func (p *Protect) offer(g *passage, rec *arrival, in Entrance, id string) {
 		return
 	}
 	path, _, _ := strings.Cut(requestURI(g.r), "?")
-	p.pages(in, g.site).Render(g.ResponseWriter, g.r, page.View{Template: "form", Data: page.Form{
+	p.pages(in, g.site).Render(g.ResponseWriter, asSent(g.r), page.View{Template: "form", Data: page.Form{
 		Key: "kept", Fill: []any{"page", path}, Action: requestURI(g.r), CSRF: in.Pages.CSRF(key.Browser, keptPurpose(key)),
 		Other: &page.OtherButton{Name: "discard", Label: "kept.discard"}, Onward: true,
 	}})

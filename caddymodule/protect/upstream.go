@@ -43,7 +43,7 @@ func (g *passage) failed(err error) error {
 		return err
 	}
 	defer in.Leave()
-	p.pages(in, site).Fail(g.ResponseWriter, r, cause.StatusCode, page.Failure{
+	p.pages(in, site).Fail(g.ResponseWriter, asSent(r), cause.StatusCode, page.Failure{
 		Key: "error.upstream", Again: requestURI(r), AgainLabel: "error.upstream.again", Ref: ref,
 	})
 	return nil

@@ -53,8 +53,11 @@ func (p *Renderer) ShowLanguage(w http.ResponseWriter, r *http.Request) {
 		p.Choose(w, r, q.Get("to"))
 	}
 	to := LocalPath(q.Get("back"))
-	if to == "" || strings.HasPrefix(to, LanguagePath) {
-		to = "/account"
+	if to == "" || strings.HasPrefix(to, p.prefix+LanguagePath) {
+		to = accountPath
+		if p.elsewhere {
+			to = "/"
+		}
 	}
 	Redirect(w, to)
 }
@@ -70,7 +73,7 @@ type languageLink struct {
 func (p *Renderer) languageLinks(r *http.Request, v View, now *language) []languageLink {
 	c := p.messages(r.Context())
 	again := r.Method == http.MethodGet || r.Method == http.MethodHead || v.Status == http.StatusUnprocessableEntity || v.Status == http.StatusTooManyRequests
-	if len(c.offered) < 2 || p.elsewhere || !again || v.passing() {
+	if len(c.offered) < 2 || !again || v.passing() {
 		return nil
 	}
 	back := LocalPath(r.URL.RequestURI())
@@ -81,7 +84,7 @@ func (p *Renderer) languageLinks(r *http.Request, v View, now *language) []langu
 	for _, l := range c.offered {
 		links = append(links, languageLink{
 			Name: l.ownName(), Tag: l.tag, Current: l.tag == now.tag,
-			URL: LanguagePath + "?" + url.Values{"to": {l.name}, "back": {back}}.Encode(),
+			URL: p.prefix + LanguagePath + "?" + url.Values{"to": {l.name}, "back": {back}}.Encode(),
 		})
 	}
 	return links

@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/page"
 )
 
-var switchLink = regexp.MustCompile(`<a href="(/language\?[^"]*)" hreflang="([^"]*)"[^>]*>([^<]*)</a>`)
+var switchLink = regexp.MustCompile(`<a href="((?:/\.gatehouse)?/language\?[^"]*)" hreflang="([^"]*)"[^>]*>([^<]*)</a>`)
 
 // languages returns the languages that the page at an address offers, and where each leads.
 func languages(t *testing.T, p *page.Renderer, method, address string, v page.View) (names []string, links map[string]string) {
@@ -42,11 +42,15 @@ func TestLanguageSwitch(t *testing.T) {
 		"all of ours but this one":  {withMessages(t, all), "Nederlands Deutsch Français"},
 		"a country of ours":         {withMessages(t, []string{"en", "de-AT"}), "Deutsch (AT)"},
 		"those that messages bring": {withMessages(t, []string{"en", "nl"}, brought), "Nederlands Español pt-BR"},
-		"not on another origin":     {withMessages(t, all).On("https://wiki.example.com", "/.gatehouse"), ""},
+		"on another origin":         {withMessages(t, all).On("https://wiki.example.com", "/.gatehouse"), "Nederlands Deutsch Français"},
 	} {
 		if names, _ := languages(t, tt.p, http.MethodGet, "/sign-in?flow=f", v); strings.Join(names, " ") != tt.want {
 			t.Errorf("%s: the page offers %q, want %q", name, names, tt.want)
 		}
+	}
+	site := withMessages(t, all).On("https://wiki.example.com", "/.gatehouse")
+	if _, links := languages(t, site, http.MethodGet, "/plans?a=1", v); links["nl"] != "/.gatehouse/language?back=%2Fplans%3Fa%3D1&to=nl" {
+		t.Errorf("on another origin: nl is at %q, want it below the prefix", links["nl"])
 	}
 	p := withMessages(t, all)
 	for name, tt := range map[string]struct {
@@ -132,6 +136,12 @@ func TestChosenLanguage(t *testing.T) {
 			}
 		}
 	})
+	site := p.On("https://wiki.example.com", "/.gatehouse")
+	for back, want := range map[string]string{"/plans": "/plans", "//evil.example": "/", "https://evil.example": "/", "/.gatehouse/language?to=de": "/", "": "/"} {
+		if got := choose(site, "/language?to=de&back="+url.QueryEscape(back)).Header.Get("Location"); got != want {
+			t.Errorf("at a site, back=%q leads to %q, want %q", back, got, want)
+		}
+	}
 	t.Run("attack 282: another site does not choose the language", func(t *testing.T) {
 		t.Parallel()
 		for _, site := range []string{"cross-site", "same-site"} {

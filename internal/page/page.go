@@ -101,6 +101,7 @@ type Renderer struct {
 	jar       cookie.Jar
 	referrer  string // Referrer-Policy
 	elsewhere bool   // the pages belong to another origin than the issuer's
+	prefix    string // of our own paths there
 }
 
 // New returns a renderer, or an error that says what is wrong with the brand, the locales or the key.
