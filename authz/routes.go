@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"cmp"
 	"net/http"
 	"runtime/debug"
 	"slices"
@@ -29,6 +30,8 @@ type route struct {
 	cors, public bool
 	// plain: called often, and refused without more ado than it takes to write the answer.
 	plain bool
+	// page is the message for people who open the address of a machine in a browser. Empty: a general one.
+	page string
 }
 
 // table is every route of the package. (token server document, "Endpoints" and "Versioning")
@@ -41,9 +44,9 @@ func (s *Server) table() map[string]route {
 		all  = []string{http.MethodGet, http.MethodHead, http.MethodPost}
 	)
 	t := map[string]route{
-		"/oauth/api/v2/token/introspect":          {handle: s.grants.HandleIntrospect, methods: post, machine: true, plain: true},
+		"/oauth/api/v2/token/introspect":          {handle: s.grants.HandleIntrospect, methods: post, machine: true, plain: true, page: "error.introspection"},
 		"/oauth/api/v1/users/":                    {handle: s.handleUsers, methods: []string{http.MethodGet, http.MethodDelete}, machine: true},
-		"/oauth/userinfo":                         {handle: s.handleUserinfo, methods: all, machine: true, cors: true},
+		"/oauth/userinfo":                         {handle: s.handleUserinfo, methods: all, machine: true, cors: true, page: "error.userinfo"},
 		"/oauth/jwks":                             {handle: s.handleJWKS, methods: get, machine: true, public: true},
 		"/oauth/logout":                           {handle: s.handleLogout, methods: both},
 		"/oauth/consent":                          {handle: s.handleConsent, methods: post},
@@ -58,11 +61,11 @@ func (s *Server) table() map[string]route {
 	}
 	for _, version := range []string{"/oauth", "/oauth/v1"} {
 		t[version+"/authorize"] = route{handle: s.handleAuthorize, methods: all}
-		t[version+"/token"] = route{handle: s.grants.HandleToken, methods: post, machine: true, cors: true}
+		t[version+"/token"] = route{handle: s.grants.HandleToken, methods: post, machine: true, cors: true, page: "error.token"}
 		t[version+"/par"] = route{handle: s.pushed.Handle, methods: post, machine: true, cors: true}
 		t[version+"/device_authorization"] = route{handle: s.devices.HandleBegin, methods: post, machine: true, cors: true}
 		t[version+"/device_authorization/approve"] = route{handle: s.devices.HandleApprove, methods: post, machine: true, cors: true}
-		t[version+"/revoke"] = route{handle: s.grants.HandleRevoke, methods: post, machine: true, cors: true}
+		t[version+"/revoke"] = route{handle: s.grants.HandleRevoke, methods: post, machine: true, cors: true, page: "error.revocation"}
 	}
 	if s.signals.On() {
 		t[signal.MetadataPath] = route{handle: s.handleSignalMetadata, methods: get, machine: true, public: true}
@@ -117,7 +120,26 @@ func (s *Server) routes() http.Handler {
 	})
 }
 
+// opensPage tells whether a person has opened an address in a browser, rather than a program. Programs that name
+// text/html without meaning it, as some libraries do, send credentials or a form.
+func opensPage(r *http.Request) bool {
+	if (r.Method != http.MethodGet && r.Method != http.MethodHead) || len(r.Header["Authorization"]) > 0 {
+		return false
+	}
+	if mode := r.Header["Sec-Fetch-Mode"]; len(mode) > 0 {
+		return mode[0] == "navigate"
+	}
+	return slices.ContainsFunc(r.Header["Accept"], func(v string) bool { return strings.Contains(v, "text/html") })
+}
+
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, rt route, err error) {
+	if rt.machine && opensPage(r) {
+		if c := oauth.AsError(err).Challenge; c != "" {
+			w.Header().Set("WWW-Authenticate", c)
+		}
+		s.failPage(w, r, err, cmp.Or(rt.page, "error.machine"), "")
+		return
+	}
 	if rt.machine {
 		s.fail(w, r, err)
 		return

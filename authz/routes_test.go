@@ -59,6 +59,59 @@ func TestPanicInTheMiddleOfAnAnswer(t *testing.T) {
 	h.Server().ServeHTTP(w, httptest.NewRequest(http.MethodGet, h.Issuer+"/.well-known/openid-configuration", nil))
 }
 
+// TestMachinesInABrowser: a person who opens the address of a machine in a browser reads what it is for. Programs get
+// JSON, also those that name text/html without meaning it.
+func TestMachinesInABrowser(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t)
+	for path, want := range map[string]struct {
+		status int
+		title  string
+	}{
+		"/oauth/token":                   {405, "This is the token endpoint"},
+		"/oauth/v1/token":                {405, "This is the token endpoint"},
+		"/oauth/revoke":                  {405, "This is the revocation endpoint"},
+		"/oauth/api/v2/token/introspect": {405, "This is the introspection endpoint"},
+		"/oauth/userinfo":                {401, "This is the UserInfo endpoint"},
+		"/oauth/par":                     {405, "This address is for apps"},
+		"/oauth/device_authorization":    {405, "This address is for apps"},
+		"/oauth/api/v1/users/x/tokens":   {401, "This address is for apps"},
+	} {
+		for name, headers := range map[string][]string{
+			"typed":          {"Accept", "text/html"},
+			"typed, in full": {"Accept", "text/html,application/xhtml+xml,*/*;q=0.8", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Site", "none"},
+		} {
+			res := h.Do(http.MethodGet, h.Issuer+path, "", headers...)
+			if res.Status != want.status || !strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") || !strings.Contains(res.Body, want.title) {
+				t.Errorf("%s: GET %s = %d %s, want %d and a page titled %q\n%s", name, path, res.Status, res.Header.Get("Content-Type"), want.status, want.title, res.Body)
+			}
+			if challenge := res.Header.Get("WWW-Authenticate"); (challenge != "") != (want.status == 401) {
+				t.Errorf("%s: GET %s with the challenge %q", name, path, challenge)
+			}
+		}
+		plain := h.Do(http.MethodGet, h.Issuer+path, "")
+		for name, headers := range map[string][]string{
+			"any":            {"Accept", "*/*"},
+			"JSON":           {"Accept", "application/json"},
+			"a script":       {"Accept", "text/html", "Sec-Fetch-Mode", "cors"},
+			"a Java program": {"Accept", "text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2", "Authorization", "Bearer x"},
+		} {
+			res := h.Do(http.MethodGet, h.Issuer+path, "", headers...)
+			if !strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") || res.Text("error") == "" {
+				t.Errorf("%s: GET %s = %d %s, want JSON", name, path, res.Status, res.Body)
+			}
+			if headers[len(headers)-2] != "Authorization" && (res.Status != plain.Status || res.Text("error_description") != plain.Text("error_description")) {
+				t.Errorf("%s: GET %s = %d %s, want %d %s", name, path, res.Status, res.Body, plain.Status, plain.Body)
+			}
+		}
+		post := h.Do(http.MethodPost, h.Issuer+path, "grant_type=password", "Accept", "text/html", "Content-Type", "application/x-www-form-urlencoded")
+		if !strings.HasPrefix(post.Header.Get("Content-Type"), "application/json") {
+			t.Errorf("POST %s = %d %s, want JSON", path, post.Status, post.Body)
+		}
+	}
+	h.Invariants(t)
+}
+
 func TestAttacksOnPaths(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
