@@ -41,7 +41,7 @@ func (c *Client) MayAssert(issuer string) *IDJAG {
 
 // MayExchange tells whether the client can exchange a token of a client for one with these audiences.
 func (c *Client) MayExchange(from string, to []string) bool {
-	return c.Exchange != nil && (from == c.ID || slices.Contains(c.Exchange.From, from)) && len(to) > 0 && HasResources(c.Exchange.To, to)
+	return c.Exchange != nil && (from == c.ID || slices.Contains(c.Exchange.From, from)) && len(to) > 0 && hasResources(c.Exchange.To, to)
 }
 
 // ExchangeTargets writes audiences as the client's own list does, once each. None: the only one of the list.

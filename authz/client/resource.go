@@ -50,13 +50,13 @@ func HasResource(list []string, resource string) bool {
 	return slices.ContainsFunc(list, func(r string) bool { return plainResource(r) == plain })
 }
 
-// HasResources tells whether a list has each of these resources.
-func HasResources(list, resources []string) bool {
+// hasResources tells whether a list has each of these resources.
+func hasResources(list, resources []string) bool {
 	return !slices.ContainsFunc(resources, func(r string) bool { return !HasResource(list, r) })
 }
 
 // MayAsk tells whether the client can ask for tokens for these resources.
-func (c *Client) MayAsk(resources []string) bool { return HasResources(c.resources(), resources) }
+func (c *Client) MayAsk(resources []string) bool { return hasResources(c.resources(), resources) }
 
 // resources are its audiences, or without any the sites of the configuration.
 func (c *Client) resources() []string {

@@ -81,8 +81,8 @@ func TestRefusalOffersAnotherAccount(t *testing.T) {
 	}
 }
 
-// The pages at a site can be read in another language, which the browser keeps for that site. Its upstream does not learn
-// of it.
+// The pages at a site can be read in another language, which the browser keeps for that site. Its upstream does not
+// learn of it.
 func TestLanguageOfPagesAtASite(t *testing.T) {
 	g := startGateway(t)
 	const host = "step.localhost"

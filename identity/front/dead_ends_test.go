@@ -108,8 +108,8 @@ func TestUseAnotherAccount(t *testing.T) {
 	}
 }
 
-// TestStepUpLeadsBack: a person who is asked to confirm who they are for one of our pages can go back instead, to a page
-// above it that opens without.
+// TestStepUpLeadsBack: a person who is asked to confirm who they are for one of our pages can go back instead, to a
+// page above it that opens without.
 func TestStepUpLeadsBack(t *testing.T) {
 	t.Parallel()
 	h, u := identitytest.NewStepping(t, 2)
