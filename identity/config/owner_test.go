@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -249,6 +250,53 @@ func TestAttacksOnOrganisations(t *testing.T) {
 			}
 			w := &world{TB: t, store: w.store, service: w.service, handler: w.handler}
 			w.unchanged(name, func() answer { return w.asAcme(http.MethodPost, c.path, c.body) }, want...)
+		})
+	}
+}
+
+// leveled is an application that asks for levels.
+func leveled(authentication, assurance int) string {
+	return fmt.Sprintf(`{"name":"One","required_authentication_level":%d,"required_identity_assurance_level":%d}`, authentication, assurance)
+}
+
+// TestOrganisationKeepsLevels: an API client of an organisation raises the levels that its applications ask for, and
+// lowers none, on whatever path.
+func TestOrganisationKeepsLevels(t *testing.T) {
+	t.Parallel()
+	const (
+		all  = "/api/v2/config"
+		list = "/api/v2/config/organisations/acme/service-providers"
+		one  = list + "/one"
+	)
+	of := func(applications string) string {
+		return `{"organisations":[{"id":"acme","name":"Acme","username_for_basic_auth":"acme-api","service_providers":` + applications + `}]}`
+	}
+	for name, tt := range map[string]struct {
+		path, body string
+		want       int
+	}{
+		"as they are":                              {all, of(`{"one":` + leveled(3, 2) + `}`), 204},
+		"raised":                                   {all, of(`{"one":` + leveled(4, 3) + `}`), 204},
+		"raised on its own path":                   {one, `{"required_authentication_level":4}`, 204},
+		"another one":                              {all, of(`{"one":` + leveled(3, 2) + `,"two":{}}`), 204},
+		"attack 7230: a lower level":               {all, of(`{"one":` + leveled(2, 2) + `}`), 403},
+		"attack 7230: any level":                   {all, of(`{"one":` + leveled(0, 2) + `}`), 403},
+		"attack 7230: a lower assurance":           {all, of(`{"one":` + leveled(3, 1) + `}`), 403},
+		"attack 7230: one higher, the other lower": {all, of(`{"one":` + leveled(4, 1) + `}`), 403},
+		"attack 7230: without them":                {all, of(`{"one":{"name":"One"}}`), 403},
+		"attack 7230: without the application":     {all, of(`{}`), 403},
+		"attack 7230: by another id":               {all, of(`{"two":` + leveled(3, 2) + `}`), 403},
+		"attack 7230: on its own path":             {one, `{"required_authentication_level":1}`, 403},
+		"attack 7230: assurance on its own path":   {one, `{"required_identity_assurance_level":0}`, 403},
+		"attack 7230: in the list":                 {list, `[{"id":"one","required_authentication_level":1}]`, 403},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := owned(t)
+			w.must(204, http.MethodPost, one, leveled(3, 2))
+			if a := w.asAcme(http.MethodPost, tt.path, tt.body); a.status != tt.want {
+				t.Errorf("POST %s of %s = %d %s, want %d", tt.path, tt.body, a.status, a.body, tt.want)
+			}
 		})
 	}
 }

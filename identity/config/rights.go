@@ -54,8 +54,8 @@ func permit(rights Rights, changed []Change, from, to *Units) (signIn []Change, 
 			signIn = append(signIn, c)
 		}
 	}
-	for _, id := range asksForLess(from, to) {
-		signIn = append(signIn, Change{Path: "organisations.service_providers." + shown(id) + ".second_factor", unit: "organisations"})
+	for _, path := range asksForLess(from, to) {
+		signIn = append(signIn, Change{Path: path, unit: "organisations"})
 	}
 	switch {
 	case rights == Ordinary && len(signIn) > 0:
@@ -72,19 +72,25 @@ func ownersOnly(what string) error {
 	return &rest.Error{Status: http.StatusForbidden, Message: what + " can be changed only by an owner of the admin console, the command line or an API client with the API administrators"}
 }
 
-// asksForLess returns the applications whose sign-ins can need a second step less often than before, whatever client
-// and settings say: organisations overrule these.
-func asksForLess(from, to *Units) (ids []string) {
+// asksForLess returns the paths of members by which applications of organisations ask sign-ins for less than before.
+// Their second_factor overrules client and settings, so that it can be less, whatever these say.
+func asksForLess(from, to *Units) (paths []string) {
 	for _, o := range slices.Concat(from.Organisations, to.Organisations) {
 		for id := range o.ServiceProviders {
 			was, is := from.SecondFactor(id, "-"), to.SecondFactor(id, "-")
-			if was != is && is != login.SecondFactorAlways && was != login.SecondFactorOnDemand && !slices.Contains(ids, id) {
-				ids = append(ids, id)
+			for member, less := range map[string]bool{
+				"second_factor":                     was != is && is != login.SecondFactorAlways && was != login.SecondFactorOnDemand,
+				"required_authentication_level":     to.RequiredLevel(id) < from.RequiredLevel(id),
+				"required_identity_assurance_level": to.RequiredAssurance(id) < from.RequiredAssurance(id),
+			} {
+				if less {
+					paths = append(paths, "organisations.service_providers."+shown(id)+"."+member)
+				}
 			}
 		}
 	}
-	slices.Sort(ids)
-	return ids
+	slices.Sort(paths)
+	return slices.Compact(paths)
 }
 
 // changedForAdministrators returns the id of a login method that signs in people with a role in the console, and is not

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,46 @@ func TestSettingsOfSignIn(t *testing.T) {
 			w := newWorld(t)
 			if _, err := w.service.Import(t.Context(), []byte(c.body), event.Actor{ID: "someone"}); (err == nil) != (c.least == config.Ordinary) {
 				t.Errorf("Import without rights = %v", err)
+			}
+		})
+	}
+}
+
+// TestLevelsOfApplications: an operator raises the levels that an application of an organisation asks for; owners lower
+// and remove them too.
+func TestLevelsOfApplications(t *testing.T) {
+	t.Parallel()
+	of := func(applications string) []byte {
+		return []byte(`{"organisations":[{"id":"acme","name":"Acme","service_providers":` + applications + `}]}`)
+	}
+	for name, tt := range map[string]struct {
+		body  []byte
+		least config.Rights
+	}{
+		"raised":                                             {of(`{"one":` + leveled(4, 3) + `}`), config.Ordinary},
+		"attack 7230: a lower level":                         {of(`{"one":` + leveled(2, 2) + `}`), config.SignIn},
+		"attack 7230: a lower assurance":                     {of(`{"one":` + leveled(3, 1) + `}`), config.SignIn},
+		"attack 7230: without the application":               {of(`{}`), config.SignIn},
+		"attack 7230: without the organisation":              {[]byte(`{"organisations":[]}`), config.SignIn},
+		"attack 7230: by an organisation that asks for less": {[]byte(`{"organisations":[{"id":"acme","name":"Acme"},{"id":"b","name":"B","service_providers":{"one":` + leveled(1, 1) + `}}]}`), config.SignIn},
+		"in another organisation":                            {[]byte(`{"organisations":[{"id":"b","name":"B","service_providers":{"one":` + leveled(3, 2) + `}}]}`), config.Ordinary},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for rights := config.Ordinary; rights <= config.Owner; rights++ {
+				w := newWorld(t)
+				if _, err := w.service.Import(t.Context(), of(`{"one":`+leveled(3, 2)+`}`), event.Actor{ID: "someone"}); err != nil {
+					t.Fatal(err)
+				}
+				_, err := w.service.Import(config.WithRights(t.Context(), rights), tt.body, event.Actor{ID: "someone"})
+				allowed := rights >= tt.least
+				if (err == nil) != allowed {
+					t.Errorf("Import of %s with rights %d = %v, want allowed %v", tt.body, rights, err, allowed)
+				}
+				told := slices.ContainsFunc(w.events(), func(e event.Event) bool { return e.Type == "configuration.SignInSettingsUpdatedEvent" })
+				if want := allowed && tt.least > config.Ordinary; told != want {
+					t.Errorf("Import of %s with rights %d is told to owners: %v, want %v", tt.body, rights, told, want)
+				}
 			}
 		})
 	}
