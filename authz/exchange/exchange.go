@@ -40,10 +40,13 @@ const (
 	tooMany    = "there are too many audiences or resources"
 )
 
-// Subjects reads sessions inside a transaction.
+// Subjects reads people and sessions inside a transaction.
 type Subjects interface {
 	// Session returns a live session, or storage.ErrNotFound when it has ended, has expired or never was.
 	Session(tx storage.Tx, id string, now time.Time) (login.Session, error)
+	// Needs returns the level that a sign-in of a person needs for a client, where no page can ask for more: that of the
+	// second step, asks being second_factor of the client, and of its organisations. A *login.Refusal: no sign-in does.
+	Needs(tx storage.Tx, client, asks, subject string, now time.Time) (level int, err error)
 }
 
 // Deps is what exchanges work with. All are required.

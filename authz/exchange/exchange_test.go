@@ -159,6 +159,41 @@ func TestExchangeAttacks(t *testing.T) {
 		c.Providers = append(c.Providers, registry.Provider{ID: "partner"})
 		authztest.ChangeClient(c, "shop", func(c *client.Client) { c.IDPs = []string{"identity", "partner"} })
 	}))
+	for name, tt := range map[string]struct {
+		asks string
+		has  bool
+		want string
+	}{
+		"attack 7231: always asked for":          {login.SecondFactorAlways, false, "invalid_request"},
+		"attack 7231: set up":                    {"", true, "invalid_request"},
+		"attack 7231: set up, asked on demand":   {login.SecondFactorOnDemand, true, ""},
+		"attack 7231: not set up, nor asked for": {"", false, ""},
+	} {
+		authztest.Attack(t, name, func(t *testing.T, h *authztest.Harness) {
+			h.People.After(func(r *login.Result) { r.Level = 1 })
+			all := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read")
+			h.People.SetUpSecondFactor(tt.has)
+			for kind, f := range map[string]url.Values{
+				"access token": authztest.ExchangeForm(all.Access),
+				"ID token":     authztest.ExchangeForm(all.ID, "subject_token_type", authztest.TokenType+"id_token", "scope", "orders.read"),
+			} {
+				if res := h.Token("api", f); res.Text("error") != tt.want {
+					t.Errorf("Token by %s = %d %s, want %q", kind, res.Status, res.Body, tt.want)
+				}
+			}
+			h.People.After(func(r *login.Result) { r.Level = 2 })
+			authztest.Exchanged(t, h, "api", h.Tokens("shop", authztest.Demo, "scope", "openid orders.read").Access)
+		}, authztest.WithExchangers(), authztest.WithConfig(func(c *authz.Config) {
+			authztest.ChangeClient(c, "api", func(c *client.Client) { c.SecondFactor = tt.asks })
+		}))
+	}
+	authztest.Attack(t, "attack 7231: a second exchange passes over what the first could do without", func(t *testing.T, h *authztest.Harness) {
+		h.People.After(func(r *login.Result) { r.Level = 1 })
+		first := authztest.Exchanged(t, h, "api", h.Tokens("shop", authztest.Demo, "scope", "openid orders.read").Access, "audience", authztest.LedgerAPI)
+		refused(t, h, "by the client that asks", "warehouse", "invalid_request", authztest.ExchangeForm(first, "audience", authztest.LedgerAPI))
+	}, authztest.WithExchangers(), authztest.WithConfig(func(c *authz.Config) {
+		authztest.ChangeClient(c, "warehouse", func(c *client.Client) { c.SecondFactor = login.SecondFactorAlways })
+	}))
 	authztest.Attack(t, "attack 456: no token, an empty one, two, an old one, one of another type", func(t *testing.T, h *authztest.Harness) {
 		all := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read")
 		refused(t, h, "none", "api", "invalid_request", authztest.ExchangeForm("", "subject_token", ""))

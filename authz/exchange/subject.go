@@ -7,6 +7,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -18,6 +19,7 @@ var (
 	errActor    = refusal.New(refusal.SubjectToken, "actor_token is not a valid access token of the client itself")
 	errForeign  = refusal.New(refusal.SubjectToken, "subject_token was issued to another client")
 	errChain    = refusal.New(refusal.SubjectToken, "the token was exchanged too often, or by the same actor before")
+	errWeak     = refusal.New(refusal.SecondFactorNeeded, "the sign-in of the token is too weak for the client that exchanges it")
 	errUnproved = refusal.New(refusal.KeyUnproved, "the token is bound to a key or certificate that the sender has not proved to have")
 )
 
@@ -65,6 +67,9 @@ func (s *service) judge(tx storage.Tx, x *request) (sub *subject, err error) {
 	if !ok {
 		return nil, refuse(errInactive)
 	}
+	if err := s.admit(tx, x, sub); err != nil {
+		return nil, err
+	}
 	if sub.access.Epochs = st.Epochs; sub.grant != nil {
 		sub.grant.Epochs = st.Epochs
 	}
@@ -72,6 +77,22 @@ func (s *service) judge(tx storage.Tx, x *request) (sub *subject, err error) {
 		return nil, refuse(errChain)
 	}
 	return sub, nil
+}
+
+// admit refuses the token of a person whose sign-in is too weak for the client. A token of the client itself has passed
+// its sign-in.
+func (s *service) admit(tx storage.Tx, x *request, sub *subject) error {
+	if sub.access.Subject == "" || sub.from == x.Client.ID {
+		return nil
+	}
+	need, err := s.deps.Subjects.Needs(tx, x.Client.ID, x.Client.SecondFactor, sub.access.Subject, x.Now)
+	switch {
+	case errors.As(err, new(*login.Refusal)):
+		return refuse(err)
+	case err == nil && need > sub.access.Level:
+		return oauth.InvalidRequest(errWeak, "sign-ins of the person for the client need a second step or a higher level than the token has")
+	}
+	return err
 }
 
 func (s *service) ofAccess(tx storage.Tx, x *request) (*subject, error) {
