@@ -35,8 +35,8 @@ func register(t TableInfo) {
 	registry.tables = append(registry.tables, t)
 }
 
-// Tables returns every table that NewTable has named in this process, for checks of whole stores, such as the test that
-// reads the store of an earlier version. A name occurs more than once if several record types share a table.
+// Tables returns every table that NewTable has named in this process, for checks of whole stores. A name occurs more
+// than once if several record types share a table.
 func Tables() []TableInfo {
 	registry.mu.Lock()
 	defer registry.mu.Unlock()

@@ -20,9 +20,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
-// TestReloadWarnsOfStoredMetadata: a login method that an earlier version has stored although nobody can sign in with
-// it, and one whose certificate has expired since, are in the log when the configuration is loaded, not only once
-// somebody fails to sign in.
+// TestReloadWarnsOfStoredMetadata: login methods whose certificate or metadata has expired since they were stored are
+// in the log when the configuration is loaded, not only once a sign-in fails.
 func TestReloadWarnsOfStoredMetadata(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

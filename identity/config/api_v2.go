@@ -130,7 +130,7 @@ func (a *API) postUnits(w http.ResponseWriter, r *http.Request, client string) e
 	if err != nil {
 		return err
 	}
-	e.client, e.match, e.keepIDs, e.earlier = client, ifMatch(r, a.s.viewOf(client)), false, false
+	e.client, e.match, e.keepIDs = client, ifMatch(r, a.s.viewOf(client)), false
 	st, err := a.s.update(r.Context(), e)
 	if err != nil {
 		return err

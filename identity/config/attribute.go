@@ -88,21 +88,21 @@ var (
 func (s *SAMLSubjectName) check(u *Units, at string, c *checker) {
 	kind := strings.ToLower(s.Type)
 	if _, isClaim := Claim(kind); kind != "" && !isClaim && !slices.Contains(subjectTypes, kind) {
-		c.addEarlier(at+".type", s.Type, "must be "+strings.Join(subjectTypes, ", ")+", the name of a claim, or empty")
+		c.addText(at+".type", s.Type, "must be "+strings.Join(subjectTypes, ", ")+", the name of a claim, or empty")
 	}
 	known := s.Format == ""
 	for short, uri := range SubjectFormats {
 		known = known || strings.EqualFold(s.Format, short) || s.Format == uri
 	}
 	if !known {
-		c.addEarlier(at+".format", s.Format, "must be persistent, transient, email, unspecified, the URI of one of them, or empty")
+		c.addText(at+".format", s.Format, "must be persistent, transient, email, unspecified, the URI of one of them, or empty")
 	}
 	if strings.HasPrefix(kind, "custom") && s.CustomAttributeKey == "" {
-		c.addEarlier(at+".custom_attribute_key", s.Type, "is missing: the type is "+kind)
+		c.addText(at+".custom_attribute_key", s.Type, "is missing: the type is "+kind)
 	}
 	if s.Default != "" {
 		if problem := u.attributeProblem(s.Default); problem != "" {
-			c.addEarlier(at+".default", s.Default, problem)
+			c.addText(at+".default", s.Default, problem)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func checkAttributes(u *Units, at string, mapping CustomAttributesMapping, attri
 		if to == "" {
 			missing = "attribute_to_map_to"
 		}
-		c.addEarlier(at+".custom_attribute_mappings."+missing, from+to, "is missing: a mapping has two sides")
+		c.addText(at+".custom_attribute_mappings."+missing, from+to, "is missing: a mapping has two sides")
 	}
 	for key, a := range attributes {
 		name, path := a.AttributeName, at+".identity_attributes."+shown(key)
@@ -124,7 +124,7 @@ func checkAttributes(u *Units, at string, mapping CustomAttributesMapping, attri
 			path += ".attribute_name"
 		}
 		if problem := u.attributeProblem(name); problem != "" {
-			c.addEarlier(path, name, problem)
+			c.addText(path, name, problem)
 		}
 	}
 }

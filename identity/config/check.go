@@ -21,10 +21,9 @@ const (
 // checker collects what is wrong, with its path.
 type checker struct {
 	problems []rest.Problem
-	// stored are the invalid texts that an earlier version has accepted. They hinder no other change.
+	// stored are the invalid texts that are there already, which hinder no other change: those of the Caddyfile, and
+	// names of attributes that a provider of the Caddyfile no longer gives.
 	stored map[flaw]bool
-	// earlier accepts the texts that every earlier version has accepted, and exported.
-	earlier bool
 	// flaws are the invalid texts of this check.
 	flaws []flaw
 }
@@ -49,13 +48,6 @@ func (c *checker) addText(path, text, problem string) {
 	}
 }
 
-// addEarlier is addText for a text that had no effect in earlier versions, which accepted any.
-func (c *checker) addEarlier(path, text, problem string) {
-	if !c.earlier {
-		c.addText(path, text, problem)
-	}
-}
-
 // flaws returns the invalid texts of the units.
 func (u *Units) flaws() map[flaw]bool {
 	c := &checker{}
@@ -72,10 +64,10 @@ func (u *Units) flaws() map[flaw]bool {
 	return out
 }
 
-// validate returns what is wrong with the units, or nil. What was wrong with from in the same way is passed over, and
-// with earlier also the texts that had no effect in earlier versions.
-func (u *Units) validate(from *Units, earlier bool) error {
-	c := &checker{stored: from.flaws(), earlier: earlier}
+// validate returns what is wrong with the units, or nil. A text that was wrong with from in the same way is passed
+// over.
+func (u *Units) validate(from *Units) error {
+	c := &checker{stored: from.flaws()}
 	for _, un := range table {
 		u.visit(un, visitor{value: c.value, name: c.name})
 		if un.check != nil {

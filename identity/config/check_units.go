@@ -120,14 +120,14 @@ func checkOrganisations(u *Units, c *checker) {
 				c.add(at+".service_providers."+shown(key)+".id", "must be the name of the member")
 			}
 			if _, problem := sp.protocol(); problem != "" {
-				c.addEarlier(at+".service_providers."+shown(key)+".type", sp.Type, problem)
+				c.addText(at+".service_providers."+shown(key)+".type", sp.Type, problem)
 			}
 			own := at + ".service_providers." + shown(key)
 			for member, text := range map[string]string{
 				"use_trusted_device": sp.UseTrustedDevice, "include_unmapped_custom_attributes_within_saml_response": sp.IncludeUnmappedCustomAttributes,
 			} {
 				if text != "" && !strings.EqualFold(text, "true") && !strings.EqualFold(text, "false") {
-					c.addEarlier(own+"."+member, text, "must be true, false or empty")
+					c.addText(own+"."+member, text, "must be true, false or empty")
 				}
 			}
 			checkAttributes(u, own, sp.CustomAttributeMappings, sp.IdentityAttributes, c)

@@ -10,24 +10,9 @@ import (
 // neverTypes are the types of login methods that wait for others than us.
 var neverTypes = map[string]string{TypeInstagram: effect.NoInstagram, TypeIDIN: effect.NoIDIN}
 
-// refuseIneffective refuses a member that does nothing yet and differs from its default, unless that value is already
-// stored: a value that an earlier version accepted must not block other changes. A login method is judged once it is
-// enabled; those of the Caddyfile are never judged.
-func refuseIneffective(from, to *Units) error {
-	stored := map[string]int{}
-	ineffective(from, func(_, path string, value []byte, _ string) { stored[path+"="+string(value)]++ })
-	var err error
-	ineffective(to, func(at, path string, value []byte, missing string) {
-		key := path + "=" + string(value)
-		if stored[key]--; stored[key] < 0 && err == nil {
-			err = refusal(at, missing)
-		}
-	})
-	return err
-}
-
-// ineffective calls fn for every member that does nothing yet and differs from its default.
-func ineffective(u *Units, fn func(at, path string, value []byte, missing string)) {
+// refuseIneffective refuses a member that does nothing yet and differs from its default. A login method is judged once
+// it is enabled; those of the Caddyfile are never judged.
+func (u *Units) refuseIneffective() (err error) {
 	d := Defaults()
 	judged := *u
 	judged.LoginMethods.LoginMethods = judgedMethods(u.LoginMethods.LoginMethods)
@@ -40,19 +25,19 @@ func ineffective(u *Units, fn func(at, path string, value []byte, missing string
 		})
 		judged.visitMembers(un, func(v reflect.Value, p place) {
 			e, _ := effect.Of(p.path)
-			if e.Does != "" {
+			if e.Does != "" || err != nil {
 				return
 			}
-			value := encode(v.Interface())
+			differs := !isEmpty(v)
 			if s, ok := standard[p.path]; ok && !p.entry {
-				if !bytes.Equal(s, value) {
-					fn(p.at, p.path, value, e.Later)
-				}
-			} else if !isEmpty(v) {
-				fn(p.at, p.path, value, e.Later)
+				differs = !bytes.Equal(s, encode(v.Interface()))
+			}
+			if differs {
+				err = refusal(p.at, e.Later)
 			}
 		})
 	}
+	return err
 }
 
 // judgedMethods empties the methods that are not judged, so that the indexes stay those of the body.

@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"reflect"
-	"slices"
 	"strconv"
 
 	"github.com/gatehouse-id/gatehouse/identity/keypair"
@@ -44,8 +43,8 @@ func (o keyPairOwner) Uses(tx storage.Tx, id, name string) (places []string, err
 }
 
 // checkKeyPairs demands that the key pairs which login methods name exist, and have a private key where one is needed.
-// A method that an earlier version has stored without one does not block other changes.
-func (s *Service) checkKeyPairs(tx storage.Tx, from, next *Units) error {
+// A method of the Caddyfile does not block changes of others by the lack of one.
+func (s *Service) checkKeyPairs(tx storage.Tx, next *Units) error {
 	for _, k := range next.namedKeyPairs() {
 		use := keypair.Public
 		if k.tickets {
@@ -57,12 +56,11 @@ func (s *Service) checkKeyPairs(tx storage.Tx, from, next *Units) error {
 	}
 	for i := range next.LoginMethods.LoginMethods {
 		m := &next.LoginMethods.LoginMethods[i]
-		var stored []namedKeyPair
-		if old := from.method(m.ID); old != nil {
-			stored = old.privateKeys()
+		if s.fixed(m.ID) != nil {
+			continue
 		}
 		for _, k := range m.privateKeys() {
-			if k.name == "" || slices.Contains(stored, k) {
+			if k.name == "" {
 				continue
 			}
 			k.at = "login_methods.login_methods[" + strconv.Itoa(i) + "]." + k.at

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/config/address"
 	"github.com/gatehouse-id/gatehouse/identity/config/effect"
@@ -18,7 +17,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/rest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
-	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
@@ -162,129 +160,81 @@ func TestNotYet(t *testing.T) {
 	}
 }
 
-// TestStoredBefore: what an earlier version has stored in a member without a function hinders neither the start nor
-// other changes, until it is another value, or there are more of it.
-func TestStoredBefore(t *testing.T) {
+// TestTextsOfTheCaddyfile: a text of the Caddyfile that would be refused here, and the name of an attribute that came
+// from a provider of an earlier Caddyfile, hinder no other change. No one can add another such name.
+func TestTextsOfTheCaddyfile(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
-	const old = `{"login_methods":[{"id":"p","name":"Partner","type":"EIDAS","enabled":true,"removable":true,"authentication_level":1,` +
-		`"eidas_attributes":{"idp_metadata":"https://a.example.com/","required_level_of_assurance":"LOW","bsn_verification_point":"a"}}]}`
-	err := s.store.Update(t.Context(), func(tx storage.Tx) error {
-		if err := units.Put(tx, "login_methods", unitRecord{JSON: []byte(old), Revision: 1}, time.Time{}); err != nil {
-			return err
-		}
-		_, err := writeVersion(tx, versionRecord{Nonce: []byte("n")})
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err = New(t.Context(), s.cfg, Deps{Store: s.store, Keyring: s.keyring})
-	if err != nil {
-		t.Fatalf("start: %v", err)
-	}
-	u, err := s.Current(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	same := string(encode(u.LoginMethods))
-	method := strings.TrimSuffix(strings.TrimPrefix(old, `{"login_methods":[`), "]}")
-	replaced := func(old, with string) string {
-		return `{"login_methods":` + strings.Replace(same, old, with, 1) + `}`
-	}
-	for name, tt := range map[string]struct {
-		body string
-		want int // 0: taken
-	}{
-		"what was read":  {replaced("", ""), 0},
-		"another unit":   {`{"features":{"sign_up_enabled":true}}`, 0},
-		"another name":   {replaced(`"Partner"`, `"The partner"`), 0},
-		"left out":       {replaced(`"bsn_verification_point":"a"`, `"bsn_verification_point":""`), 0},
-		"another value":  {replaced(`"bsn_verification_point":"a"`, `"bsn_verification_point":"b"`), http.StatusConflict},
-		"another member": {replaced(`"pseudo_id_verification_point":""`, `"pseudo_id_verification_point":"a"`), http.StatusConflict},
-		"another method": {`{"login_methods":{"login_methods":[` + method + `,` + strings.Replace(method, `"p"`, `"q"`, 1) + `]}}`, http.StatusConflict},
-	} {
-		_, err := s.Diff(t.Context(), []byte(tt.body))
-		refused := new(rest.Error)
-		if tt.want == 0 && err != nil || tt.want != 0 && (!errors.As(err, &refused) || refused.Status != tt.want) {
-			t.Errorf("%s: %v, want status %d", name, err, tt.want)
-		}
-	}
-}
-
-// TestInvalidTextStoredBefore: a text that an earlier version took, and this one refuses, hinders no other change.
-func TestInvalidTextStoredBefore(t *testing.T) {
-	t.Parallel()
-	s := newService(t)
-	const old = `{"default":{"a/b":"x"},"locales":{"nl_BE_":{"a":"x"}}}`
-	err := s.store.Update(t.Context(), func(tx storage.Tx) error {
-		if err := units.Put(tx, "custom_messages", unitRecord{JSON: []byte(old), Revision: 1}, time.Time{}); err != nil {
-			return err
-		}
-		_, err := writeVersion(tx, versionRecord{Nonce: []byte("n")})
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for body, ok := range map[string]bool{
-		`{"features":{"sign_up_enabled":true}}`: true,
-		`{"custom_messages":{"default":{"a/b":"another text"},"locales":{"nl_BE_":{"a":"x"},"de":{"a":"x"}}}}`: true,
-		`{"custom_messages":{"default":{},"locales":{}}}`:                                                      true,
-		`{"custom_messages":{"default":{"a/b":"x","c/d":"x"},"locales":{}}}`:                                   false,
-		`{"custom_messages":{"default":{},"locales":{"nl_NL_":{"a":"x"}}}}`:                                    false,
-	} {
-		if _, err := s.Diff(t.Context(), []byte(body)); (err == nil) != ok {
-			t.Errorf("%s: %v, want it to be taken: %t", body, err, ok)
-		}
-	}
-}
-
-// TestOrganisationTextsStoredBefore: a type of a service provider, and a use_trusted_device, that earlier versions took
-// without an effect, still open, hinder no other change, and come with an export of such a version. New ones are
-// refused.
-func TestOrganisationTextsStoredBefore(t *testing.T) {
-	t.Parallel()
-	s := newService(t)
-	const old = `[{"id":"acme","service_providers":{"one":{"id":"one","type":"portal","use_trusted_device":"perhaps"}}}]`
-	err := s.store.Update(t.Context(), func(tx storage.Tx) error {
-		if err := units.Put(tx, "organisations", unitRecord{JSON: []byte(old), Revision: 1}, time.Time{}); err != nil {
-			return err
-		}
-		_, err := writeVersion(tx, versionRecord{Nonce: []byte("n")})
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	u, err := s.Current(t.Context())
-	if err != nil || u.TrustsBrowsers("one") || !u.SignsInBy("one", ProtocolSAML) || !u.SignsInBy("one", ProtocolOpenID) {
-		t.Errorf("what was stored has an effect: %v", err)
-	}
-	for name, tt := range map[string]struct {
-		change func(u *Units, sp *ServiceProvider)
-		ok     bool
-	}{
-		"another unit":   {func(u *Units, _ *ServiceProvider) { u.Features.SignUpEnabled = true }, true},
-		"another member": {func(_ *Units, sp *ServiceProvider) { sp.Name = "One" }, true},
-		"a word":         {func(_ *Units, sp *ServiceProvider) { sp.Type = "OpenID_connect" }, true},
-		"another text":   {func(_ *Units, sp *ServiceProvider) { sp.Type = "door" }, false},
-		"no metadata":    {func(_ *Units, sp *ServiceProvider) { sp.Type = "SAML" }, true}, // it has no effect yet
-		"another switch": {func(_ *Units, sp *ServiceProvider) { sp.UseTrustedDevice = "maybe" }, false},
-		"neither":        {func(_ *Units, sp *ServiceProvider) { sp.Type, sp.UseTrustedDevice = "", "True" }, true},
-	} {
-		_, err := s.Edit(t.Context(), event.Actor{ID: "ops"}, func(u *Units) error {
-			sp := u.Organisations[0].ServiceProviders["one"]
-			sp.Type, sp.UseTrustedDevice = "portal", "perhaps"
-			tt.change(u, &sp)
-			u.Organisations[0].ServiceProviders["one"] = sp
+	names := func(key string) func(u *Units) error { // the provider of this key learns what the Caddyfile calls emails
+		return func(u *Units) error {
+			if len(u.Organisations) == 0 {
+				u.Organisations = []Organisation{{ID: "acme", ServiceProviders: map[string]ServiceProvider{}}}
+			}
+			u.Organisations[0].ServiceProviders[key] = ServiceProvider{ID: key, IdentityAttributes: map[string]IdentityAttribute{"emails": {}}}
 			return nil
-		})
-		if (err == nil) != tt.ok {
-			t.Errorf("%s: %v, want it to be taken: %t", name, err, tt.ok)
 		}
-		if _, err := s.Import(t.Context(), []byte(`{"organisations":`+old+`}`), event.Actor{ID: "ops"}); err != nil {
-			t.Errorf("the export of an earlier version: %v", err)
+	}
+	with := func(methods ...LoginMethod) *Service {
+		cfg := s.cfg
+		cfg.Fixed = methods
+		out, err := New(t.Context(), cfg, Deps{Store: s.store, Keyring: s.keyring})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	edit := func(s *Service, apply func(u *Units) error) error {
+		_, err := s.Edit(t.Context(), event.Actor{ID: "ops"}, apply)
+		return err
+	}
+	signUp := func(u *Units) error { u.Features.SignUpEnabled = !u.Features.SignUpEnabled; return nil }
+	before := with(LoginMethod{
+		ID: "corp", Name: "Corp", Type: TypeOIDC, Enabled: true, OIDC: &OIDCAttributes{DiscoveryURL: "http://corp.example"},
+		AttributeMappings: []AttributeMapping{{ID: "a", MapFrom: "mails", MapTo: "emails"}},
+	})
+	after := with()
+	for _, tt := range []struct {
+		name  string
+		at    *Service
+		apply func(u *Units) error
+		ok    bool
+	}{
+		{"a change beside an http URL of the Caddyfile", before, signUp, true},
+		{"the name of an attribute that no one gives", after, names("one"), false},
+		{"the name of an attribute of the Caddyfile", before, names("one"), true},
+		{"a change after the attribute has gone from it", after, signUp, true},
+		{"the same name for another provider", after, names("two"), false},
+	} {
+		if err := edit(tt.at, tt.apply); (err == nil) != tt.ok {
+			t.Errorf("%s: Edit = %v, want it to be taken: %t", tt.name, err, tt.ok)
+		}
+	}
+	exported, err := after.Export(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := after.Import(t.Context(), exported, event.Actor{ID: "ops"}); err != nil {
+		t.Errorf("Import of the export = %v, want it to be taken", err)
+	}
+}
+
+// TestImportRefusesWhatTheAPIRefuses: an import, its preview, and a bootstrap file take no word that the API refuses.
+func TestImportRefusesWhatTheAPIRefuses(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	for name, provider := range map[string]string{
+		"a type": `"type":"portal"`, "metadata of another type": `"type":"OIDC","saml_metadata":"https://a.example.com/metadata"`,
+		"a switch": `"use_trusted_device":"perhaps"`, "a misspelled claim": `"identity_attributes":{"emails":{}}`,
+		"half a mapping": `"custom_attribute_mappings":{"attribute_to_map_from":"a"}`,
+	} {
+		body := []byte(`{"organisations":[{"id":"acme","service_providers":{"one":{"id":"one",` + provider + `}}}]}`)
+		_, imported := s.Import(t.Context(), body, event.Actor{ID: "ops"})
+		_, previewed := s.Diff(t.Context(), body)
+		_, checked := s.cfg.Check(body)
+		for way, err := range map[string]error{"Import": imported, "Diff": previewed, "Check": checked} {
+			if refused := new(rest.Error); !errors.As(err, &refused) || refused.Status != http.StatusBadRequest {
+				t.Errorf("%s: %s = %v, want status 400", name, way, err)
+			}
 		}
 	}
 }

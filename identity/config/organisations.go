@@ -101,8 +101,8 @@ const (
 // protocols are the values of type, in capitals.
 var protocols = map[string]string{"SAML": ProtocolSAML, "OIDC": ProtocolOpenID, "OPENID_CONNECT": ProtocolOpenID}
 
-// protocol returns the protocol that the type of a service provider names, and what is wrong with it. A wrong type,
-// which an earlier version has accepted, names none. With SAML and without metadata nobody signs in there yet.
+// protocol returns the protocol that the type of a service provider names, and what is wrong with it. A wrong type
+// names none. With SAML and without metadata nobody signs in there yet.
 func (sp *ServiceProvider) protocol() (protocol, problem string) {
 	protocol, known := protocols[strings.ToUpper(sp.Type)]
 	switch {

@@ -107,8 +107,8 @@ func (m *LoginMethod) revealed() (out []string) {
 	return out
 }
 
-// settleTwins gives one setting with two names one value: that of the name that was changed. Of two that differ since
-// an earlier version, either was enough. (docs/decisions/configuration.md#configuration-units)
+// settleTwins gives one setting with two names one value: that of the name that was changed. Either is enough
+// where the defaults have one of them on. (docs/decisions/configuration.md#configuration-units)
 func settleTwins(from, to *Units) {
 	a, b := &to.Features.ExternallyDeliveredCodeStepUp.Enabled, &to.Features.StepUpExternallyDeliveredCodeEnabled
 	before, beforeB := from.Features.ExternallyDeliveredCodeStepUp.Enabled, from.Features.StepUpExternallyDeliveredCodeEnabled

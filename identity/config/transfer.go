@@ -33,7 +33,7 @@ func (s *Service) editAll(ctx context.Context, raw []byte, by event.Actor, read 
 	if err := json.Unmarshal(raw, &sent); err != nil {
 		return edit{}, err
 	}
-	e := edit{by: by, keepIDs: true, earlier: true, sent: sent, apply: func(u *Units) error {
+	e := edit{by: by, keepIDs: true, sent: sent, apply: func(u *Units) error {
 		b := bundle{Units: *u}
 		err := read(raw, &b)
 		*u = b.Units
@@ -127,7 +127,7 @@ func (c Config) Check(raw []byte) (*Units, error) {
 		return nil, err
 	}
 	s := &Service{cfg: c, random: new(counter)}
-	_, err := s.settle(c.standard(), &b.Units, true, true)
+	_, err := s.settle(c.standard(), &b.Units, true)
 	return &b.Units, err
 }
 

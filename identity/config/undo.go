@@ -137,7 +137,7 @@ func (s *Service) Undo(ctx context.Context, id uint64, by event.Actor) (changed 
 		return nil, preconditionFailed()
 	}
 	_, err = s.update(ctx, edit{
-		by: by, keepIDs: true, earlier: true, report: &changed, chosen: last.chosen,
+		by: by, keepIDs: true, report: &changed, chosen: last.chosen,
 		match: func(st *state) bool {
 			return !slices.ContainsFunc(last.units, func(name string) bool { return st.revisions[name] != id })
 		},

@@ -39,8 +39,6 @@ type edit struct {
 	sent map[string]json.RawMessage
 	// keepIDs accepts ids that Gatehouse otherwise chooses, as an export has them.
 	keepIDs bool
-	// earlier accepts what only an earlier version would, as its export has it.
-	earlier bool
 	// chosen are the switches that are set afterwards. nil: those that were, and what the edit sets
 	chosen chosen
 	// report receives the changes. It may be nil.
@@ -84,7 +82,7 @@ func (s *Service) update(ctx context.Context, e edit) (*state, error) {
 				return nil, err
 			}
 		}
-		sent, err := s.settle(st.units, next, e.keepIDs, e.earlier)
+		sent, err := s.settle(st.units, next, e.keepIDs)
 		if err != nil {
 			return nil, err
 		}
@@ -97,7 +95,7 @@ func (s *Service) update(ctx context.Context, e edit) (*state, error) {
 }
 
 // settle completes the units after an edit and checks them: all of them, whatever was edited.
-func (s *Service) settle(from, to *Units, keepIDs, earlier bool) (sentMethods, error) {
+func (s *Service) settle(from, to *Units, keepIDs bool) (sentMethods, error) {
 	sent, err := s.settleLoginMethods(from, to)
 	if err != nil {
 		return nil, err
@@ -108,11 +106,11 @@ func (s *Service) settle(from, to *Units, keepIDs, earlier bool) (sentMethods, e
 	settleTwins(from, to)
 	to.complete()
 	for _, check := range []func() error{
-		func() error { return to.validate(from, earlier) },
+		func() error { return to.validate(from) },
 		func() error { return s.verifyMethods(from, to) },
 		func() error { return s.verifyServiceProviders(from, to) },
 		func() error { return s.checkPolicies(from, to) },
-		func() error { return refuseIneffective(from, to) },
+		to.refuseIneffective,
 		func() error { return refuseShared(from, to) },
 		func() error { return s.refuseNoClient(from, to) },
 	} {
@@ -188,7 +186,7 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 			if err := putBound(tx, st.bound, next.bindings()); err != nil {
 				return err
 			}
-			if revision, err = s.put(tx, records, versionRecord{Nonce: nonce, Quiet: quiet}, st.units, next); err != nil {
+			if revision, err = s.put(tx, records, versionRecord{Nonce: nonce, Quiet: quiet}, next); err != nil {
 				return err
 			}
 		}
@@ -228,8 +226,8 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 }
 
 // put writes units under the next version, which it returns.
-func (s *Service) put(tx storage.Tx, records map[string]unitRecord, by versionRecord, from, next *Units) (uint64, error) {
-	if err := s.checkKeyPairs(tx, from, next); err != nil {
+func (s *Service) put(tx storage.Tx, records map[string]unitRecord, by versionRecord, next *Units) (uint64, error) {
+	if err := s.checkKeyPairs(tx, next); err != nil {
 		return 0, err
 	}
 	n, err := writeVersion(tx, by)

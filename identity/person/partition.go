@@ -167,7 +167,7 @@ func ReadName(tx storage.Tx, partition, folded string) (UsernameRecord, error) {
 }
 
 // createName takes a username for a person, or returns ErrUsernameTaken or a *ValidationError. Applications see
-// partition\username, so no username has a backslash, in whatever width; one that an earlier version has stored stays.
+// partition\username, so no username has a backslash, in whatever width.
 func createName(tx storage.Tx, partition, folded, id string) error {
 	if strings.Contains(folded, `\`) {
 		return errBackslash

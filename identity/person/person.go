@@ -340,10 +340,5 @@ func (s *Service) Get(tx storage.Tx, subject string) (login.Subject, error) {
 		sub.Profile["email_verified"] = strconv.FormatBool(rec.EmailVerified)
 	}
 	maps.Copy(sub.Profile, rec.Claims)
-	for _, claim := range []string{"profile", "picture"} { // an earlier version took any URL
-		if at := sub.Profile[claim]; at != "" && !isWebAddress(at) {
-			delete(sub.Profile, claim)
-		}
-	}
 	return sub, nil
 }

@@ -209,6 +209,9 @@ func (d *Directory) check() error {
 			return &ValidationError{f.field, fmt.Sprintf("must have at most %d characters, none of them a control character", MaxLine)}
 		}
 	}
+	if d.ProfileURL != "" && !isWebAddress(d.ProfileURL) {
+		return &ValidationError{"profileUrl", notWeb}
+	}
 	for field, values := range d.Plurals {
 		if len(values) > MaxEntries {
 			return &ValidationError{field, fmt.Sprintf("are more than %d", MaxEntries)}
@@ -217,20 +220,23 @@ func (d *Directory) check() error {
 			if !IsText(v.Value, maxPlural) || !IsText(v.Display, MaxLine) || !IsText(v.Type, MaxTag) {
 				return &ValidationError{field, "have a value that is too long or has control characters"}
 			}
+			if field == "photos" && v.Value != "" && !isWebAddress(v.Value) {
+				return &ValidationError{field, notWeb}
+			}
 		}
 	}
 	return nil
 }
 
-// CheckConfigured checks a person against the settings, and what is new against the rules that an earlier version did
-// not have. before is nil for a new person. Error: *ValidationError.
+// CheckConfigured checks a person against the settings, and the date of birth against the time. before is nil for a new
+// person. Error: *ValidationError.
 func (s *Service) CheckConfigured(tx storage.Tx, p, before *ProfileRecord, now time.Time) error {
 	u, err := s.units(tx)
 	if err != nil {
 		return err
 	}
-	if err := p.checkNew(before, now); err != nil {
-		return err
+	if p.Profile.DateOfBirth > now.AddDate(0, 0, 1).Format(time.DateOnly) { // somewhere it is tomorrow already
+		return &ValidationError{"date_of_birth", "is in the future"}
 	}
 	for _, e := range p.Profile.EmailAddresses {
 		known := before != nil && slices.ContainsFunc(before.Profile.EmailAddresses, func(old EmailAddress) bool { return old.Value == e.Value })
@@ -267,29 +273,6 @@ func others(attributes []string) string {
 		text += ", or " + attributeMembers[a]
 	}
 	return text
-}
-
-// checkNew checks what was not there before. What an earlier version has stored must not hinder other changes.
-func (p *ProfileRecord) checkNew(before *ProfileRecord, now time.Time) error {
-	if before == nil {
-		before = new(ProfileRecord)
-	}
-	if born := p.Profile.DateOfBirth; born != before.Profile.DateOfBirth {
-		if born > now.AddDate(0, 0, 1).Format(time.DateOnly) { // somewhere it is tomorrow already
-			return &ValidationError{"date_of_birth", "is in the future"}
-		}
-	}
-	if at := p.Directory.ProfileURL; at != "" && at != before.Directory.ProfileURL && !isWebAddress(at) {
-		return &ValidationError{"profileUrl", notWeb}
-	}
-	old := before.Directory.Plurals["photos"]
-	for _, photo := range p.Directory.Plurals["photos"] {
-		known := slices.ContainsFunc(old, func(o Plural) bool { return o.Value == photo.Value })
-		if photo.Value != "" && !known && !isWebAddress(photo.Value) {
-			return &ValidationError{"photos", notWeb}
-		}
-	}
-	return nil
 }
 
 const notWeb = "must be an http or https URL"
