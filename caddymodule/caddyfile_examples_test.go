@@ -88,7 +88,7 @@ func TestCaddyfileExamples(t *testing.T) {
 	certPEM := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}))
 	for name, content := range map[string]string{
 		"ops.pem": keyPEM, "envoy.key": keyPEM, "envoy.crt": certPEM, "clients.crt": certPEM, "clients.pem": certPEM,
-		"logo.png": picture, "settings.json": "{}", "pwned.txt": "", "apple-developer-domain-association.txt": "of Apple", "federation.pem": "", "directory-ca.pem": certPEM, "http.keytab": string(kerberostest.Keytab(t, "HTTP/auth.example.com")), "extension/en.json": "{}",
+		"logo.png": picture, "settings.json": "{}", "pwned.txt": "5BAA61E4C9B93F3F0682250B6CF8331B7EE68FD8:9\n", "apple-developer-domain-association.txt": "of Apple", "federation.pem": "", "directory-ca.pem": certPEM, "http.keytab": string(kerberostest.Keytab(t, "HTTP/auth.example.com")), "extension/en.json": "{}",
 	} {
 		file := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
@@ -137,7 +137,7 @@ func TestCaddyfileExamples(t *testing.T) {
 		for _, o := range b.Options {
 			if o.Example != "" && !o.Later {
 				n++
-				load(p.Name()+": "+o.Word, whole(p, o.Example, needs(b, &o), o.Beside))
+				load(p.Name()+": "+o.Word, whole(p, o.Example, needs(b, &o), referencetest.Join(b.Beside, o.Beside)))
 			}
 		}
 	}

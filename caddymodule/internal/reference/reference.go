@@ -17,6 +17,8 @@ type Block struct {
 	Needs string
 	// Sample are the lines of the block's own example. Empty: Needs, or without any the examples of all options.
 	Sample string
+	// Beside are lines that an example of this block needs in the block around it.
+	Beside string
 	// Bare is set if the block can stand without braces and options.
 	Bare    bool
 	Options []Option

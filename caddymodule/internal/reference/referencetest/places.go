@@ -80,7 +80,7 @@ func Indent(lines string) string {
 	return "\t" + strings.ReplaceAll(lines, "\n", "\n\t")
 }
 
-// Sample is the example of the block itself.
+// Sample is the example of the block itself, with the lines that it needs beside it.
 func Sample(b *reference.Block) string {
 	lines := b.Sample
 	if lines == "" && b.Needs == "" {
@@ -88,5 +88,5 @@ func Sample(b *reference.Block) string {
 			lines = Join(lines, o.Example)
 		}
 	}
-	return Wrap(b, lines, b.Needs)
+	return Join(Wrap(b, lines, b.Needs), b.Beside)
 }
