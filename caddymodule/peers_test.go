@@ -119,7 +119,7 @@ func TestPeersMissingParts(t *testing.T) {
 			"groups": "groups {$GATEHOUSE_NOT_SET}", "groups at run time": "groups {env.GATEHOUSE_NOT_SET}", "a file of groups": "groups {file./nonexistent/groups}", "scopes": "scopes {env.GATEHOUSE_NOT_SET}",
 			"level": "level {env.GATEHOUSE_NOT_SET}", "partition": "partition {env.GATEHOUSE_NOT_SET}", "audience": "audience {env.GATEHOUSE_NOT_SET}", "public": "public {env.GATEHOUSE_NOT_SET}",
 			"another authorization server": "introspect https://auth.example.com/x", "its secret": "introspect https://auth.example.com/x {\n\t\t\tclient ops {env.GATEHOUSE_NOT_SET}\n\t\t}",
-			"its key": "introspect https://auth.example.com/x {\n\t\t\tclient ops\n\t\t\tkey /nonexistent/key.pem\n\t\t}", "a header": "headers {env.GATEHOUSE_NOT_SET} sub", "an empty list": "groups",
+			"a header": "headers {env.GATEHOUSE_NOT_SET} sub", "an empty list": "groups",
 		} {
 			s.Site = "protect {\n\t\t" + site + "\n\t}"
 			if err := s.TryLoad(); err == nil {
@@ -155,6 +155,19 @@ func TestPeersMissingParts(t *testing.T) {
 			t.Errorf("without metadata: %d %s, want 401", res.StatusCode, body)
 		}
 		s.Extra = ""
+		// So can the key that asks another authorization server: the rest is served, and the site lets nobody in.
+		s.Site = "protect {\n\t\tintrospect https://auth.example.com/x {\n\t\t\tclient ops\n\t\t\tkey /nonexistent/key.pem\n\t\t}\n\t}"
+		s.MustLoad()
+		s.WantFinding("warning", "Caddyfile:", "introspect key", "/nonexistent/key.pem")
+		s.Transport.CloseIdleConnections() // those of the configuration before
+		for auth, want := range map[string]int{"": http.StatusUnauthorized, "Bearer of-another-server": http.StatusServiceUnavailable} {
+			r := s.Request(http.MethodGet, "http://"+s.API+"/", nil)
+			r.Header.Set("Authorization", auth)
+			if res, body := s.Do(r); res.StatusCode != want {
+				t.Errorf("without the key of introspect: Authorization %q: %d %s, want %d", auth, res.StatusCode, body, want)
+			}
+		}
+		s.Site = ""
 		s.MustLoad()
 		s.Transport.CloseIdleConnections() // those of the configuration before
 		if res, body := s.Do(s.Request(http.MethodGet, "http://"+s.API+"/", nil)); res.StatusCode != http.StatusUnauthorized {
