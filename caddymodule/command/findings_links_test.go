@@ -73,6 +73,7 @@ func TestFindingsLeadToTheirCause(t *testing.T) {
 		t.Fatal(err)
 	}
 	wants := map[string]string{
+		`client typo: client reports has the same secret`:                    "/admin/applications/typo",
 		`client typo: no scope block and no standard has the scope "profil"`: "/admin/applications/typo",
 		`api_client logins: the credentials API takes no passwords`:          "/admin/api-clients",
 		`late is never reached`:                                         "/admin/policies/office",
