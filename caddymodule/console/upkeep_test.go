@@ -63,7 +63,7 @@ func (h *harness) upkeep(raw storage.Backuper) upkeep.Deps {
 // upkeepPaths writes a payload into what the screens of package upkeep show, and returns their paths.
 func (h *harness) upkeepPaths(payload, q string, by event.Actor) (out []string) {
 	h.t.Helper()
-	h.must(h.backups.Copy(h.t.Context(), io.Discard, payload, by))
+	h.copyTo(payload, by)
 	for _, path := range []string{"/requests/waiting?" + q, "/requests/blocked?" + q, "/requests/blocked/unblock-address?" + q, "/storage?" + q, "/storage/backup-now?" + q, "/storage/backup-schedule?" + q, "/storage/test-restore?" + q} {
 		out = append(out, frame.Root+path)
 	}
@@ -145,8 +145,17 @@ func TestStorageScreen(t *testing.T) {
 	if info, err := os.Stat(list[0]); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file has the mode %v, %v; want 0600", info.Mode(), err)
 	}
-	h.must(h.backups.Copy(t.Context(), io.Discard, "/mnt/nightly.backup", event.Actor{ID: "admin", Name: "admin API"}))
+	h.copyTo("/mnt/nightly.backup", event.Actor{ID: "admin", Name: "admin API"})
 	shows("afterwards", "Complete", "Read again", list[0], "/mnt/nightly.backup", "admin API", "node-1", h.backups.Dir)
+}
+
+// copyTo makes a backup as the command does, which keeps it in a file.
+func (h *harness) copyTo(file string, by event.Actor) {
+	h.t.Helper()
+	id, err := h.backups.Begin(h.t.Context(), file, by)
+	h.must(err)
+	h.must(h.backups.Copy(h.t.Context(), io.Discard, id, by))
+	h.must(h.backups.Finish(h.t.Context(), id, "", by))
 }
 
 // wholeBackups waits until no backup is under way, and returns the files.
