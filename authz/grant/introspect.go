@@ -144,7 +144,8 @@ func (s *Grants) introspectRefresh(ctx context.Context, text string) (*token.Int
 			person.Details = ch.grant.Details
 		}
 		*out = token.Introspection{
-			Active: true, Scope: s.clients.StillGiven(ch.standing.Client, ch.rec.Scope, &ch.standing.Subject, now), ClientID: ch.rec.ClientID, Subject: ch.grant.Subject,
+			Active: true, Scope: s.clients.StillGiven(ch.standing.Client, ch.rec.Scope, &ch.standing.Subject, now),
+			ClientID: ch.rec.ClientID, Client: ch.standing.Client, Subject: ch.grant.Subject,
 			TokenType: token.TypeRefresh, IssuedAt: ch.rec.CreatedAt, ExpiresAt: ch.rec.ExpiresAt, AuthTime: ch.grant.AuthTime,
 			Audience: ch.grant.Resources, Level: ch.grant.Level, AMR: ch.grant.AMR, SessionID: ch.grant.SessionID, Person: &person,
 			Provider: ch.grant.Provider, Confirmation: ch.grant.Confirmation, Sector: ch.standing.Client.Sector(), App: ch.standing.Client.App,

@@ -12,7 +12,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // typeValidateBearer is the grant_type of the deprecated validation. (token server document, "Custom token validation")
@@ -84,15 +83,8 @@ func (s *Grants) providerStands(ctx context.Context, in *token.Introspection) (b
 	if !in.Active || in.Provider == "" {
 		return true, nil
 	}
-	if err := s.clients.RefreshProviders(ctx); err != nil {
+	if err := s.clients.RefreshProvider(ctx, in.Provider); err != nil {
 		return false, err
 	}
-	c, err := s.clients.Get(ctx, in.ClientID)
-	if errors.Is(err, storage.ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	return s.clients.May(c, registry.Permission{Provider: in.Provider}) == nil, nil
+	return s.clients.May(in.Client, registry.Permission{Provider: in.Provider}) == nil, nil
 }

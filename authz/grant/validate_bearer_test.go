@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
 // The members of the token server document, "Custom validation response".
@@ -106,6 +107,33 @@ func TestTokensOfDisabledProviders(t *testing.T) {
 			authztest.WantStatus(t, "Validate of a token by "+provider, res, 200)
 		} else {
 			authztest.WantError(t, "Validate of a token by "+provider, res, 403, "Unable to determine identity provider")
+		}
+	}
+	h.Invariants(t)
+}
+
+// TestIntrospectionOfAStoredClient: the client of a token is read with it, once, also to decide about its provider.
+func TestIntrospectionOfAStoredClient(t *testing.T) {
+	t.Parallel()
+	counted := &authztest.CountingStore{}
+	h := authztest.New(t)
+	counted.Store = h.Store.Store
+	h.Store.Store = counted
+	c := *h.Config.Clients[0]
+	c.ID, c.Secrets = "stored", []secret.String{secret.New(authztest.Secret("stored"))}
+	if _, err := h.Server().Clients().Add(t.Context(), c, authztest.Admin); err != nil {
+		t.Fatal(err)
+	}
+	h.Config.Clients = append(h.Config.Clients, &c) // for the harness alone
+	tokens := h.Tokens("stored", authztest.Demo)
+	for name, token := range map[string]string{"access": tokens.Access, "refresh": tokens.Refresh} {
+		got := counted.Work(func() {
+			if !h.Active(token) {
+				t.Errorf("Introspect of the %s token: inactive", name)
+			}
+		})
+		if got[0] != 1 || got[1] != 0 {
+			t.Errorf("Introspect of the %s token takes %d views and %d updates, want one view", name, got[0], got[1])
 		}
 	}
 	h.Invariants(t)

@@ -77,6 +77,15 @@ func (r *Registry) RefreshProviders(ctx context.Context) error {
 	return oauth.StorageError(r.loadProviders(ctx))
 }
 
+// RefreshProvider is RefreshProviders for a request that one provider matters to. One of the configuration needs no
+// read: it stays as it is.
+func (r *Registry) RefreshProvider(ctx context.Context, id string) error {
+	if _, ok := r.declared[id]; ok {
+		return nil
+	}
+	return r.RefreshProviders(ctx)
+}
+
 // ParametersFor returns the parameters of an authorization request that one of the client's providers wants.
 func (r *Registry) ParametersFor(c *client.Client) (names []string) {
 	known := r.providers.Load().byID

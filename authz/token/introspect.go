@@ -22,6 +22,7 @@ type Introspection struct {
 	Active   bool
 	Scope    []string
 	ClientID string
+	Client   *client.Client // nil: an app password or a session at a site
 	// Stranger says that no operator has registered the client.
 	Stranger  bool
 	Subject   string // the person, or the client for its own token
@@ -198,7 +199,8 @@ func (l *Ledger) inspect(tx storage.Tx, key string, now time.Time, out *Introspe
 	}
 	c := h.client
 	*out = Introspection{
-		Active: true, Scope: l.deps.Clients.StillGiven(c, rec.Scope, h.person, now), ClientID: rec.ClientID, Stranger: c.IsStranger(), Subject: rec.Subject, TokenType: rec.Confirmation.TokenType(),
+		Active: true, Scope: l.deps.Clients.StillGiven(c, rec.Scope, h.person, now), ClientID: rec.ClientID, Client: c,
+		Stranger: c.IsStranger(), Subject: rec.Subject, TokenType: rec.Confirmation.TokenType(),
 		IssuedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt, AuthTime: rec.AuthTime, Audience: rec.Audience, Level: rec.Level,
 		AMR: rec.AMR, SessionID: rec.SessionID, Person: h.person, UsageLimit: rec.UsageLimit, Provider: rec.Provider,
 		Claims: l.deps.Clients.StillClaimed(c, rec.Claims, h.person, now), Verified: rec.Verified, Sector: c.Sector(), App: c.App, Confirmation: rec.Confirmation, Actors: rec.Actors,
