@@ -150,6 +150,7 @@ type App struct {
 	early      *core.Core   // opened by Provision and not yet taken by Start
 	findings   finding.List
 	firsts     []finding.Finding // about settings that an empty storage starts with
+	reloads    []finding.Finding // what check alone says, since each configuration without the listener wrapper has them
 	served     atomic.Bool       // a handler that serves the issuer has been provisioned
 	tree       *site.Tree
 

@@ -65,7 +65,7 @@ func (a *App) checkSites() error {
 		app = new(caddyhttp.App)
 	}
 	site.ReadFromRight(app)
-	a.tree = site.Read(app)
+	a.tree, a.reloads = site.Read(app), site.Reloads(app)
 	a.checkProxies(app)
 	for _, f := range a.tree.Check(a.issuer, a.Places.Of("issuer"), a.served.Load()) {
 		a.Found(f)

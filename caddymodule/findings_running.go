@@ -268,7 +268,7 @@ func (a *App) probed(ctx context.Context) (out []finding.Finding) {
 func (i *instance) findings(ctx context.Context, a *App) ([]finding.Finding, error) {
 	now, err := i.examine(ctx, a)
 	all := a.findings.All()
-	for _, f := range append(now, a.probed(ctx)...) {
+	for _, f := range slices.Concat(now, a.probed(ctx), a.reloads) {
 		if !slices.Contains(all, f) {
 			all = append(all, f)
 		}

@@ -124,6 +124,7 @@ func (m *mistake) lines(start bool) (lines []string) {
 		return lines
 	}
 	admin := servertest.FreeAddr(m.T)
+	raw = servertest.KeepSockets(m.T, raw) // check says the same of every mistake without it
 	raw = []byte(strings.Replace(string(raw), "{", `{"admin":{"listen":"`+admin+`","config":{"persist":false}},`, 1))
 	m.Cleanup((&servertest.Server{T: m.T}).Stop)
 	if err := caddy.Load(raw, true); err != nil {

@@ -199,7 +199,8 @@ func (g *gateways) caddyfile(t *testing.T, plain int) string {
 	own := fmt.Sprintf("\tgatehouse {\n\t\tstorage badger %s/data\n\t\text_authz 127.0.0.1:%d\n\t\tidentity {\n\t\t\tpassword_hash {\n\t\t\t\tmemory 8MiB\n\t\t\t\titerations 1\n\t\t\t}\n"+
 		"\t\t\tperson %s {\n\t\t\t\tpassword {env.TEST_PASSWORD}\n\t\t\t\tname \"Demo Person\"\n\t\t\t\tgroups staff\n\t\t\t}\n\t\t}\n", g.dir, g.grpc, person)
 	text = strings.Replace(text, gate, gates.String(), 1)
-	text = strings.Replace(text, "{\n\tgatehouse {\n", global+own, 1)
+	text = strings.Replace(text, "{\n", global, 1)
+	text = strings.Replace(text, "\tgatehouse {\n", own, 1)
 	text = strings.Replace(text, "forward_auth_from 10.0.0.0/8", "forward_auth_from 127.0.0.1", 1)
 	text = strings.Replace(text, "\nauth.example.com {\n", fmt.Sprintf("\nauth.example.com {\n\ttls %[1]s/cert.pem %[1]s/key.pem\n", g.dir), 1)
 	return text + strings.Replace(anyHost, "9192", fmt.Sprint(g.anyHost), 1) // as the guide of Envoy says

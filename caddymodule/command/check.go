@@ -43,6 +43,7 @@ Warnings about the configuration and the machine are listed; the exit status is 
 				if found, err = finding.Collect(func() error { return inspect.Validate(raw) }); err != nil {
 					return fmt.Errorf("%s: %w", file, err)
 				}
+				found = append(found, inspect.Reloads(raw)...)
 				for _, w := range warnings {
 					found = append(found, finding.Finding{Severity: finding.Warning, Place: fmt.Sprintf("%s:%d", w.File, w.Line), Reason: w.Message})
 				}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
+
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -33,6 +35,44 @@ func TestCheckReportsOpenSite(t *testing.T) {
 		t.Errorf("check of an open site = %v", err)
 	}
 	s.WantFinding("error", "answers 200", "look for what answers before `protect`")
+}
+
+// A reload loses requests without the listener wrapper: check says so of each server that needs it, in the running
+// configuration and in a file, and is silent about one with the wrapper.
+func TestCheckAdvisesListenerWrapper(t *testing.T) {
+	s := servertest.NewServer(t)
+	bare, err := servertest.Adapt(t, s.Caddyfile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := caddy.Load([]byte(bare), true); err != nil {
+		t.Fatal(err)
+	}
+	for _, addr := range []string{s.Addr, s.API} {
+		_, port, _ := strings.Cut(addr, ":")
+		s.WantFinding("warning", "the server at :"+port+" can lose connections and requests at a reload", "`servers { listener_wrappers { gatehouse tls } }`")
+	}
+	if all, err := s.Findings(); err != nil || strings.Count(all, "at a reload") != 2 {
+		t.Errorf("check = %v, want a warning about each of two servers:\n%s", err, all)
+	}
+	s.MustLoad()
+	if all, _ := s.Findings(); strings.Contains(all, "at a reload") {
+		t.Errorf("with the wrapper, and still found:\n%s", all)
+	}
+	config := filepath.Join(s.Dir, "Caddyfile")
+	for name, tt := range map[string]struct {
+		options string
+		want    int
+	}{
+		"without": {"", 2},
+		"with":    {"servers {\n\t\tlistener_wrappers {\n\t\t\tgatehouse\n\t\t\ttls\n\t\t}\n\t}", 0},
+	} {
+		s.Options = tt.options
+		servertest.WriteFile(t, config, s.Caddyfile(), 0o600)
+		if out, err := servertest.Run(t, "", "check", "--config", config); err != nil || strings.Count(out, "at a reload") != tt.want {
+			t.Errorf("check --config %s the wrapper = %v, want %d warnings about reloads:\n%s", name, err, tt.want, out)
+		}
+	}
 }
 
 // What the settings switch on needs something that sends.

@@ -57,6 +57,9 @@ func (*Wrapper) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
+// KeepsSockets implements site.SocketKeeper.
+func (*Wrapper) KeepsSockets() {}
+
 // Provision asks the servers to report the states of their connections.
 func (*Wrapper) Provision(ctx caddy.Context) error {
 	for _, m := range ctx.Modules() {

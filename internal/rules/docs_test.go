@@ -114,6 +114,40 @@ func TestLinksLeadToHeadings(t *testing.T) {
 
 var targetLine = regexp.MustCompile(`(?m)^([a-z]+):.*## `)
 
+// TestExamplesKeepConnections: each whole Caddyfile with the site of an issuer has the listener wrapper before tls.
+func TestExamplesKeepConnections(t *testing.T) {
+	t.Parallel()
+	all, err := files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)```caddyfile\n((?:#[^\n]*\n)*\\{\n.*?)```")
+	site := regexp.MustCompile(`(?m)^\tgatehouse$`)
+	wrapped := regexp.MustCompile(`\tlistener_wrappers \{\s+gatehouse\s+tls\s+\}`)
+	seen := 0
+	for _, f := range all {
+		examples := [][]string{}
+		switch {
+		case f == "Caddyfile.example":
+			examples = append(examples, []string{"", text(t, f)})
+		case path.Ext(f) == ".md":
+			examples = block.FindAllStringSubmatch(text(t, f), -1)
+		}
+		for _, e := range examples {
+			if !site.MatchString(e[1]) {
+				continue
+			}
+			seen++
+			if !wrapped.MatchString(e[1]) {
+				t.Errorf("%s: an example lacks the listener wrapper, so that its reloads lose requests:\n%s", f, e[1])
+			}
+		}
+	}
+	if seen < 50 {
+		t.Errorf("%d examples were found, want all of them", seen)
+	}
+}
+
 // TestDocumentsKnowMake holds what the documents say of make against the Makefile, both ways.
 func TestDocumentsKnowMake(t *testing.T) {
 	t.Parallel()

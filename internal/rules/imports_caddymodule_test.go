@@ -12,7 +12,7 @@ caddymodule/clientcert: authz/certificate caddymodule/internal
 caddymodule/command: authz caddymodule/backup caddymodule/client caddymodule/explain caddymodule/internal caddymodule/manage caddymodule/protect identity idp internal storage storage/transfer
 caddymodule/command/admin: authz caddymodule/backup caddymodule/client caddymodule/explain caddymodule/internal caddymodule/manage caddymodule/protect identity idp internal storage
 caddymodule/command/doctor: internal/cookie
-caddymodule/command/inspect: caddymodule/internal/finding
+caddymodule/command/inspect: caddymodule/internal/finding caddymodule/internal/site
 caddymodule/command/mcpcheck:
 caddymodule/command/movein: caddymodule/client caddymodule/internal
 caddymodule/command/spelling: internal

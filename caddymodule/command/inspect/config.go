@@ -12,6 +12,10 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/site"
 )
 
 // Adapt returns the JSON of a configuration file, and the warnings of its adapter. Caddy's own function logs them, and
@@ -54,6 +58,19 @@ func Validate(raw []byte) error {
 	}
 	config.Logging = errorsOnly(config.Logging)
 	return caddy.Validate(&config)
+}
+
+// Reloads returns the warnings about servers of a configuration that can lose requests at a reload.
+func Reloads(raw []byte) []finding.Finding {
+	var config struct {
+		Apps struct {
+			HTTP caddyhttp.App `json:"http"`
+		} `json:"apps"`
+	}
+	if json.Unmarshal(raw, &config) != nil { // Validate says what is wrong
+		return nil
+	}
+	return site.Reloads(&config.Apps.HTTP)
 }
 
 // errorsOnly makes the logs that go to the terminal have errors alone.

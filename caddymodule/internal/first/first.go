@@ -38,6 +38,13 @@ const (
 var firstCaddyfile = template.Must(template.New("Caddyfile").Parse(`# Written by caddy gatehouse init. Try changes with: caddy validate --config {{.Caddyfile}}
 {
 	email {{.Email}}
+	servers {
+		# Keeps connections over reloads.
+		listener_wrappers {
+			gatehouse
+			tls
+		}
+	}
 	gatehouse {
 		issuer https://{{.Issuer}}
 		identity {

@@ -150,12 +150,12 @@ func (s *Server) JSON() []byte {
 	if err != nil {
 		s.T.Fatalf("adapt: %v", err)
 	}
-	return keepSockets(s.T, raw)
+	return KeepSockets(s.T, raw)
 }
 
-// keepSockets gives every server of a configuration our listener wrapper. Without it Caddy opens a socket for each
+// KeepSockets gives every server of a configuration our listener wrapper. Without it Caddy opens a socket for each
 // configuration, and a connection that is made just after a reload can still be answered by the one before.
-func keepSockets(t *testing.T, raw []byte) []byte {
+func KeepSockets(t *testing.T, raw []byte) []byte {
 	t.Helper()
 	var config map[string]any
 	if err := json.Unmarshal(raw, &config); err != nil {

@@ -90,7 +90,7 @@ func (w *Walk) Reload() {
 		w.T.Fatalf("adapt: %v", err)
 	}
 	w.plant()
-	if err := caddy.Load(keepSockets(w.T, raw), true); err != nil {
+	if err := caddy.Load(KeepSockets(w.T, raw), true); err != nil {
 		w.T.Fatalf("load: %v", err)
 	}
 }

@@ -16,10 +16,15 @@ import (
 // trusted_proxies_strict does: proxies append to it, and what stands at its left the client has written.
 func ReadFromRight(app *caddyhttp.App) {
 	for _, srv := range app.Servers {
-		if srv != nil && (hasOurs(readList(srv.Routes)) || slices.ContainsFunc(namedOf(srv), hasOurs)) {
+		if isOurs(srv) {
 			srv.TrustedProxiesStrict = max(srv.TrustedProxiesStrict, 1)
 		}
 	}
+}
+
+// isOurs reports whether a server has protect or gatehouse.
+func isOurs(srv *caddyhttp.Server) bool {
+	return srv != nil && (hasOurs(readList(srv.Routes)) || slices.ContainsFunc(namedOf(srv), hasOurs))
 }
 
 func namedOf(srv *caddyhttp.Server) (out []list) {
