@@ -67,7 +67,7 @@ func inspect(b *tab, name, axe string) {
 	}](b, `({
 		HTML: document.documentElement.outerHTML.length,
 		Styles: document.querySelectorAll('link[rel=stylesheet]').length,
-		Scripts: [...document.scripts].filter(s => !s.src.startsWith(location.origin + '/assets/') || s.text).length,
+		Scripts: [...document.scripts].filter(s => !['/assets/', '/.gatehouse/assets/'].some(p => s.src.startsWith(location.origin + p)) || s.text).length,
 		Inline: document.querySelectorAll('[style],style').length,
 		Foreign: [...document.querySelectorAll('[src],link[href]')].map(e => new URL(e.src || e.href, location)).filter(u => u.origin !== location.origin).map(u => u.href),
 		Title: document.title,
