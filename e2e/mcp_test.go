@@ -95,6 +95,7 @@ func TestMCPClients(t *testing.T) {
 	log
 	protect tools.read {
 		mcp {
+			challenge_tools off
 			tool delete_* tools.write
 		}
 	}
