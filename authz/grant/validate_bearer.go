@@ -41,7 +41,7 @@ func (s *Grants) validateBearer(ctx context.Context, q *Request) (*reply.Validat
 	}
 	in = in.For(token.Confirmation{}) // the answer cannot say that the token is bound to a key
 	if len(in.Audience) > 0 && !slices.ContainsFunc(in.Audience, func(a string) bool { return client.HasResource(q.Client.Audiences, a) }) {
-		in = &token.Introspection{} // nor for whom it is meant
+		in = &token.Introspection{} // nor its audience
 	}
 	if stands, err := s.providerStands(ctx, in); err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ var (
 	externalIndex      = storage.NewTable[struct{}]("identity_by_external_id")           // partition, external id, person id
 	stableNames        = storage.NewTable[string]("identity_external_stable")            // provider, hash of issuer and a permanent attribute there -> key in identities
 	IdentitiesOf       = storage.NewTable[struct{}]("identity_external_of")              // person id, key in identities
-	configured         = storage.NewTable[configuredRecord]("identity_configured")       // person id; those whom the configuration has
+	configured         = storage.NewTable[configuredRecord]("identity_configured")       // person id; those of the configuration
 	NoticeTimes        = storage.NewTable[NoticeTimeRecord]("identity_noticed")          // person id
 	blockEnds          = storage.NewTable[struct{}]("identity_block_end")                // end of a block, person id
 )
@@ -108,7 +108,7 @@ type PasswordRecord struct {
 	ChangedAt time.Time `cbor:"2,keyasint"`
 }
 
-// configuredRecord is a person whom the configuration has.
+// configuredRecord is a person of the configuration.
 type configuredRecord struct {
 	// Compared says whether the password of the configuration is the stored one (see compared). nil: not compared
 	Compared []byte `cbor:"1,keyasint,omitempty"`

@@ -178,7 +178,7 @@ type heldData struct {
 	Until  time.Time `json:"until,omitzero"` // zero: it is not known
 }
 
-// read returns the person whom an access token opens.
+// read returns the person of an access token.
 func (p *Provider) read(ctx context.Context, h heldData) (*idp.Identity, error) {
 	profile, _, err := p.profile(ctx, p.cfg.ProfileURL, h.Access)
 	if err != nil {
