@@ -1,11 +1,11 @@
-// Command testrun runs steps of `make check`, `make test` and `make nightly` and prints what each of them took. Steps
-// are given in lanes: lanes run side by side, the steps of a lane one after the other.
+// Command testrun runs steps of `make check`, `make test` and `make nightly` and prints what each of them took.
 //
-//	testrun build lint,unit,race e2e,faults
+//	testrun build,format e2e unit race faults lint bench
 //
-// The first lane ends before the others begin. Tests are read by
-// their JSON events: a test that is skipped fails, and everything that failed stands at the end once more, with its
-// first error, behind the ten slowest packages and tests.
+// The steps of the first argument run one after the other, and all must pass before the others begin. Of those, two run
+// side by side: whichever ends first makes room for the next. Put the longest first. Tests are read by their JSON
+// events: a test that is skipped fails, and everything that failed stands at the end once more, with its first error,
+// behind the ten slowest packages and tests.
 package main
 
 import (
@@ -19,28 +19,29 @@ import (
 
 func main() {
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: testrun STEP[,STEP…]…, the first lane alone, the others side by side; steps:", strings.Join(names(), " "))
+		fmt.Fprintln(os.Stderr, "usage: testrun STEP[,STEP…] [STEP…], the first ones alone, the others two at a time; steps:", strings.Join(names(), " "))
 		os.Exit(2)
 	}
-	var lanes [][]step
-	for _, arg := range os.Args[1:] {
-		var lane []step
-		for name := range strings.SplitSeq(arg, ",") {
-			i := slices.IndexFunc(steps, func(s step) bool { return s.name == name })
-			if i < 0 {
-				fmt.Fprintf(os.Stderr, "testrun: there is no step %q; the steps are %s\n", name, strings.Join(names(), " "))
-				os.Exit(2)
-			}
-			lane = append(lane, steps[i])
-		}
-		lanes = append(lanes, lane)
-	}
+	first, others := find(strings.Split(os.Args[1], ",")), find(os.Args[2:])
 	begun := time.Now()
 	r := &report{out: os.Stdout}
-	if run(r, lanes[0]) {
+	ok := true
+	for _, s := range first {
+		ok = s.run(r) && ok
+	}
+	if ok {
+		queue := make(chan step, len(others))
+		for _, s := range others {
+			queue <- s
+		}
+		close(queue)
 		var wait sync.WaitGroup
-		for _, lane := range lanes[1:] {
-			wait.Go(func() { run(r, lane) })
+		for range 2 {
+			wait.Go(func() {
+				for s := range queue {
+					s.run(r)
+				}
+			})
 		}
 		wait.Wait()
 	}
@@ -49,11 +50,15 @@ func main() {
 	}
 }
 
-// run runs the steps of a lane, all of them even if one fails, and reports whether all went well.
-func run(r *report, lane []step) bool {
-	ok := true
-	for _, s := range lane {
-		ok = s.run(r) && ok
+// find returns the steps of these names.
+func find(wanted []string) (list []step) {
+	for _, name := range wanted {
+		i := slices.IndexFunc(steps, func(s step) bool { return s.name == name })
+		if i < 0 {
+			fmt.Fprintf(os.Stderr, "testrun: there is no step %q; the steps are %s\n", name, strings.Join(names(), " "))
+			os.Exit(2)
+		}
+		list = append(list, steps[i])
 	}
-	return ok
+	return list
 }
