@@ -319,6 +319,16 @@ func TestTicketOfAnAdministrator(t *testing.T) {
 			t.Errorf("%s: the form opened before signs in: %v, want %v", name, b.IsSignedIn(), tt.want)
 		}
 		role.Store(false)
+		in := h.Browser()
+		in.Post(in.Get(h.Link(tt.n)))
+		if !in.IsSignedIn() {
+			t.Errorf("%s: not signed in before the role", name)
+		}
+		role.Store(true)
+		if in.IsSignedIn() != tt.want {
+			t.Errorf("%s: a session from before the role is open: %v, want %v", name, in.IsSignedIn(), tt.want)
+		}
+		role.Store(false)
 		late := h.Browser()
 		link = h.Link(tt.n)
 		role.Store(true)

@@ -237,8 +237,8 @@ func (r *actionRun) signIn(u *config.Units, result map[string]string) error {
 	if r.owner.State != person.Active {
 		return &person.StateError{State: r.owner.State}
 	}
-	if r.rec.Session == "" && !r.rec.Roles && r.person.HasRole(&r.owner) { // it can have been made before they had one
-		return ErrHasRole
+	if err := r.spare(); err != nil {
+		return err
 	}
 	level := r.rec.level(&u.Features.ActionToken)
 	result[paramLevel] = strconv.Itoa(level)
@@ -247,6 +247,14 @@ func (r *actionRun) signIn(u *config.Units, result map[string]string) error {
 		Roles: r.rec.Roles,
 	}
 	return signInTickets.Create(r.tx, secret.Hash(r.ticket), rec, rec.ExpiresAt.Add(session.CollectAfter))
+}
+
+// spare refuses the token of an API client for a person with a role. It can have been made before they had one.
+func (r *actionRun) spare() error {
+	if r.rec.Session == "" && !r.rec.Roles && r.person.HasRole(&r.owner) {
+		return ErrHasRole
+	}
+	return nil
 }
 
 // level is the authentication level of the LOGIN. That of a link which the person made is never above the present
@@ -275,6 +283,9 @@ func (r *Record) wanted(f *config.ActionToken) int {
 func (r *actionRun) activate() (err error) {
 	if r.owner.State != person.Inactive && r.owner.State != person.Invited {
 		return fmt.Errorf("%w: the person is active already", ErrAction)
+	}
+	if err := r.spare(); err != nil {
+		return err
 	}
 	done := r.by.Fill(r.activated, r.rec.PersonID, "by action token")
 	r.owner, err = r.person.Activate(r.tx, r.rec.PersonID, r.owner, done, r.now)

@@ -134,7 +134,7 @@ func (a *Action) check() error {
 // admit returns a *person.ValidationError if the token is not for a person with a role in the admin console.
 func (n *NewActionToken) admit() error {
 	for _, a := range n.Actions {
-		if a.Type != ActionActivatePerson && !(a.Type == ActionLogin && n.Roles) {
+		if !n.Roles || a.Type != ActionActivatePerson && a.Type != ActionLogin {
 			return &person.ValidationError{Field: "actions", Problem: "have " + a.Type + ", which is not for people with a role in the admin console"}
 		}
 	}

@@ -184,7 +184,7 @@ func (s *Service) newSession(t *ticket, now time.Time) session.Record {
 	}
 	return session.Record{
 		PersonID: t.rec.PersonID, Epoch: t.person.Epoch, AuthTime: now, Seen: now, Level: t.rec.Level, AMR: []string{session.AMRCustom},
-		Provider: session.LocalProvider,
+		Provider: session.LocalProvider, Vouched: !t.rec.Roles,
 	}
 }
 

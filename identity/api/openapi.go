@@ -99,6 +99,7 @@ func Operations() []openapi.Operation {
 			Method: http.MethodPost, Path: "/api/persons/{id}/codes", ID: "makeCode", Tag: personsAPI, Summary: "Makes a code for a person that somebody delivers, in place of the one before",
 			Body: codeRequest{}, Answers: []openapi.Answer{
 				{Status: http.StatusCreated, Body: proof.DeliveredCode{}},
+				{Status: http.StatusForbidden, Text: "The person has a role in the admin console"},
 				{Status: http.StatusNotFound},
 				{Status: http.StatusConflict, Text: "Codes for this are switched off, or the person is in the wrong state"},
 				{Status: http.StatusTooManyRequests, Text: "Another code was made a moment ago"},
@@ -109,6 +110,7 @@ func Operations() []openapi.Operation {
 			Header: []openapi.Param{{Name: rest.PartitionHeader, Text: "Where the username is to be"}},
 			Body:   enrol.NewInvitation{}, Answers: []openapi.Answer{
 				{Status: http.StatusCreated, Body: enrol.Invitation{}},
+				{Status: http.StatusForbidden, Text: "One of the groups gives a role in the admin console"},
 				{Status: http.StatusConflict, Text: "The username is taken, or invitations are switched off"},
 			},
 		},
@@ -116,6 +118,7 @@ func Operations() []openapi.Operation {
 			Method: http.MethodPost, Path: "/api/persons/{id}/invitation", ID: "inviteAgain", Tag: personsAPI, Summary: "Sends an invited person a new link in place of the one before",
 			Answers: []openapi.Answer{
 				{Status: http.StatusCreated, Body: enrol.Invitation{}},
+				{Status: http.StatusForbidden, Text: "The person has a role in the admin console"},
 				{Status: http.StatusNotFound},
 				{Status: http.StatusConflict, Text: "The person is not invited, or invitations are switched off"},
 				{Status: http.StatusTooManyRequests, Text: "Another link was made a moment ago"},
@@ -123,12 +126,13 @@ func Operations() []openapi.Operation {
 		},
 		{
 			Method: http.MethodDelete, Path: "/api/persons/{id}/invitation", ID: "withdrawInvitation", Tag: personsAPI, Summary: "Withdraws an invitation: removes the person, who has not come yet",
-			Answers: []openapi.Answer{{Status: http.StatusNoContent}, {Status: http.StatusNotFound}, {Status: http.StatusConflict, Text: "The person is not invited"}},
+			Answers: []openapi.Answer{{Status: http.StatusNoContent}, {Status: http.StatusForbidden, Text: "The person has a role in the admin console"}, {Status: http.StatusNotFound}, {Status: http.StatusConflict, Text: "The person is not invited"}},
 		},
 		{
 			Method: http.MethodPost, Path: "/api/persons/{id}/phone-numbers/code", ID: "sendNumberCode", Tag: personsAPI, Summary: "Sends a code to a telephone number of a person",
 			Body: numberRequest{}, Answers: []openapi.Answer{
 				{Status: http.StatusAccepted, Body: numberSent{}},
+				{Status: http.StatusForbidden, Text: "The person has a role in the admin console"},
 				{Status: http.StatusNotFound},
 				{Status: http.StatusConflict, Text: "The validation of numbers is switched off, or the person is blocked"},
 				{Status: http.StatusTooManyRequests, Text: "Another code was sent a moment ago"},
@@ -137,7 +141,7 @@ func Operations() []openapi.Operation {
 		{
 			Method: http.MethodPost, Path: "/api/persons/{id}/phone-numbers/verify", ID: "verifyNumber", Tag: personsAPI, Summary: "Takes the code that was sent: the number is verified then",
 			Body: verifyRequest{}, Answers: []openapi.Answer{
-				{Status: http.StatusNoContent}, {Status: http.StatusNotFound}, {Status: http.StatusConflict, Text: "The validation of numbers is switched off, or the person is blocked"},
+				{Status: http.StatusNoContent}, {Status: http.StatusForbidden, Text: "The person has a role in the admin console"}, {Status: http.StatusNotFound}, {Status: http.StatusConflict, Text: "The validation of numbers is switched off, or the person is blocked"},
 			},
 		},
 		{
@@ -145,6 +149,7 @@ func Operations() []openapi.Operation {
 			Body: scannedRequest{}, Answers: []openapi.Answer{
 				{Status: http.StatusOK, Body: qrlogin.Waiting{}},
 				{Status: http.StatusBadRequest, Text: "The token belongs to no code, or not any more"},
+				{Status: http.StatusForbidden, Text: "The person has a role in the admin console"},
 				{Status: http.StatusNotFound},
 				{Status: http.StatusConflict, Text: "Signing in by a phone is switched off, or the code waits no longer"},
 			},
@@ -154,6 +159,7 @@ func Operations() []openapi.Operation {
 			Body: phoneAnswer{}, Answers: []openapi.Answer{
 				{Status: http.StatusNoContent},
 				{Status: http.StatusBadRequest, Text: "The number is another one, the token belongs to no code, or step_up_type is missing"},
+				{Status: http.StatusForbidden, Text: "The person has a role in the admin console"},
 				{Status: http.StatusNotFound},
 				{Status: http.StatusConflict, Text: "Signing in by a phone is switched off, the code waits no longer, or the person is blocked"},
 			},

@@ -87,7 +87,7 @@ func (a *API) ownPartition(r *http.Request, client string) (string, error) {
 }
 
 func (a *API) actor(r *http.Request, client string) event.Actor {
-	return event.Actor{ID: client, Name: client, Origin: a.deps.Origin(r)}
+	return event.Actor{ID: client, Name: client, Origin: a.deps.Origin(r), BelowRoles: true}
 }
 
 // refusedToken returns the answer for a token that was refused.
@@ -213,8 +213,28 @@ func (a *API) personOf(r *http.Request, client string) (string, error) {
 // maxID bounds the bytes of an id in a path.
 const maxID = 64
 
-// missing answers an unknown token or person with 404.
+// sparing serves an operation that would let an API client into the account of the person whom the path names: one
+// with a role in the admin console is refused, in each transaction of the operation too.
+// (docs/decisions/console.md#programs-and-roles)
+func (a *API) sparing(serve rest.Handler) rest.Handler {
+	return func(w http.ResponseWriter, r *http.Request, client string) error {
+		id, err := a.personOf(r, client)
+		if err != nil {
+			return err
+		}
+		spare := func(tx storage.Tx) error { return missing(a.deps.Identity.Person.Spare(tx, id)) }
+		if err := a.deps.Store.View(r.Context(), spare); err != nil {
+			return err
+		}
+		return serve(w, r.WithContext(storage.Guarded(r.Context(), spare)), client)
+	}
+}
+
+// missing answers an unknown token or person with 404, and a person who is spared with 403.
 func missing(err error) error {
+	if errors.Is(err, person.ErrSpared) {
+		return (&rest.Error{Status: http.StatusForbidden, Message: person.ErrSpared.Error()}).With(err)
+	}
 	if errors.Is(err, person.ErrNoPerson) || errors.Is(err, actiontoken.ErrNoToken) {
 		return rest.NotFound()
 	}

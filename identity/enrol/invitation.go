@@ -99,6 +99,9 @@ func (s *Service) Invite(ctx context.Context, n NewInvitation, by event.Actor) (
 		if err := person.RefuseOthers(tx, by, "", &rec, &prof.Profile, nil, ""); err != nil {
 			return err
 		}
+		if err := s.person.SpareNew(by, &rec); err != nil {
+			return err
+		}
 		if err := person.CreatePerson(tx, id.String(), rec, &prof, folded); err != nil {
 			return err
 		}

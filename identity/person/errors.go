@@ -30,6 +30,9 @@ var (
 	ErrEmailTaken error = &ValidationError{"email", "is the verified address of another person"}
 	// ErrHasRole says that the person has a role in the admin console, and that only they can link an identity.
 	ErrHasRole = errors.New("a person with a role in the admin console links identities on the account page alone")
+	// ErrSpared says that a program must not make the change: it would take the account of a person with a role in the
+	// admin console, or give a role.
+	ErrSpared = errors.New("programs give no roles in the admin console, and change nothing that people with a role sign in with")
 	// ErrMismatch is every reason why a username and password do not sign in.
 	ErrMismatch = errors.New("username and password do not match")
 )

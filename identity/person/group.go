@@ -50,6 +50,9 @@ func (s *Service) AddGroup(ctx context.Context, c GroupChange, by event.Actor) (
 	if err := c.check(); err != nil {
 		return g, err
 	}
+	if err := s.spareGroup(by, c.Partition, c.Name); err != nil {
+		return g, err
+	}
 	id, err := uuid.NewRandomFromReader(s.random)
 	if err != nil {
 		return g, err
@@ -152,6 +155,12 @@ func (s *Service) UpdateGroup(ctx context.Context, id string, by event.Actor, fn
 		if err := c.check(); err != nil {
 			return err
 		}
+		same := c.Name == rec.Name && c.ExternalID == rec.ExternalID && slices.Equal(c.Permissions, rec.Permissions)
+		if !same || len(c.Add)+len(c.Remove) > 0 {
+			if err := s.spareGroup(by, rec.partitionName(), rec.Name, c.Name); err != nil {
+				return err
+			}
+		}
 		if err := s.changeMembers(tx, id, &rec, &c, ev[1:], now); err != nil {
 			return err
 		}
@@ -160,7 +169,7 @@ func (s *Service) UpdateGroup(ctx context.Context, id string, by event.Actor, fn
 			return err
 		}
 		renamed = c.Name != rec.Name
-		if !renamed && c.ExternalID == rec.ExternalID && slices.Equal(c.Permissions, rec.Permissions) && after.Version == rec.Version {
+		if same && after.Version == rec.Version {
 			return nil
 		}
 		if renamed {

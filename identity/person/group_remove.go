@@ -28,6 +28,9 @@ func (s *Service) RemoveGroup(ctx context.Context, id string, by event.Actor, al
 				return err
 			}
 		}
+		if err := s.spareGroup(by, rec.partitionName(), rec.Name); err != nil {
+			return err
+		}
 		rec.Removing = true
 		return groups.Put(tx, id, rec, time.Time{})
 	})

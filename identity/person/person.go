@@ -145,6 +145,9 @@ func (s *Service) CreateAs(ctx context.Context, n NewPerson, by event.Actor, how
 		if err := RefuseOthers(tx, by, "", &rec, &prof.Profile, nil, ""); err != nil {
 			return err
 		}
+		if err := s.SpareNew(by, &rec); err != nil {
+			return err
+		}
 		if err := s.MakeAwait(tx, &rec, how); err != nil {
 			return err
 		}
@@ -214,6 +217,9 @@ func (s *Service) RemovePerson(ctx context.Context, id string, by event.Actor, a
 		}
 		if err := allow(tx, &d); err != nil {
 			return false, err
+		}
+		if by.BelowRoles && s.HasRole(rec) { // another one of the name could get the role
+			return false, ErrSpared
 		}
 		return true, s.remove(tx, id, rec)
 	})

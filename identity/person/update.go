@@ -32,7 +32,8 @@ type Edit struct {
 
 // UpdatePerson lets fn change the person of an id, in one transaction, and returns the person after the change. An
 // error of fn undoes everything and is returned. Nothing is written if nothing changes. Sessions and tokens that the
-// change ends end at once. Errors: ErrNoPerson, ErrUsernameTaken, *ValidationError, secret.ErrBusy.
+// change ends end at once. Errors: ErrNoPerson, ErrUsernameTaken, ErrSpared, *ValidationError,
+// secret.ErrBusy.
 func (s *Service) UpdatePerson(ctx context.Context, id string, e Edit, fn func(tx storage.Tx, d *Details) error) (after Details, err error) {
 	if !e.Password.IsZero() && e.Names == nil {
 		if e.Names, err = s.namesOf(ctx, id); err != nil {
@@ -174,7 +175,7 @@ func (u *updateTx) settle(was *Record, old *ProfileRecord, d *Details) (Record, 
 		return rec, prof, &ValidationError{"username", "must not look like an id"}
 	}
 	rec.Take(&prof)
-	return rec, prof, nil
+	return rec, prof, u.spare(was, &rec, &old.Profile, &prof.Profile)
 }
 
 func sameProfile(a, b *Profile) bool { return reflect.DeepEqual(a, b) }

@@ -112,9 +112,13 @@ func (s *Service) sessionOf(tx storage.Tx, code *codeRecord, now time.Time) (rec
 	}
 	rec = session.Record{
 		PersonID: code.PersonID, Epoch: code.Epoch, AuthTime: code.Approved, Opened: now, Seen: now, Level: min(code.Level, w.level),
-		AMR: []string{session.AMRCustom}, Provider: session.LocalProvider,
+		AMR: []string{session.AMRCustom}, Provider: session.LocalProvider, Vouched: true,
 	}
-	if code.Session != "" {
+	if code.Session == "" {
+		if s.person.HasRole(&p) {
+			return rec, p, ErrPerson
+		}
+	} else {
 		from, err := s.session.Live(tx, code.Session, now)
 		if errors.Is(err, storage.ErrNotFound) || err == nil && (from.PersonID != code.PersonID || from.Epoch != code.Epoch) {
 			return rec, p, ErrPerson

@@ -81,6 +81,8 @@ func asError(err error) *Error {
 		return &Error{Status: http.StatusConflict, Type: uniqueness, Detail: "the userName is taken"}
 	case errors.Is(err, person.ErrGroupTaken):
 		return &Error{Status: http.StatusConflict, Type: uniqueness, Detail: "the displayName is taken"}
+	case errors.Is(err, person.ErrSpared):
+		return &Error{Status: http.StatusForbidden, Detail: person.ErrSpared.Error(), cause: err}
 	case errors.Is(err, person.ErrNoPerson), errors.Is(err, person.ErrNoGroup):
 		return notFound()
 	case errors.Is(err, storage.ErrTooLarge):

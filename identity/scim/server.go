@@ -123,6 +123,7 @@ func (s *Server) enter(r *http.Request) (*call, error) {
 		}
 	}
 	c := &call{by: by.Actor, partition: event.DefaultPartition, vouches: by.Vouches}
+	c.by.BelowRoles = true
 	if persons := s.deps.Identity.Person; persons.Partitioned() && !isDiscovery(r.URL.Path) {
 		c.partition, err = partitionOf(persons, r, by.Partitions)
 	}

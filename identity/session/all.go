@@ -65,7 +65,11 @@ func (s *Service) ActiveOf(tx storage.Tx, ids []string, now time.Time) (list []S
 		if err != nil {
 			return nil, err
 		}
-		if s.alive(rec, global, now) {
+		counts, err := s.counts(tx, &rec)
+		if err != nil {
+			return nil, err
+		}
+		if counts && s.alive(rec, global, now) {
 			list, whose = append(list, Session{ids[i], rec}), append(whose, person.Records.Key(rec.PersonID))
 		}
 	}

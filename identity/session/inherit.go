@@ -14,7 +14,7 @@ func (s *Service) Inherit(from *Record, level int, now time.Time) Record {
 	}
 	rec := Record{
 		PersonID: from.PersonID, Epoch: from.Epoch, AuthTime: from.AuthTime, Unproven: from.Unproven, Opened: now, Seen: now,
-		NotAfter: s.Latest(*from), Provider: LocalProvider, Passkey: from.Passkey,
+		NotAfter: s.Latest(*from), Provider: LocalProvider, Passkey: from.Passkey, Vouched: from.Vouched,
 		Base: &BaseRecord{Level: min(begun.Level, level), AMR: []string{AMRCustom}},
 	}
 	for _, x := range from.Raised {

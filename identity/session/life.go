@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -32,7 +33,22 @@ func (s *Service) Live(tx storage.Tx, id string, now time.Time) (Record, error) 
 	if !s.alive(rec, global, now) {
 		return rec, storage.ErrNotFound
 	}
+	if counts, err := s.counts(tx, &rec); err != nil {
+		return rec, err
+	} else if !counts {
+		return rec, storage.ErrNotFound
+	}
 	return rec, nil
+}
+
+// counts reports whether the sign-in of a session still counts. One by the word of an API client does not count for a
+// person with a role in the admin console, whenever they got the role.
+func (s *Service) counts(tx storage.Tx, rec *Record) (bool, error) {
+	if !rec.Vouched {
+		return true, nil
+	}
+	p, found, err := person.Records.Find(tx, rec.PersonID)
+	return found && !s.person.HasRole(&p), err
 }
 
 // alive tells whether a session has not ended by itself.

@@ -70,6 +70,8 @@ type Record struct {
 	Trusted string `cbor:"27,keyasint,omitempty"`
 	// TrustSalt is what the browser's secret of before was turned into the one of now with. nil: it was not
 	TrustSalt []byte `cbor:"28,keyasint,omitempty"`
+	// Vouched says that the person has shown nothing: an API client has opened the session.
+	Vouched bool `cbor:"29,keyasint,omitempty"`
 }
 
 // SeeingRecord says whose account the person of a session looks at, and until when. The session stays that of its own

@@ -101,6 +101,9 @@ type Actor struct {
 	// BelowOwner says that the actor is an administrator who is not an owner: what they say of addresses proves
 	// nothing.
 	BelowOwner bool
+	// BelowRoles says that the actor is a program that is not an administrator, such as an API client: it gives no role in
+	// the admin console, and does not get into the account of a person with one.
+	BelowRoles bool
 	// Check is called in the transaction of each event of the actor. An error undoes what has caused the event, such as
 	// when the actor has lost the right to it meanwhile. nil: nothing is checked
 	Check func(tx storage.Tx) error
