@@ -73,13 +73,15 @@ func ownersOnly(what string) error {
 }
 
 // asksForLess returns the paths of members by which applications of organisations ask sign-ins for less than before.
-// Their second_factor overrules client and settings, so that it can be less, whatever these say.
+// Their second_factor overrules client and settings, so that it can be less, whatever these say; and so can a trusted
+// browser, which counts for the second factor.
 func asksForLess(from, to *Units) (paths []string) {
 	for _, o := range slices.Concat(from.Organisations, to.Organisations) {
 		for id := range o.ServiceProviders {
 			was, is := from.SecondFactor(id, "-"), to.SecondFactor(id, "-")
 			for member, less := range map[string]bool{
 				"second_factor":                     was != is && is != login.SecondFactorAlways && was != login.SecondFactorOnDemand,
+				"use_trusted_device":                !from.TrustsBrowsers(id) && to.TrustsBrowsers(id),
 				"required_authentication_level":     to.RequiredLevel(id) < from.RequiredLevel(id),
 				"required_identity_assurance_level": to.RequiredAssurance(id) < from.RequiredAssurance(id),
 			} {

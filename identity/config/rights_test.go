@@ -37,6 +37,8 @@ func TestSettingsOfSignIn(t *testing.T) {
 		"a sign-in page elsewhere":          {`{"ui_extension":{"base_url":"https://mine.example","login_path":"/in","enable_login_redirect":true}}`, config.SignIn},
 		"no second step for an application": {`{"organisations":[{"id":"acme","name":"Acme","service_providers":{"one":{"name":"One","second_factor":"ON_DEMAND"}}}]}`, config.SignIn},
 		"less than always, perhaps":         {`{"organisations":[{"id":"acme","name":"Acme","service_providers":{"one":{"name":"One","second_factor":"WHEN_SET_UP"}}}]}`, config.SignIn},
+		"a trusted browser in its place":    {`{"organisations":[{"id":"acme","name":"Acme","service_providers":{"one":{"name":"One","use_trusted_device":"true"}}}]}`, config.SignIn},
+		"no trusted browser":                {`{"organisations":[{"id":"acme","name":"Acme","service_providers":{"one":{"name":"One","use_trusted_device":"false"}}}]}`, config.Ordinary},
 		"a second step for an application":  {`{"organisations":[{"id":"acme","name":"Acme","service_providers":{"one":{"name":"One","second_factor":"ALWAYS"}}}]}`, config.Ordinary},
 		"an application":                    {`{"organisations":[{"id":"acme","name":"Acme","service_providers":{"one":{"name":"One"}}}]}`, config.Ordinary},
 		"a provider for administrators":     {`{"login_methods":{"login_methods":[` + ownerProvider + `]}}`, config.Owner},
