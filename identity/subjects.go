@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -44,10 +45,21 @@ func (x Subjects) Get(tx storage.Tx, subject string) (login.Subject, error) {
 	return x.s.Person.Get(tx, subject)
 }
 
-// Linked returns the person of an identity at a provider, or storage.ErrNotFound.
+// Linked returns the person of an identity at a provider, or storage.ErrNotFound, also if the provider does not sign in
+// the person because of a role.
 func (x Subjects) Linked(tx storage.Tx, provider, issuer, subject string) (string, error) {
-	rec, err := person.Identities.Get(tx, person.IdentityKey(provider, &idp.Identity{Issuer: issuer, Subject: subject}))
-	return rec.PersonID, err
+	known, err := person.Identities.Get(tx, person.IdentityKey(provider, &idp.Identity{Issuer: issuer, Subject: subject}))
+	if err != nil {
+		return "", err
+	}
+	rec, err := person.Records.Get(tx, known.PersonID)
+	if err != nil {
+		return "", err
+	}
+	if admits, err := x.s.Federation.Admits(tx, provider, &rec); err != nil || !admits {
+		return "", cmp.Or(err, storage.ErrNotFound)
+	}
+	return known.PersonID, nil
 }
 
 // Needs returns the level that a sign-in of a person needs for a client which no page asks for it: that of the second

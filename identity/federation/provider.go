@@ -73,6 +73,9 @@ type Member struct {
 	Phone bool
 }
 
+// admitsRoles reports whether people with a role in the admin console can sign in by the provider.
+func (m *Member) admitsRoles() bool { return !m.Managed || m.Administrators }
+
 // asks tells whether people choose the provider on a page, and are sent there or asked for their password there.
 func (m *Member) asks() bool { return m.links() || m.Phone }
 

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/text/language"
 
 	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -93,6 +94,19 @@ func (g *Registry) Get(id string) *Member {
 		return m
 	}
 	return nil
+}
+
+// Admits reports whether a provider can sign in a person, as tx sees the settings: one of the settings signs in no one
+// with a role in the admin console unless an owner has allowed that.
+func (s *Service) Admits(tx storage.Tx, id string, who *person.Record) (bool, error) {
+	if !s.person.HasRole(who) {
+		return true, nil
+	}
+	if m := s.fixed.byID[id]; m != nil {
+		return m.admitsRoles(), nil
+	}
+	u, err := s.units(tx)
+	return err == nil && u.AdmitsRoles(id), err
 }
 
 // Registry returns the providers of these settings, whether passwords sign people in, and which level can be stepped up

@@ -102,6 +102,45 @@ func TestProviderOfTheSettingsAndRoles(t *testing.T) {
 	}
 }
 
+// TestAssertionAboutAnAdministrator: an identity assertion names a person with a role only where their provider signs
+// them in too.
+func TestAssertionAboutAnAdministrator(t *testing.T) {
+	t.Parallel()
+	allowed := identitytest.WithProvider("partner", func(p *federation.Provider) { p.Administrators = true })
+	for name, tt := range map[string]struct {
+		change []func(*identity.Config)
+		want   error
+	}{
+		"attack 9931: a provider of the settings": {[]func(*identity.Config){administrators, ofTheSettings}, storage.ErrNotFound},
+		"an owner has allowed it":                 {[]func(*identity.Config){administrators, ofTheSettings, allowed}, nil},
+		"a provider of the Caddyfile":             {[]func(*identity.Config){administrators}, nil},
+		"a person who has no role":                {[]func(*identity.Config){ofTheSettings}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := identitytest.NewElsewhere(t, tt.change...)
+			id := identitytest.Known()
+			var got string
+			err := e.Store.Update(t.Context(), func(tx storage.Tx) (err error) {
+				if err := e.Person.CoupleProved(tx, "partner", id, e.DemoID(), e.Clock.Now()); err != nil {
+					return err
+				}
+				got, err = e.Subjects().Linked(tx, "partner", id.Issuer, id.Subject)
+				if errors.Is(err, tt.want) {
+					err = nil
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatalf("Linked = %v, want %v", err, tt.want)
+			}
+			if want := map[bool]string{true: e.DemoID()}[tt.want == nil]; got != want {
+				t.Errorf("Linked = %q, want %q", got, want)
+			}
+		})
+	}
+}
+
 // TestLinkForAnAdministrator: an action token, which an API client makes, links nobody with a role.
 func TestLinkForAnAdministrator(t *testing.T) {
 	t.Parallel()

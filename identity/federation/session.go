@@ -79,7 +79,7 @@ func (s *Service) Bind(tx storage.Tx, a *Answer, o *Opening, m *Match) error {
 	if err := s.bindTaker(tx, a, o, m); err != nil {
 		return err
 	}
-	if a.Provider.Managed && !a.Provider.Administrators && s.person.HasRole(&m.Person) {
+	if !a.Provider.admitsRoles() && s.person.HasRole(&m.Person) {
 		return errRole
 	}
 	id := a.Identity
