@@ -79,6 +79,8 @@ type Subjects interface {
 	Sessions(tx storage.Tx, subject string, now time.Time) ([]login.Session, error)
 	// CloseSession ends a session of a person, or returns storage.ErrNotFound when the person has no such session.
 	CloseSession(tx storage.Tx, subject, id string) error
+	// SignsIn reports whether people can sign in by a provider: it exists and is not disabled.
+	SignsIn(tx storage.Tx, provider string) (bool, error)
 	// Permissions returns the permissions of groups of a partition by the groups' names; a group without any has an
 	// empty list.
 	Permissions(tx storage.Tx, partition string, groups []string) (map[string][]string, error)

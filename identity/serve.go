@@ -33,6 +33,7 @@ func (s *Service) tie() {
 	s.Person.OnPassword(s.Session.KeepSession)
 	s.Person.NameProvidersBy(s.Federation.ProviderName)
 	s.Session.TrustBy(s.Federation.Trusts)
+	s.Session.CountBy(s.Federation.SignsIn)
 	s.Session.OnForget(stepup.ForgetSetUps)
 	s.Session.OnForget(account.ForgetNewContact)
 	s.Front.AuthenticateBy(s)

@@ -62,6 +62,11 @@ func (x Subjects) Linked(tx storage.Tx, provider, issuer, subject string) (strin
 	return known.PersonID, nil
 }
 
+// SignsIn reports whether people can sign in by a provider: it exists and is not disabled.
+func (x Subjects) SignsIn(tx storage.Tx, provider string) (bool, error) {
+	return x.s.Federation.SignsIn(tx, provider)
+}
+
 // Needs returns the level that a sign-in of a person needs for a client which no page asks for it: that of the second
 // step and of the organisations of the client. asks is the second_factor of the client itself. A *login.Refusal: no
 // sign-in of the person does.

@@ -43,7 +43,8 @@ type People struct {
 	refresh             func(ctx context.Context) (map[string][]string, error)
 	panics              bool
 	panicGet            bool
-	by                  string // provider; empty: identity
+	by                  string   // provider; empty: identity
+	off                 []string // providers that are disabled
 	after               func(*login.Result)
 	vouched             string                             // the person that a proxy in front vouches for
 	store               storage.Store                      // set once
@@ -322,6 +323,21 @@ func (p *People) Link(provider, issuer, subject, person string) {
 		p.linked = map[string]string{}
 	}
 	p.linked[provider+" "+issuer+" "+subject] = person
+}
+
+// SwitchOff disables a provider of sign-ins, as the settings would.
+func (p *People) SwitchOff(provider string) {
+	defer p.changed()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.off = append(p.off, provider)
+}
+
+// SignsIn implements authz.Subjects.
+func (p *People) SignsIn(_ storage.Tx, provider string) (bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !slices.Contains(p.off, provider), nil
 }
 
 // Permissions implements authz.Subjects: the staff can read, other groups have no permissions.

@@ -81,7 +81,7 @@ func (s *Grants) validateBearer(ctx context.Context, q *Request) (*reply.Validat
 // docs/decisions/providers.md#providers-that-are-disabled)
 func (s *Grants) providerStands(ctx context.Context, in *token.Introspection) (bool, error) {
 	if !in.Active || in.Provider == "" {
-		return true, nil
+		return !in.Barred, nil
 	}
 	if err := s.clients.RefreshProvider(ctx, in.Provider); err != nil {
 		return false, err

@@ -112,6 +112,33 @@ func TestTokensOfDisabledProviders(t *testing.T) {
 	h.Invariants(t)
 }
 
+// TestTokensOfProvidersThatAreOff: a token of a sign-in by a provider that is off is inactive wherever it is shown.
+func TestTokensOfProvidersThatAreOff(t *testing.T) {
+	t.Parallel()
+	t.Run("attack 1811: a token of a provider that is off", func(t *testing.T) {
+		t.Parallel()
+		h := authztest.New(t)
+		other := h.Tokens("shop", authztest.Demo).Access
+		tokens := h.Tokens("shop", authztest.Demo)
+		if err := moveToProvider(t.Context(), h.Store, tokens.Access, "partner"); err != nil {
+			t.Fatal(err)
+		}
+		userinfo := func(token string) *authztest.Response {
+			return h.Get("/oauth/userinfo", "Authorization", "Bearer "+token)
+		}
+		authztest.WantStatus(t, "userinfo before", userinfo(tokens.Access), 200)
+		h.People.SwitchOff("partner")
+		if in, err := h.Server().Introspect(t.Context(), tokens.Access); err != nil || in.Active {
+			t.Errorf("what sites read of the token = %v (%v), want inactive", in, err)
+		}
+		authztest.WantStatus(t, "userinfo", userinfo(tokens.Access), 401)
+		authztest.WantActive(t, h, "the token", tokens.Access, false)
+		authztest.WantError(t, "Validate", h.Validate(tokens.Access), 403, "Unable to determine identity provider")
+		authztest.WantStatus(t, "userinfo of another sign-in", userinfo(other), 200)
+		h.Invariants(t)
+	})
+}
+
 // TestIntrospectionOfAStoredClient: the client of a token is read with it, once, also to decide about its provider.
 func TestIntrospectionOfAStoredClient(t *testing.T) {
 	t.Parallel()

@@ -44,6 +44,7 @@ type Introspection struct {
 	App *client.App
 
 	Provider string   // of the sign-in
+	Barred   bool     // The token is inactive because people cannot sign in by its provider any more.
 	Claims   []string // for the userinfo endpoint, in addition to those of the scopes
 	Verified string   // what it asks for there as verified, in JSON
 	Sector   string   // in which the client knows the person; Subject is the public identifier
@@ -196,6 +197,12 @@ func (l *Ledger) inspect(tx storage.Tx, key string, now time.Time, out *Introspe
 	h, ok, err := l.holders(tx, &rec, now)
 	if err != nil || !ok {
 		return until, err
+	}
+	if rec.Provider != "" {
+		if ok, err = l.deps.Subjects.SignsIn(tx, rec.Provider); err != nil || !ok {
+			*out = Introspection{Barred: err == nil, Audience: rec.Audience}
+			return until, err
+		}
 	}
 	c := h.client
 	*out = Introspection{

@@ -50,6 +50,8 @@ type Deps struct {
 type Subjects interface {
 	// Get returns the state of a person, or storage.ErrNotFound.
 	Get(tx storage.Tx, subject string) (login.Subject, error)
+	// SignsIn reports whether people can sign in by a provider: it exists and is not disabled.
+	SignsIn(tx storage.Tx, provider string) (bool, error)
 	// Permissions returns the permissions of groups by the groups' names.
 	Permissions(tx storage.Tx, partition string, groups []string) (map[string][]string, error)
 }

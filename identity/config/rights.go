@@ -120,6 +120,12 @@ func (u *Units) AdmitsRoles(id string) bool {
 	return m != nil && (!m.Removable || m.AdministratorsEnabled || m.Type == TypeQRCode)
 }
 
+// SignsIn reports whether people can sign in by a login method: it exists and is enabled.
+func (u *Units) SignsIn(id string) bool {
+	m := u.method(id)
+	return m != nil && m.Enabled
+}
+
 // OnSignInChange sets what is done in the transaction of a change of the settings of sign-in, such as telling the
 // owners. It is called before the service is used.
 func (s *Service) OnSignInChange(fn func(tx storage.Tx, by event.Actor, paths []string, at time.Time) error) {

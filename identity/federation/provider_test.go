@@ -511,6 +511,57 @@ func TestManagedProviders(t *testing.T) {
 	}
 }
 
+// TestSessionsOfProvidersThatAreOff: what a provider has signed in counts for nothing while it is disabled or gone.
+func TestSessionsOfProvidersThatAreOff(t *testing.T) {
+	t.Parallel()
+	e := identitytest.NewElsewhere(t)
+	u, source := config.Defaults(), idptest.New()
+	own := u.LoginMethods.LoginMethods
+	with := func(more ...config.LoginMethod) { u.LoginMethods.LoginMethods = append(slices.Clone(own), more...) }
+	e.Units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+	e.Manager = &managerStub{list: []federation.Provider{{ID: "managed", Name: "Managed one", Source: source, Path: "oidc"}}, version: 1}
+	e.Start()
+	with(config.LoginMethod{ID: "managed", Type: config.TypeOIDC, Enabled: true, Removable: true})
+	plain := e.Demand
+	e.Asking(func(d *login.Demand) { d.Provider = "managed" })
+	stored, declared := e.Browser(), e.Browser()
+	away := stored.Leave("/next")
+	stored.Get("/oidc/managed/callback?" + url.Values{"state": {identitytest.State(t, away)}, "ticket": {source.Answer(identitytest.Ann(), nil)}}.Encode())
+	e.Demand = plain
+	e.At("partner")
+	err := e.Store.Update(t.Context(), func(tx storage.Tx) error {
+		return e.Person.CoupleProved(tx, "partner", identitytest.Known(), e.DemoID(), e.Clock.Now())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.MustEnter(declared, identitytest.Known())
+	start := func(change func(*federation.Provider)) {
+		identitytest.WithProvider("partner", change)(&e.Config)
+		e.Start()
+	}
+	for _, tt := range []struct {
+		name             string
+		change           func()
+		stored, declared bool
+	}{
+		{"as they were", func() {}, true, true},
+		{"attack 1811: one of the settings is off", func() { with(config.LoginMethod{ID: "managed", Type: config.TypeOIDC, Removable: true}) }, false, true},
+		{"attack 1811: it is removed", func() { with() }, false, true},
+		{"it is back", func() { with(config.LoginMethod{ID: "managed", Type: config.TypeOIDC, Enabled: true, Removable: true}) }, true, true},
+		{"attack 1811: one of the Caddyfile is off", func() { start(func(p *federation.Provider) { p.Disabled = true }) }, true, false},
+		{"it is back too", func() { start(func(p *federation.Provider) { p.Disabled = false }) }, true, true},
+		{"attack 1811: it is removed from the Caddyfile", func() { e.Config.Providers = e.Config.Providers[1:]; e.Start() }, true, false},
+	} {
+		tt.change()
+		for b, want := range map[*identitytest.Browser]bool{stored: tt.stored, declared: tt.declared} {
+			if got := b.IsSignedIn(); got != want {
+				t.Errorf("%s: the browser at one of the settings (%t) is signed in: %t, want %t", tt.name, b == stored, got, want)
+			}
+		}
+	}
+}
+
 // The buttons of providers stand in the order of their names, as people read them; where an application or the
 // configuration API gives an order, that order wins.
 func TestProvidersStandByTheirNames(t *testing.T) {

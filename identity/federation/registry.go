@@ -109,6 +109,18 @@ func (s *Service) Admits(tx storage.Tx, id string, who *person.Record) (bool, er
 	return err == nil && u.AdmitsRoles(id), err
 }
 
+// SignsIn reports whether people can sign in by a provider, as tx sees the settings: it exists and is not disabled.
+func (s *Service) SignsIn(tx storage.Tx, id string) (bool, error) {
+	if id == "" || id == session.LocalProvider {
+		return true, nil
+	}
+	if m := s.fixed.byID[id]; m != nil {
+		return !m.Disabled, nil
+	}
+	u, err := s.units(tx)
+	return err == nil && u.SignsIn(id), err
+}
+
 // Registry returns the providers of these settings, whether passwords sign people in, and which level can be stepped up
 // to.
 func (s *Service) Registry(ctx context.Context, u *config.Units) (*Registry, error) {

@@ -88,6 +88,12 @@ func (s *Service) Key(r *http.Request) []byte {
 // (docs/decisions/providers.md#header-provider)
 func (s *Service) TrustBy(trusts func(r *http.Request, provider string) bool) { s.trusts = trusts }
 
+// CountBy sets what tells whether people can sign in by a provider. Sessions of others have ended.
+// (docs/decisions/providers.md#providers-that-are-disabled)
+func (s *Service) CountBy(signsIn func(tx storage.Tx, provider string) (bool, error)) {
+	s.signsIn = signsIn
+}
+
 // Open returns the live session of a cookie and its person, or storage.ErrNotFound.
 func (s *Service) Open(tx storage.Tx, hash string, now time.Time) (*Current, error) {
 	key, err := keyRecords.Get(tx, hash)

@@ -54,6 +54,7 @@ type Service struct {
 
 	cfg         Config
 	trusts      func(r *http.Request, provider string) bool // nil: every sender
+	signsIn     func(tx storage.Tx, provider string) (bool, error)
 	forgetHooks []func(tx storage.Tx, session string) error
 	factorHooks []func(tx storage.Tx, person string) error
 }

@@ -4,7 +4,7 @@ var loginMethods = []Effect{
 	does("login_methods.login_methods[].id", "Names the provider: `idp` and `idps`, the paths /saml/<id>/ and /oidc/<id>/.", "LoginMethodWorks"),
 	does("login_methods.login_methods[].name", "The name on the sign-in page.", "LoginMethodWorks"),
 	does("login_methods.login_methods[].type", "Which kind of provider. All work but IDIN and INSTAGRAM, which can be stored while they are not enabled.", "LoginMethodWorks"),
-	does("login_methods.login_methods[].enabled", "Off: this way to sign in is closed. Off for the method identity: passwords are refused.", "LoginMethodWorks"),
+	does("login_methods.login_methods[].enabled", "Off: this way to sign in is closed, and what it has signed in is signed out. Off for the method identity: passwords are refused.", "LoginMethodWorks"),
 	does("login_methods.login_methods[].removable", "Is read only. False: the method is declared in the Caddyfile, or is Gatehouse's own.", "FixedLoginMethods"),
 	does("login_methods.login_methods[].auto_activation_enabled", "A sign-in by this method activates an inactive person. For usernames and passwords: the first right password does, on the sign-in page, with the features of person_activation on.", "AutoActivation"),
 	does("login_methods.login_methods[].administrators_enabled", "People with a role in the admin console can sign in by this method. Without it they are refused, and a session that it has opened does not open the console. Owners, the command line and API clients with `administrators` set it.", "ProviderOfTheSettingsAndRoles"),
