@@ -158,7 +158,7 @@ func (s *Service) showLeave(q *front.Request) error {
 	case to >= 0 && to < len(rec.Steps):
 		return s.tell(q, name, id, to, rec.Steps[to].Visit)
 	}
-	view := page.SigningOut{End: leaveURL(name, "end", "1")}
+	view := page.SigningOut{End: leaveURL(name, "end", "1"), Frames: rec.Frames}
 	view.Apps = s.apps(q, name, rec)
 	s.deps.Pages.Render(q.W, q.Request, page.View{Template: "signing_out", Data: view})
 	return nil
@@ -272,7 +272,7 @@ func (s *Service) handleLogout(q *front.Request) error {
 		return s.badRequest(q, m.ID, err)
 	}
 	rec.AskerRelay, rec.AskerBinding = in.Relay, in.Binding
-	if len(rec.Steps) == 0 {
+	if len(rec.Steps)+len(rec.Frames) == 0 {
 		return s.confirm(q, m, meta, rec)
 	}
 	at, err := s.begin(q.Context(), rec)
@@ -412,6 +412,7 @@ func noRequest(context.Context, string, time.Time) error {
 type ending struct {
 	person, session string
 	others          []farewellStep
+	frames          []string // of the clients that the browser takes it to
 }
 
 // endFor ends the sessions that a LogoutRequest names, and marks it as used, both or neither. The record has the other
@@ -439,6 +440,9 @@ func (s *Service) endFor(q *front.Request, m *member, meta *samlidp.Metadata, ms
 		if list[i].others, err = s.byBrowser(q, list[i].person, list[i].session, meta.EntityID); err != nil {
 			return rec, err
 		}
+		if list[i].frames, err = s.deps.Person.Watcher().LogoutFrames(q.Context(), list[i].person, list[i].session); err != nil {
+			return rec, err
+		}
 	}
 	events, err := s.deps.Person.NewEvents(s.deps.Origin(q.Request), slices.Repeat([]event.Type{eventSignedOut}, len(list))...)
 	if err != nil {
@@ -446,7 +450,7 @@ func (s *Service) endFor(q *front.Request, m *member, meta *samlidp.Metadata, ms
 	}
 	ended, now := 0, s.now()
 	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
-		ended, rec.Steps, rec.Sessions = 0, nil, nil
+		ended, rec.Steps, rec.Sessions, rec.Frames = 0, nil, nil, nil
 		if err := msg.used(tx); err != nil {
 			return err
 		}
@@ -457,7 +461,7 @@ func (s *Service) endFor(q *front.Request, m *member, meta *samlidp.Metadata, ms
 			}
 			if key != "" {
 				ended++
-				rec.Steps, rec.Sessions = append(rec.Steps, f.others...), append(rec.Sessions, key)
+				rec.Steps, rec.Sessions, rec.Frames = append(rec.Steps, f.others...), append(rec.Sessions, key), append(rec.Frames, f.frames...)
 			}
 		}
 		return nil

@@ -272,6 +272,37 @@ func TestServiceProviderLogout(t *testing.T) {
 	h.CheckInvariants()
 }
 
+// framing is a watcher of a server with a client that is told by the browser.
+type framing struct{ identitytest.NoWatcher }
+
+// shopFrame is the page of that client.
+const shopFrame = "https://shop.example.com/signed-out?sid=1"
+
+// LogoutFrames implements person.Watcher.
+func (framing) LogoutFrames(context.Context, string, string) ([]string, error) {
+	return []string{shopFrame}, nil
+}
+
+// TestServiceProviderLogoutLoadsFrames: a sign-out that a service provider begins reaches the applications of OpenID
+// Connect that are told by the browser, and ends at the service provider.
+func TestServiceProviderLogoutLoadsFrames(t *testing.T) {
+	t.Parallel()
+	h := identitytest.NewServing(t)
+	wikiKey := samltest.NewKey("sp", h.Clock.Now())
+	h.Serve(farewell("wiki", wikiKey, wikiSLO, ""))
+	h.Person.Watch(h.ServiceProviders.Beside(framing{}))
+	b := h.Browser()
+	name, index := at(b, "wiki")
+	a := b.Get(identitytest.ByRedirect("/sso/logout", "SAMLRequest", logoutRequest(h, "_l1", "wiki", name, index), "back", wikiKey))
+	if b.IsSignedIn() || a.Code != http.StatusOK || !strings.Contains(a.Body.String(), `<iframe src="`+shopFrame+`"`) {
+		t.Fatalf("at %s with %d, signed in %t, want a page that loads the frame\n%s", a.URL, a.Code, b.IsSignedIn(), a.Body)
+	}
+	d := logoutOf(t, leads(b, farewellOf(t, a).end))
+	if d.To != wikiSLO || d.Xml.Tag != "LogoutResponse" || !slices.Equal(d.Status(), []string{"Success"}) {
+		t.Errorf("then at %s: %s, status %q", d.To, d.Xml.Tag, d.Status())
+	}
+}
+
 // TestServiceProviderLogoutIsTheBrowsers: service providers know the name of a browser's way to them, and nothing comes
 // of it without the browser.
 func TestServiceProviderLogoutIsTheBrowsers(t *testing.T) {

@@ -96,6 +96,8 @@ type farewellRecord struct {
 	// opened the sessions which a service provider has ended: a browser with one of them may tell them, too.
 	Browser  string   `cbor:"8,keyasint,omitempty"`
 	Sessions []string `cbor:"9,keyasint,omitempty"`
+	// Frames are the pages of clients that the browser loads along. (OpenID Connect Front-Channel Logout 2)
+	Frames []string `cbor:"10,keyasint,omitempty"`
 }
 
 // farewellStep is one service provider.

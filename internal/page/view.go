@@ -227,6 +227,8 @@ type SignedOut struct {
 type SigningOut struct {
 	Apps []SigningOutApp
 	End  string // a path on our origin
+	// Frames are pages of clients that it loads too, as those of SignedOut.
+	Frames []string
 }
 
 // SigningOutApp is an application that a person is signed out of. URL is a path on our origin that leads there.
