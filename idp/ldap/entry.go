@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	ber "github.com/go-asn1-ber/asn1-ber"
 	ldapv3 "github.com/go-ldap/ldap/v3"
 
 	"github.com/gatehouse-id/gatehouse/idp"
@@ -29,13 +30,28 @@ const (
 	attrUPN      = "userPrincipalName"
 )
 
+// Of directories other than Active Directory, which refuse a bind themselves, and which Refresh does not ask to bind.
+const (
+	attrLockedTime = "pwdAccountLockedTime" // OpenLDAP (draft-behera-ldap-password-policy 5.3.3)
+	attrShadow     = "shadowExpire"         // days since 1970 (RFC 2307 5.3)
+
+	lockedForGood = "000001010000Z"
+)
+
+var (
+	// switches are true where an account is disabled: 389 Directory Server and FreeIPA, eDirectory, OpenDJ and Ping.
+	switches = []string{"nsAccountLock", "loginDisabled", "ds-pwp-account-disabled"}
+	// ends are when an account ends: FreeIPA and MIT Kerberos, eDirectory, OpenLDAP.
+	ends = []string{"krbPrincipalExpiration", "loginExpirationTime", "pwdEndTime"}
+)
+
 // identifiers are the attributes by which directories identify an entry for good, whatever its name becomes: OpenLDAP
 // and others (RFC 4530), Active Directory, 389 Directory Server, FreeIPA, eDirectory.
 var identifiers = []string{"entryUUID", attrGUID, "nsUniqueId", "ipaUniqueID", "GUID"}
 
 // wanted are the attributes to ask for.
 func (c *Config) wanted() []string {
-	out := []string{attrControl, attrExpires, attrChanged}
+	out := append([]string{attrControl, attrExpires, attrChanged, attrLockedTime, attrShadow}, slices.Concat(switches, ends)...)
 	for _, a := range c.Mapping.Attributes {
 		out = append(out, a.From)
 	}
@@ -141,6 +157,25 @@ func blocked(e *ldapv3.Entry, now time.Time) error {
 	}
 	if e.GetEqualFoldAttributeValue(attrChanged) == "0" {
 		return rejections["773"]
+	}
+	for _, name := range switches {
+		if strings.EqualFold(e.GetEqualFoldAttributeValue(name), "true") {
+			return rejections["533"]
+		}
+	}
+	// A time is that of wrong passwords, which strangers can send; it ends by itself.
+	if e.GetEqualFoldAttributeValue(attrLockedTime) == lockedForGood {
+		return rejections["533"]
+	}
+	for _, name := range ends {
+		if v := e.GetEqualFoldAttributeValue(name); v != "" {
+			if at, err := ber.ParseGeneralizedTime([]byte(v)); err != nil || !at.After(now) {
+				return rejections["701"]
+			}
+		}
+	}
+	if days, err := strconv.ParseInt(e.GetEqualFoldAttributeValue(attrShadow), 10, 32); err == nil && days > 0 && now.Unix() >= days*24*60*60 {
+		return rejections["701"]
 	}
 	return nil
 }

@@ -381,3 +381,45 @@ func TestValidate(t *testing.T) {
 		}
 	}
 }
+
+// TestDisabledElsewhere: directories other than Active Directory say in words of their own that an account must not
+// be used. They refuse a bind themselves, but who has signed in already is looked up without one.
+func TestDisabledElsewhere(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		attribute, value string
+		want             string // empty: the account is good
+	}{
+		"attack 8957: 389 and FreeIPA":     {"nsAccountLock", "TRUE", "is disabled"},
+		"attack 8957: 389, in lower case":  {"nsaccountlock", "true", "is disabled"},
+		"389, not locked":                  {"nsAccountLock", "FALSE", ""},
+		"attack 8957: eDirectory":          {"loginDisabled", "TRUE", "is disabled"},
+		"attack 8957: OpenDJ":              {"ds-pwp-account-disabled", "true", "is disabled"},
+		"attack 8957: OpenLDAP":            {"pwdAccountLockedTime", "000001010000Z", "is disabled"},
+		"OpenLDAP, wrong passwords":        {"pwdAccountLockedTime", "20200101000000Z", ""},
+		"attack 8957: OpenLDAP, ended":     {"pwdEndTime", "20200101000000Z", "has expired"},
+		"attack 8957: FreeIPA, ended":      {"krbPrincipalExpiration", "20200101000000Z", "has expired"},
+		"FreeIPA, goes on":                 {"krbPrincipalExpiration", "29990101000000Z", ""},
+		"attack 8957: a time that is none": {"krbPrincipalExpiration", "tomorrow", "has expired"},
+		"attack 8957: eDirectory, ended":   {"loginExpirationTime", "20200101000000Z", "has expired"},
+		"attack 8957: shadow, ended":       {"shadowExpire", "18000", "has expired"},
+		"shadow, goes on":                  {"shadowExpire", "300000", ""},
+		"shadow, never":                    {"shadowExpire", "-1", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			list := entries()
+			list[1].Attributes[tt.attribute] = []string{tt.value}
+			p := open(t, searching(ldaptest.Start(t, ldaptest.Config{Entries: list}).URL))
+			_, err := p.Refresh(t.Context(), []byte("11111111-aaaa-4aaa-8aaa-000000000001"))
+			_, _, in := signIn(t.Context(), p, "alice", "alice password")
+			for does, err := range map[string]error{"Refresh": err, "SignIn": in} {
+				if tt.want != "" {
+					checkRejected(t, err, tt.want)
+				} else if err != nil {
+					t.Errorf("%s = %v, want alice", does, err)
+				}
+			}
+		})
+	}
+}
