@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -55,6 +56,27 @@ type PolicyClaim struct {
 type FixedPolicy struct {
 	Policy
 	Place string // file:line. Empty: unknown
+}
+
+// refuseEmptyLists refuses a list of a policy that is there and names nothing. Who writes it means no one, and as an
+// absent part of the rule it would let in everyone.
+func (u *Units) refuseEmptyLists() error {
+	var empty []rest.Problem
+	for _, un := range table {
+		if un.name != "policies" {
+			continue
+		}
+		u.visit(un, visitor{value: func(v reflect.Value, p place) {
+			harmless := p.path == "policies{}.public" || p.path == "policies{}.deny"
+			if v.Kind() == reflect.Slice && !v.IsNil() && v.Len() == 0 && !harmless {
+				empty = append(empty, rest.Problem{Path: p.at, Problem: "is empty: leave it out if it does not matter"})
+			}
+		}})
+	}
+	if len(empty) > 0 {
+		return rest.Invalid(empty[:min(len(empty), maxProblems)]...)
+	}
+	return nil
 }
 
 // checkPolicies checks the policies that an edit changes, and refuses to take away one that a site uses.

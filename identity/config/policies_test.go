@@ -97,7 +97,8 @@ func TestPolicyRefused(t *testing.T) {
 		`{"allow":[{"need":{"level":5}}]}`:               `allow[0].need.level: must be from 0 to 4`,
 		`{"deny":[{"message":"a\u0007b"}]}`:              `deny[0].message: has a control character`,
 		`{"allow":[{"need":{"claims":[{"name":"x"}]}}]}`: `allow[0].need.claims[0].values: is required`,
-		`{"allow":{}}`: `allow: must be an array`,
+		`{"allow":{}}`:                                    `allow: must be an array`,
+		`{"allow":null,"public":["/x"]}`:                  `allow: must be an array`,
 		`{"public":["` + strings.Repeat("x", 300) + `"]}`: `public[0]: has more than 256 characters`,
 	} {
 		if a := w.must(400, "PUT", policies+"/staff", body); !strings.Contains(a.body, want) {
@@ -165,5 +166,33 @@ func TestPolicyOfTheCaddyfileWins(t *testing.T) {
 	}
 	if _, err := s.Import(t.Context(), []byte(`{"policies":{}}`), event.Actor{ID: "test"}); err != nil {
 		t.Errorf("its removal: %v", err)
+	}
+}
+
+// TestEmptyListOfAPolicy: a list that is there and names no one is refused, since an absent part of a rule lets in
+// everyone.
+func TestEmptyListOfAPolicy(t *testing.T) {
+	t.Parallel()
+	w := withPolicies(t)
+	w.must(201, "PUT", policies+"/staff", `{"public":["/x"]}`)
+	before := w.read(policies)
+	for name, tt := range map[string]struct{ body, at string }{
+		"attack 6089: no rule":            {`{"allow":[],"public":["/x"]}`, "allow"},
+		"attack 6089: no request":         {`{"allow":[{"match":[]}]}`, "allow[0].match"},
+		"attack 6089: no hour":            {`{"allow":[{"when":[]}]}`, "allow[0].when"},
+		"attack 6089: no group":           {`{"allow":[{"need":{"groups":[]}}]}`, "allow[0].need.groups"},
+		"attack 6089: no scope":           {`{"allow":[{"need":{"scopes":[]}}]}`, "allow[0].need.scopes"},
+		"attack 6089: no claim":           {`{"allow":[{"need":{"claims":[]}}]}`, "allow[0].need.claims"},
+		"attack 6089: no person":          {`{"allow":[{"need":{"persons":[]}}]}`, "allow[0].need.persons"},
+		"attack 6089: no client":          {`{"allow":[{"need":{"clients":[]}}]}`, "allow[0].need.clients"},
+		"attack 6089: no provider":        {`{"allow":[{"need":{"providers":[]}}]}`, "allow[0].need.providers"},
+		"attack 6089: no group to refuse": {`{"deny":[{"need":{"groups":[]},"when":["mon"]}]}`, "deny[0].need.groups"},
+	} {
+		if a := w.must(400, "PUT", policies+"/staff", tt.body); !strings.Contains(a.body, tt.at+": is empty") {
+			t.Errorf("%s: PUT %s = %s, want %s to be empty", name, tt.body, a.body, tt.at)
+		}
+	}
+	if after := w.read(policies); after != before {
+		t.Errorf("something was stored:\n%s\n%s", before, after)
 	}
 }

@@ -104,6 +104,9 @@ func (s *Service) settle(from, to *Units, keepIDs bool) (sentMethods, error) {
 		return sent, err
 	}
 	settleTwins(from, to)
+	if err := to.refuseEmptyLists(); err != nil { // before they cannot be told from lists that are absent
+		return sent, err
+	}
 	to.complete()
 	for _, check := range []func() error{
 		func() error { return to.validate(from) },
