@@ -225,7 +225,7 @@ func TestAttacksOnSignOut(t *testing.T) {
 		}
 	}
 	b.Header = nil
-	for _, via := range []string{"/sign-in?redirect=%2Fsign-out", "/sign-in?redirect=%2Fsign-out%3Fx", "/step-up?redirect=%2Fsign-out", "/sign-in?redirect=%2Foauth%2Flogout"} {
+	for _, via := range []string{"/sign-in?redirect=%2Fsign-out", "/sign-in?redirect=%2Fsign-out%3Fx", "/step-up?redirect=%2Fsign-out", "/sign-in?redirect=%2Foauth%2Flogout", "/sign-in?redirect=%2Flanguage%3Fto%3Dde%26back%3D%2Fsign-out"} {
 		if to := h.Browser().Get(via); strings.Contains(to.Body.String(), "sign-out") {
 			t.Errorf("%s leads to %s, with a sign-out in it", via, to.URL)
 		}

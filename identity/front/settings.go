@@ -38,10 +38,11 @@ func Allowed(u *config.Units, wanted string) string {
 	return ""
 }
 
-// OwnPath is one of our paths that a link asked for, or "". No link signs the person out after a sign-in or a step-up.
+// OwnPath is one of our paths that a link asked for, or "". No link signs the person out after a sign-in or a step-up,
+// also not by the language switch, which leads on.
 func OwnPath(wanted string) string {
 	to := page.LocalPath(wanted)
-	if u, err := url.Parse(to); err != nil || slices.Contains([]string{"/sign-out", "/oauth/logout"}, path.Clean(u.Path)) {
+	if u, err := url.Parse(to); err != nil || slices.Contains([]string{"/sign-out", "/oauth/logout", page.LanguagePath}, path.Clean(u.Path)) {
 		return ""
 	}
 	return to
