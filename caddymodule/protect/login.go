@@ -394,14 +394,22 @@ func asSent(r *http.Request) *http.Request {
 
 // ownRequest tells whether a request was made by a page of this site or by the person: typed, or from a bookmark.
 func ownRequest(r *http.Request, s *site) bool {
-	if mode := r.Header["Sec-Fetch-Mode"]; r.Method == http.MethodGet && len(mode) > 0 && mode[0] == "no-cors" {
-		return false // a picture, which others than its owner can put into the page of a site
+	if r.Method == http.MethodGet && unasked(r) {
+		return false
 	}
 	if v := r.Header["Sec-Fetch-Site"]; len(v) > 0 {
 		return len(v) == 1 && (v[0] == "same-origin" || (v[0] == "none" && r.Method == http.MethodGet))
 	}
 	origin := r.Header["Origin"]
 	return len(origin) == 1 && origin[0] == s.origin
+}
+
+// unasked tells whether a browser has made a request by itself: for a picture or a frame, which others than its owner
+// can put into the page of a site, or for a page that the person may open next. (Fetch Metadata, Sec-Purpose)
+func unasked(r *http.Request) bool {
+	mode, dest := r.Header["Sec-Fetch-Mode"], r.Header["Sec-Fetch-Dest"]
+	return len(mode) > 0 && (mode[0] == "no-cors" || mode[0] == "navigate" && len(dest) > 0 && dest[0] != "document") ||
+		len(r.Header["Sec-Purpose"]) > 0 || len(r.Header["Purpose"]) > 0 || len(r.Header["X-Purpose"]) > 0 || len(r.Header["X-Moz"]) > 0
 }
 
 // page writes the page of a refusal.
