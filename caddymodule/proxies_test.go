@@ -35,6 +35,33 @@ func TestAddressBehindAProxyThatAppends(t *testing.T) {
 	}
 }
 
+// TestAddressInTheFormOfIPv6: a proxy that listens on IPv6 alone writes the address of a client of IPv4 in the form of
+// IPv6.
+func TestAddressInTheFormOfIPv6(t *testing.T) {
+	s := servertest.NewServer(t)
+	s.Options = "servers {\n\t\ttrusted_proxies static 127.0.0.1/32\n\t}"
+	s.Site = "protect orders.read {\n\t\tdeny {\n\t\t\tmatch client_ip 203.0.113.0/24\n\t\t}\n\t}"
+	s.MustLoad()
+	token := s.Token()
+	for name, tt := range map[string]struct {
+		forwarded string
+		want      int
+	}{
+		"attack 3620: mapped":          {"::ffff:203.0.113.9", http.StatusForbidden},
+		"attack 3620: in hexadecimals": {"192.0.2.1, ::ffff:cb00:7109", http.StatusForbidden},
+		"attack 3620: with a port":     {"[::ffff:203.0.113.9]:4711", http.StatusForbidden},
+		"mapped, of another network":   {"::ffff:203.0.113.9, ::ffff:192.0.2.1", http.StatusOK},
+		"of IPv6, which ends like it":  {"2001:db8::cb00:7109", http.StatusOK},
+	} {
+		r := s.Request(http.MethodGet, "http://"+s.API+"/", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		r.Header.Set("X-Forwarded-For", tt.forwarded)
+		if resp, body := s.Do(r); resp.StatusCode != tt.want {
+			t.Errorf("%s: X-Forwarded-For %q: status = %d, want %d; %s", name, tt.forwarded, resp.StatusCode, tt.want, body)
+		}
+	}
+}
+
 // TestEnvoyNamesItsGateOverHTTP: the name stands in front of all that is the client's, who cannot choose another one.
 func TestEnvoyNamesItsGateOverHTTP(t *testing.T) {
 	s := servertest.NewWalk(t)

@@ -59,8 +59,13 @@ func checkMatcher(name string, raw json.RawMessage) error {
 			if addr, _, zoned := strings.Cut(s, "%"); zoned {
 				s = addr
 			}
-			if _, err := options.ParseNetwork(s); err != nil && !hasPlaceholder(s) {
+			n, err := options.ParseNetwork(s)
+			switch {
+			case hasPlaceholder(s):
+			case err != nil:
 				return err
+			case n.Addr().Is4() && strings.Contains(s, ":"):
+				return fmt.Errorf("%q matches no request, since addresses of IPv4 are compared in their short form: write %s", s, n)
 			}
 		}
 	case "protocol":

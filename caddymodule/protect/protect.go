@@ -497,6 +497,7 @@ func (p *Protect) admit(g *passage) (ok bool) {
 			p.answer(g, refusal{reason: refusals.Internal, status: http.StatusInternalServerError, code: "server_error", text: "internal error", page: "error.internal"})
 		}
 	}()
+	shorten(g.r)
 	g.upgrade, g.webSocket = g.r.ProtoMajor == 1 && len(g.r.Header["Upgrade"]) > 0, isWebSocket(g.r)
 	if bad := p.form(g); bad != nil {
 		return p.answer(g, *bad)

@@ -154,7 +154,7 @@ var CheckLevel = Between(1, 4)
 // ParseNetwork reads an address or a network.
 func ParseNetwork(s string) (netip.Prefix, error) {
 	if n, err := netip.ParsePrefix(s); err == nil {
-		return n, nil
+		return short(n), nil
 	}
 	a, err := netip.ParseAddr(s)
 	if err != nil || a.Zone() != "" {
@@ -163,7 +163,15 @@ func ParseNetwork(s string) (netip.Prefix, error) {
 		}
 		return netip.Prefix{}, fmt.Errorf("%q is not an address or network such as 10.0.0.0/8", s)
 	}
-	return netip.PrefixFrom(a, a.BitLen()), nil
+	return short(netip.PrefixFrom(a, a.BitLen())), nil
+}
+
+// short returns a network of IPv4 in its short form, in which addresses are compared.
+func short(n netip.Prefix) netip.Prefix {
+	if a := n.Addr(); a.Is4In6() && n.Bits() >= 96 {
+		return netip.PrefixFrom(a.Unmap(), n.Bits()-96)
+	}
+	return n
 }
 
 // meantNetwork returns the network that was probably meant: by parts of an address, by a * or by a mask. "": unknown.
