@@ -132,24 +132,53 @@ func TestApplicationsAreEdited(t *testing.T) {
 // TestApplicationsMeanwhile: a form that was opened before a change by somebody else saves nothing, and shows both.
 func TestApplicationsMeanwhile(t *testing.T) {
 	t.Parallel()
+	t.Run("attack 791: a form of an older state", func(t *testing.T) {
+		t.Parallel()
+		h := newHarness(t)
+		h.application("wiki")
+		b := h.as("operator@example.com")
+		asked := b.get("/admin/applications/wiki/edit-client")
+		h.must(h.az.Clients().Change(t.Context(), "wiki", "", event.Actor{}, func(c *client.Client) error { c.Name = "Theirs"; return nil }))
+		a := b.submit(asked, append(asked.checked(t), "name", "Mine")...)
+		if a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), "Theirs") || !strings.Contains(a.form(), "Mine") || h.clientOf("wiki").Name != "Theirs" {
+			t.Errorf("a form of an older state = %d, want both names and no change: %s\n%s", a.Code, h.clientOf("wiki").Name, a.form())
+		}
+		if a := b.submit(a, append(a.checked(t), "name", "Mine")...); a.Code != http.StatusSeeOther || h.clientOf("wiki").Name != "Mine" {
+			t.Errorf("saved after a look = %d, %s\n%s", a.Code, h.clientOf("wiki").Name, a.form())
+		}
+	})
+}
+
+// TestEditedFormsBeginOnTop: a form that is filled in already does not begin at its first empty field, to which a
+// browser would scroll. One that is empty, or has something wrong, begins there.
+func TestEditedFormsBeginOnTop(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t)
 	h.application("wiki")
 	b := h.as("operator@example.com")
 	asked := b.get("/admin/applications/wiki/edit-client")
-	h.must(h.az.Clients().Change(t.Context(), "wiki", "", event.Actor{}, func(c *client.Client) error { c.Name = "Theirs"; return nil }))
-	a := b.submit(asked, append(asked.checked(t), "name", "Mine")...)
-	if a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), "Theirs") || !strings.Contains(a.form(), "Mine") || h.clientOf("wiki").Name != "Theirs" {
-		t.Errorf("a form of an older state = %d, want both names and no change: %s\n%s", a.Code, h.clientOf("wiki").Name, a.form())
+	if strings.Contains(asked.form(), "autofocus") {
+		t.Errorf("the form of an application begins below its name\n%s", asked.form())
 	}
-	if a := b.submit(a, append(a.checked(t), "name", "Mine")...); a.Code != http.StatusSeeOther || h.clientOf("wiki").Name != "Mine" {
-		t.Errorf("saved after a look = %d, %s\n%s", a.Code, h.clientOf("wiki").Name, a.form())
+	if a := b.submit(asked, append(asked.checked(t), "access_token", "never")...); !focused(a, "access_token") {
+		t.Errorf("what is wrong has no focus\n%s", a.form())
 	}
+	if a := b.get("/admin/persons/create"); !focused(a, "username") {
+		t.Errorf("an empty form has no focus\n%s", a.form())
+	}
+}
+
+// focused reports whether a form begins at a field.
+func focused(a *answer, name string) bool {
+	_, tag, found := strings.Cut(a.form(), ` name="`+name+`"`)
+	tag, _, _ = strings.Cut(tag, ">")
+	return found && strings.Contains(tag, "autofocus")
 }
 
 // TestEditingApplicationsAttacks: what an operator must not make of an application.
 func TestEditingApplicationsAttacks(t *testing.T) {
 	t.Parallel()
-	t.Run("attack: an operator makes an application that can be anyone", func(t *testing.T) {
+	t.Run("attack 6391: an operator makes an application that can be anyone", func(t *testing.T) {
 		t.Parallel()
 		h := newHarness(t)
 		h.application("wiki")
@@ -188,7 +217,7 @@ func TestEditingApplicationsAttacks(t *testing.T) {
 			t.Errorf("attack: an application that provisions people by now has other redirect URIs: %d %v", a.Code, h.clientOf("wiki").RedirectURIs)
 		}
 	})
-	t.Run("attack: the name of an application is markup", func(t *testing.T) {
+	t.Run("attack 536: the name of an application that is sent back with its form", func(t *testing.T) {
 		t.Parallel()
 		h := newHarness(t)
 		h.application("wiki")

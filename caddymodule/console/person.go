@@ -29,7 +29,7 @@ func (c *Console) personScreen() *frame.Screen {
 			{Name: "verify", Role: frame.Helpdesk, When: func(v *frame.Visit) bool { return shownPerson(v).Email != "" && !shownPerson(v).EmailVerified }, Ask: c.askVerify, Do: c.verify},
 			{Name: "reset", Role: frame.Helpdesk, When: c.canReset, Ask: c.askReset, Do: c.sendReset},
 			{Name: "link", Role: frame.Owner, When: c.canLink, Do: c.makeLink},
-			{Name: "invite-again", Role: frame.Helpdesk, When: is(person.Invited), Do: c.inviteAgain},
+			{Name: "invite-again", Role: frame.Helpdesk, When: is(person.Invited), Ask: askInviteAgain, Do: c.inviteAgain},
 			{Name: "code", Role: frame.Operator, When: canHaveCode, Do: c.makeCode},
 			{Name: "unlock", Role: frame.Helpdesk, When: func(v *frame.Visit) bool { return !shownPerson(v).SignInWaits.IsZero() }, Do: c.unlock},
 			{Name: "end", Role: frame.Helpdesk, Own: true, Danger: true, When: func(v *frame.Visit) bool { return len(shownPerson(v).Sessions) > 0 }, Ask: c.askEnd, Do: c.endAll},
@@ -195,14 +195,14 @@ func (c *Console) methodsPart(v *frame.Visit) page.ConsolePart {
 		t.Rows = append(t.Rows, row)
 	}
 	add("password", shownPerson(v).HasPassword, page.Say("console.method.set"), false)
-	add("passkey", set.Passkeys > 0, page.Say("console.method.count", "n", set.Passkeys), true)
+	add("passkey", set.Passkeys > 0, page.Say("console.method.passkeys", "n", set.Passkeys), true)
 	add("authenticator", set.Authenticator, page.Say("console.method.codes", "n", set.RecoveryCodes), true)
 	pin := page.Say("console.method.set")
 	if set.PINLocked {
 		pin = page.Say("console.method.locked")
 	}
 	add("pin", set.PIN, pin, true)
-	add("push", set.Phones > 0, page.Say("console.method.count", "n", set.Phones), true)
+	add("push", set.Phones > 0, page.Say("console.method.phones", "n", set.Phones), true)
 	part := page.ConsolePart{ID: "methods", Title: page.Say("console.person.methods"), Table: t}
 	if len(t.Rows) == 0 {
 		part.Empty = &page.Empty{Text: page.Say("console.person.methods.none")}

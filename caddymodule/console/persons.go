@@ -209,11 +209,24 @@ func (c *Console) mayGive(v *frame.Visit, groups []string) error {
 	})
 }
 
-func (c *Console) askInvite(*frame.Visit) (frame.Question, error) {
+func (c *Console) askInvite(v *frame.Visit) (frame.Question, error) {
 	return frame.Question{Fields: []page.Field{
 		{Name: "addresses", Type: "textarea", Required: true, Hint: "console.field.addresses.hint"},
 		{Name: "group", Hint: "console.field.groups.hint", Label: "console.field.groups"},
-	}, Fill: []any{"n", maxInvited}}, nil
+	}, Fill: []any{"n", maxInvited}, Off: invitationsOff(v)}, nil
+}
+
+// askInviteAgain asks nothing but whether it is meant.
+func askInviteAgain(v *frame.Visit) (frame.Question, error) {
+	return frame.Question{Off: invitationsOff(v)}, nil
+}
+
+// invitationsOff says that nobody can be invited. nil: they can
+func invitationsOff(v *frame.Visit) *page.Empty {
+	if v.Settings.Features.AcceptingInvitationEnabled {
+		return nil
+	}
+	return &page.Empty{Text: page.Say("console.problem.invitations_off"), Next: &page.Action{Label: "console.settings.title", URL: frame.Root + "/settings"}}
 }
 
 // invite invites the owners of addresses, one by one. What came of each is shown.

@@ -166,7 +166,7 @@ func TestEditingProviders(t *testing.T) {
 	if a := save("name", "Corp 2"); a.Code != http.StatusSeeOther || h.method("corp").Name != "Corp 2" || secretOf() != "planted-old" {
 		t.Errorf("another name = %d; the provider is %+v with the secret of before: %t", a.Code, h.method("corp"), secretOf() == "planted-old")
 	}
-	t.Run("attack: a secret is sent to another address", func(t *testing.T) {
+	t.Run("attack 2920: a secret is sent to another address", func(t *testing.T) {
 		a := save("open_id_connect_attributes.issuer", "https://evil.example")
 		if a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), `id="`+secret+`-problem"`) || !strings.Contains(a.form(), "must be given again") || h.method("corp").OIDC.Issuer != "https://login.corp.example" {
 			t.Errorf("attack: another issuer with the stored secret = %d\n%s", a.Code, a.form())
@@ -176,9 +176,11 @@ func TestEditingProviders(t *testing.T) {
 	if a.Code != http.StatusSeeOther || secretOf() != "planted-new" || h.method("corp").OIDC.Issuer != "https://new.corp.example" {
 		t.Errorf("another issuer and secret = %d\n%s", a.Code, a.form())
 	}
-	if a := save(secret, "planted-again", "open_id_connect_attributes.discovery_url", "nowhere"); strings.Contains(a.Body.String(), "planted") || a.Code != http.StatusUnprocessableEntity {
-		t.Errorf("the form that is shown again = %d, or has the secret\n%s", a.Code, a.form())
-	}
+	t.Run("attack 792: a form with a secret that is shown again", func(t *testing.T) {
+		if a := save(secret, "planted-again", "open_id_connect_attributes.discovery_url", "nowhere"); strings.Contains(a.Body.String(), "planted") || a.Code != http.StatusUnprocessableEntity {
+			t.Errorf("the form that is shown again = %d, or has the secret\n%s", a.Code, a.form())
+		}
+	})
 	if a := save("attribute_mappings", "mail = email\r\nphone = mobile_phone"); a.Code != http.StatusSeeOther || len(h.method("corp").AttributeMappings) != 2 || !h.method("corp").AttributeMappings[0].Editable {
 		t.Errorf("another mapping = %d: %+v\n%s", a.Code, h.method("corp").AttributeMappings, a.form())
 	}
@@ -194,17 +196,19 @@ func TestEditingProviders(t *testing.T) {
 			t.Errorf("%s = %q: status %d, want 422 with %q at the field\n%s", c.name, c.value, a.Code, c.want, a.form())
 		}
 	}
-	asked := b.get(path)
-	h.edit(func(u *config.Units) {
-		for i := range u.LoginMethods.LoginMethods {
-			if m := &u.LoginMethods.LoginMethods[i]; m.ID == "corp" {
-				m.Name, m.OIDC.ClientSecret = "Theirs", rest.Secret("")
+	t.Run("attack 791: a form of an older state", func(t *testing.T) {
+		asked := b.get(path)
+		h.edit(func(u *config.Units) {
+			for i := range u.LoginMethods.LoginMethods {
+				if m := &u.LoginMethods.LoginMethods[i]; m.ID == "corp" {
+					m.Name, m.OIDC.ClientSecret = "Theirs", rest.Secret("")
+				}
 			}
+		})
+		if a := b.submit(asked, append(asked.checked(t), "name", "Mine")...); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), "Theirs") || h.method("corp").Name != "Theirs" {
+			t.Errorf("a form of an older state = %d, want both names and no change\n%s", a.Code, a.form())
 		}
 	})
-	if a := b.submit(asked, append(asked.checked(t), "name", "Mine")...); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), "Theirs") || h.method("corp").Name != "Theirs" {
-		t.Errorf("a form of an older state = %d, want both names and no change\n%s", a.Code, a.form())
-	}
 	if a := b.get("/admin/providers/declared"); strings.Contains(a.form(), "edit-provider") || !strings.Contains(a.form(), "Caddyfile:20") {
 		t.Errorf("a provider of the Caddyfile can be edited, or has no place:\n%s", a.form())
 	}

@@ -89,6 +89,10 @@ func (f *Frame) renderAct(v *Visit, a *Act, status int, in url.Values, wrong *Pr
 func (f *Frame) renderQuestion(v *Visit, a *Act, ask Question, status int, in url.Values, wrong *Problem) (err error) {
 	key := "console.act." + a.Name
 	out := &page.Console{Title: page.Say(key + ".title"), Up: v.Up(), Lead: page.Say(key+".text", append(ask.Fill, "name", v.Called)...)}
+	if ask.Off != nil {
+		out.Lead, out.Parts = page.Text{}, []page.ConsolePart{{Empty: ask.Off}}
+		return f.render(v, status, out)
+	}
 	for i := range ask.Fields {
 		f := &ask.Fields[i]
 		f.Label = cmp.Or(f.Label, "console.field."+f.Name)
@@ -110,6 +114,7 @@ func (f *Frame) renderQuestion(v *Visit, a *Act, ask Question, status int, in ur
 		Action: v.Path() + "/" + a.Name, Submit: cmp.Or(ask.Submit, key), Cancel: v.Path(), Hidden: ask.Hidden, Danger: a.Danger,
 		Fields: page.Fields(wrong != nil, ask.Fields...),
 	}
+	stayOnTop(form.Fields)
 	if form.CSRF, err = f.Identity.Front.FormToken(v.Request, f.form(v, a)); err != nil {
 		return err
 	}
@@ -121,6 +126,19 @@ func (f *Frame) renderQuestion(v *Visit, a *Act, ask Question, status int, in ur
 		}
 	}
 	return f.render(v, status, out)
+}
+
+// stayOnTop takes the focus off a field below others that are filled in, since a browser would scroll to it: what is
+// there already is read first. A field with a problem keeps it.
+func stayOnTop(fields []page.Field) {
+	filled := false
+	for i := range fields {
+		f := &fields[i]
+		if f.Focus && filled && f.Problem == "" && !f.Invalid {
+			f.Focus = false
+		}
+		filled = filled || f.Value != "" && f.Type != "select"
+	}
 }
 
 // Buttons are the acts of the screen that the person of the visit can do now.

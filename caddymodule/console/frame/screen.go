@@ -59,6 +59,7 @@ type Question struct {
 	Hidden []page.Hidden
 	Parts  []page.ConsolePart // between the facts and the form
 	Submit string             // message of the button. Empty: that of the act
+	Off    *page.Empty        // says why it cannot be done now, in place of the form. nil: it can
 }
 
 // Result is what an act leads to.
