@@ -2,6 +2,7 @@ package console
 
 import (
 	"errors"
+	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -218,8 +219,18 @@ func filterFacts(f *alert.Filter, names map[string]string) (facts []page.Console
 			facts = append(facts, page.ConsoleFact{Label: label, Cells: []page.Cell{cell}})
 		}
 	}
+	var kinds []page.Cell
+	for _, kind := range f.Types {
+		cell := page.Cell{Text: kindText(kind), Name: kind}
+		if strings.HasSuffix(kind, "Event") { // more than the beginning of a type
+			cell.Note = kind
+		}
+		kinds = append(kinds, cell)
+	}
 	add("console.column.person", personCell(names, f.Person, f.Person))
-	add("console.field.kind", page.Cell{Name: strings.Join(f.Types, ", ")})
+	if len(kinds) > 0 {
+		facts = append(facts, page.ConsoleFact{Label: "console.field.kind", Cells: kinds})
+	}
 	add("console.column.application", page.Cell{Name: f.Client})
 	add("console.column.address", page.Cell{Name: f.Address})
 	return facts
@@ -279,9 +290,9 @@ func alertProblem(err error) error {
 	invalid, untaken := new(alert.InvalidError), new(alert.PostError)
 	switch {
 	case errors.As(err, &untaken):
-		return &frame.Problem{Key: "console.problem.webhook", Fill: []any{"reason", untaken.Cause.Error()}}
+		return &frame.Problem{Key: "console.problem.webhook", Fill: []any{"reason", said(untaken.Cause)}}
 	case errors.As(err, &invalid) && invalid.Field == "url":
-		return &frame.Problem{Field: "url", Key: "console.problem.webhook", Fill: []any{"reason", invalid.Cause.Error()}}
+		return &frame.Problem{Field: "url", Key: "console.problem.webhook", Fill: []any{"reason", said(invalid.Cause)}}
 	case errors.As(err, &invalid):
 		return &frame.Problem{Field: invalid.Field, Key: "console.problem.value"}
 	case errors.Is(err, alert.ErrEverything):
@@ -294,6 +305,14 @@ func alertProblem(err error) error {
 		return &frame.Problem{Key: "console.problem.gone"}
 	}
 	return err
+}
+
+// said is what an administrator reads of why an address does not answer. Which name server was asked is not among it.
+func said(err error) string {
+	if name := new(net.DNSError); errors.As(err, &name) {
+		return name.Name + ": " + name.Err
+	}
+	return err.Error()
 }
 
 func (c *Console) addAlert(v *frame.Visit, in url.Values) (frame.Result, error) {

@@ -47,7 +47,7 @@ func (c *Console) showEvent(v *frame.Visit) (*page.Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &page.Console{Name: e.Name, Up: &page.Up{Label: page.Say("console.events.title"), URL: frame.Root + "/events"}}
+	out := &page.Console{Title: kindText(e.Type), Name: e.Name, Up: &page.Up{Label: page.Say("console.events.title"), URL: frame.Root + "/events"}}
 	var facts []page.ConsoleFact
 	fact := func(label string, cells ...page.Cell) {
 		facts = append(facts, page.ConsoleFact{Label: label, Cells: cells})

@@ -40,7 +40,7 @@ func (c *Console) eventTable(list []event.Numbered, names map[string]string, who
 		t.Columns = []string{"console.column.event", "console.column.time", "console.column.by", "console.column.from"}
 	}
 	for _, e := range list {
-		row := page.TableRow{URL: eventPath(&e), Cells: []page.Cell{{Name: e.Name, Note: e.Reason}, {Text: page.Say("console.time", "time", e.Occurred)}}}
+		row := page.TableRow{URL: eventPath(&e), Cells: []page.Cell{{Text: kindText(e.Type), Name: e.Name, Note: e.Reason}, {Text: page.Say("console.time", "time", e.Occurred)}}}
 		if whom {
 			row.Cells = append(row.Cells, subjectCell(names, &e.Event))
 		}
@@ -52,6 +52,9 @@ func (c *Console) eventTable(list []event.Numbered, names map[string]string, who
 	}
 	return t
 }
+
+// kindText names a type of event. Its message can be missing: another version of the program has written the event.
+func kindText(of string) page.Text { return page.Say("console.kind." + of) }
 
 // eventsOf leads to the events that have something in common. Empty: to none
 func eventsOf(param, value string) string {

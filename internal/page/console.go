@@ -14,8 +14,9 @@ import (
 // Console is the data of console: a page of the admin console. Texts are messages; names and values are shown as they
 // are. Everything is optional but the title.
 type Console struct {
+	// Title is the heading. Name, what the page is about, takes its place if there is no such message.
 	Title Text
-	Name  string // in place of the title: what the page is about
+	Name  string
 	Lead  Text
 	Tags  []Cell // next to the title
 	Up    *Up
@@ -133,7 +134,7 @@ type Pick struct {
 	Actions []Action
 }
 
-// Cell is one value: a message, or a name. Kind makes it a mark: good, warn, bad or plain.
+// Cell is one value: a message, or a name if there is no such message. Kind makes it a mark: good, warn, bad or plain.
 type Cell struct {
 	Text Text
 	Name string
@@ -295,14 +296,14 @@ type cell struct {
 
 // Cell returns a cell with its words.
 func (f *frame) Cell(in Cell) cell {
-	out := cell{Words: template.HTML(template.HTMLEscapeString(in.Name)), Hint: template.HTML(template.HTMLEscapeString(in.Note)), Kind: in.Kind, URL: LocalPath(in.URL), Code: in.Code} //nolint:gosec // escaped
+	out := cell{Words: breakable(in.Name), Hint: template.HTML(template.HTMLEscapeString(in.Note)), Kind: in.Kind, URL: LocalPath(in.URL), Code: in.Code} //nolint:gosec // escaped
 	if in.Quoted {
 		out.Words, out.Hint = backquoted(in.Name), backquoted(in.Note)
 	}
 	if out.Mark = in.Kind != ""; in.Kind == "plain" {
 		out.Kind = ""
 	}
-	if in.Text.Key != "" {
+	if f.worded(in.Text, in.Name) {
 		out.Words = f.Rich(in.Text)
 	}
 	if in.Hint.Key != "" {
@@ -311,6 +312,18 @@ func (f *frame) Cell(in Cell) cell {
 	read := elements.ReplaceAllString(string(out.Words), "")
 	out.Long = slices.ContainsFunc(strings.Fields(read), func(word string) bool { return utf8.RuneCountInString(word) > longWord })
 	return out
+}
+
+// breaks are the places where a long e-mail address can go on in the next line.
+var breaks = strings.NewReplacer("@", "@<wbr>", ".", ".<wbr>")
+
+// breakable returns a name as HTML. An e-mail address that is long breaks between its parts.
+func breakable(name string) template.HTML {
+	words := template.HTMLEscapeString(name)
+	if utf8.RuneCountInString(name) > longCode && strings.Contains(name, "@") && !strings.ContainsAny(name, " \t\n&/") {
+		words = breaks.Replace(words)
+	}
+	return template.HTML(words) //nolint:gosec // escaped
 }
 
 // elements are what stands between the words of a cell, such as that of a time.
@@ -331,11 +344,11 @@ func backquoted(s string) template.HTML {
 // Heading returns the title of a page of the console.
 func (f *frame) Heading() string {
 	c, _ := f.Data.(Console)
-	if c.Name != "" || c.Title.Key == "" {
-		return c.Name
-	}
-	return f.Say(c.Title)
+	return f.nameOr(c.Title, c.Name)
 }
+
+// HeadingHTML returns the title where it is a headline.
+func (f *frame) HeadingHTML() template.HTML { return breakable(f.Heading()) }
 
 // UpName returns the name of the page above.
 func (f *frame) UpName(u Up) string { return cmp.Or(u.Name, f.Say(u.Label)) }
@@ -353,5 +366,5 @@ func (f *frame) RowName(r TableRow) string {
 	if len(r.Cells) == 0 {
 		return ""
 	}
-	return cmp.Or(r.Cells[0].Name, f.Say(r.Cells[0].Text))
+	return f.nameOr(r.Cells[0].Text, r.Cells[0].Name)
 }

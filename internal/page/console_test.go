@@ -65,3 +65,23 @@ func TestWordsOfCells(t *testing.T) {
 		}
 	}
 }
+
+// TestLongNamesBreakBetweenTheirParts: an address that is too long for its line breaks after @ and dots. Sentences,
+// paths and short names stay as they are, and markup stays text.
+func TestLongNamesBreakBetweenTheirParts(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"ann@example.com": "ann@example.com",
+		"marie-christine.vandenberghe@subsidiary.example":    "marie-christine.<wbr>vandenberghe@<wbr>subsidiary.<wbr>example",
+		"<b>.marie-christine@subsidiary.corporation.example": "&lt;b&gt;.<wbr>marie-christine@<wbr>subsidiary.<wbr>corporation.<wbr>example",
+		"features.accepting_invitation_enabled":              "features.accepting_invitation_enabled",
+		"https://wiki.example.com/a/long/path.html":          "https://wiki.example.com/a/long/path.html",
+		"A sentence. It is longer than a line of facts.":     "A sentence. It is longer than a line of facts.",
+	} {
+		f := new(frame)
+		f.Data = Console{Name: name}
+		if got := string(f.HeadingHTML()); got != want {
+			t.Errorf("HeadingHTML of %q = %q, want %q", name, got, want)
+		}
+	}
+}

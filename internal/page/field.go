@@ -265,6 +265,23 @@ func (f *frame) Say(t Text) string {
 	return f.T(t.Key, append([]any{"brand", f.Brand.Name}, t.Fill...)...)
 }
 
+// worded reports whether a text is shown in place of a name: there is such a message, or no name.
+func (f *frame) worded(t Text, name string) bool {
+	if t.Key == "" {
+		return false
+	}
+	_, known := f.find(t.Key)
+	return known || name == ""
+}
+
+// nameOr returns a text, or a name if there is no such message.
+func (f *frame) nameOr(t Text, name string) string {
+	if f.worded(t, name) {
+		return f.Say(t)
+	}
+	return name
+}
+
 // notice is what the template "notice" sees.
 type notice struct {
 	Kind, Text, Ref string
@@ -344,9 +361,7 @@ type action struct {
 
 // Row returns the row with its texts.
 func (f *frame) Row(in Row) row {
-	if _, known := f.find(in.Title.Key); in.Title.Key != "" && (known || in.Name == "") {
-		in.Name = f.Say(in.Title)
-	}
+	in.Name = f.nameOr(in.Title, in.Name)
 	out := row{Icon: in.Icon, Name: in.Name}
 	if in.Mark.Key != "" {
 		out.Mark = f.Say(in.Mark)

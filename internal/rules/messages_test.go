@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestEventsHaveWords: what happens to a person is told on their page of activity in their language, not by the
-// English name that programs read.
+// TestEventsHaveWords: what happens is told in the language of the reader, not by the English name that programs read:
+// everything in the console, what happens to a person on their page of activity.
 func TestEventsHaveWords(t *testing.T) {
 	t.Parallel()
 	messages := pageMessages(t)
@@ -20,6 +20,9 @@ func TestEventsHaveWords(t *testing.T) {
 		"token.ClientAuthenticationFailedEvent", "token.ClientRevokedEvent", // concern no person
 	}
 	for _, k := range eventKinds(t) {
+		if messages["console.kind."+k.typ] == "" {
+			t.Errorf("%s: there is no message console.kind.%s", k.dir, k.typ)
+		}
 		group, _, _ := strings.Cut(k.typ, ".")
 		if k.brief || slices.Contains(wordless, k.typ) || !slices.Contains([]string{"person", "login", "session", "consent", "token", "access", "device"}, group) {
 			continue
