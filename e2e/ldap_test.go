@@ -213,7 +213,7 @@ func TestLDAPGuide(t *testing.T) {
 		t.Errorf("the form of the directory: %s at %s", title, b.location())
 	}
 	b.signIn("ann", "password of ben")
-	if said := b.text("[role=alert]"); !strings.Contains(said, "don’t match") {
+	if said := b.text("[role=alert]"); !strings.Contains(said, "Incorrect username or password") {
 		t.Errorf("a wrong password: %s", said)
 	}
 	b.signIn("ann@example.com", "password of ann")

@@ -113,13 +113,13 @@ func TestConsoleExplainsSites(t *testing.T) {
 	see("/admin/sites", `href="/admin/sites/`+host+`"`, "login · groups staff", strings.TrimPrefix(w.Shop, "http://"))
 	see("/admin/sites/"+host, "groups staff", "Caddyfile:", `href="/admin/refusals/`+ref+`"`, w.Wiki)
 	see("/admin/refusals?person=guest@example.com", `href="/admin/refusals/`+ref+`"`)
-	see("/admin/refusals/"+ref, "the person is in none of the groups that the site requires", "guest@example.com", "protect at Caddyfile:")
+	see("/admin/refusals/"+ref, "not in a required group", "guest@example.com", "protect at Caddyfile:")
 	ask := "/admin/sites/explain?" + url.Values{"url": {w.Wiki + "/reports"}, "person": {"demo@example.com"}}.Encode()
 	see(ask, "Allowed", "Remote-User", "reverse_proxy")
-	see(strings.Replace(ask, "demo", "guest", 1), "Refused", "the person is in none of the groups")
+	see(strings.Replace(ask, "demo", "guest", 1), "Refused", "not in a required group")
 	see(strings.Replace(ask, "demo", "nobody", 1), "Nothing is known by this value")
 	guestID := regexp.MustCompile(`/admin/persons/([0-9a-f-]{30,})`).FindStringSubmatch(see("/admin/refusals/"+ref, ref))[1]
-	see("/admin/persons/"+guestID+"/opens", w.Wiki+"/", "the person is in none of the groups", w.Shop+"/", "Allowed")
+	see("/admin/persons/"+guestID+"/opens", w.Wiki+"/", "not in a required group", w.Shop+"/", "Allowed")
 	if body := see("/admin/refusals"); strings.Contains(body, "in-the-query") {
 		t.Errorf("the list of refusals has the query of a request:\n%s", body)
 	}
@@ -158,11 +158,11 @@ func TestConsoleTestsPolicies(t *testing.T) {
 	}
 	const people = "site https://wiki.example.com\nperson eve {\n groups guests\n level 3\n}\n"
 	body := ask("/admin/policies/office/test-policy", url.Values{"cases": {people + "allow demo@example.com GET /reports/1\ndeny eve GET /reports/1\n? eve GET /vault/x\nstep-up demo@example.com GET /vault/x\nsign-in - GET /reports/1\ndeny eve GET /archive/1 rule archive\n"}})
-	if !strings.Contains(body, "All cases get what is wanted. Cases: 6") || !strings.Contains(body, "archive") || !strings.Contains(body, "Caddyfile:") {
+	if !strings.Contains(body, "All 6 cases get the wanted result.") || !strings.Contains(body, "archive") || !strings.Contains(body, "Caddyfile:") {
 		t.Errorf("the table of cases:\n%s", body)
 	}
 	body = ask("/admin/policies/office/test-policy", url.Values{"cases": {people + "allow eve GET /archive/1\n"}})
-	if !strings.Contains(body, "do not get what is wanted: 1 of 1") {
+	if !strings.Contains(body, "1 of 1 cases doesn’t get the wanted result.") {
 		t.Errorf("a case that gets something else:\n%s", body)
 	}
 	for cases, want := range map[string]string{

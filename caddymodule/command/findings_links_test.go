@@ -83,7 +83,7 @@ func TestFindingsLeadToTheirCause(t *testing.T) {
 		`nobody in the configuration is in the group "staf"`:            "/admin/sites/wiki.example.com",
 		`no client and no scope block names the scope "nothing.has.it"`: "/admin/sites/forward_auth%20bare",
 		`the group "nowhere" does not exist`:                            "/admin/groups",
-		`person looker@example.com: is gone from the Caddyfile`:         "/admin/persons?q=looker%40example.com",
+		`person looker@example.com: is no longer in the Caddyfile`:      "/admin/persons?q=looker%40example.com",
 		`the encryption key, ` + filepath.Join(s.Dir, "store.key"):      "/admin/storage",
 		`settings: features.password_reset_enabled is on`:               "/admin/settings",
 		`settings: features.sms_enabled is on`:                          "/admin/settings",

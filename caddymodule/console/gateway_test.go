@@ -237,11 +237,11 @@ func TestPolicyTestInTheConsole(t *testing.T) {
 	if a := b.get(office); strings.Contains(a.form(), `name="json"`) {
 		t.Errorf("a policy of the Caddyfile can be edited:\n%s", a.form())
 	}
-	see(b.submit(b.get(office), "cases", "allow ann GET /"), http.StatusOK, "GET https://wiki.example.com/office", "staff at work", "Caddyfile:31", "All cases get what is wanted. Cases: 2", "Needs a sign-in", "allow ann GET /</textarea>")
+	see(b.submit(b.get(office), "cases", "allow ann GET /"), http.StatusOK, "GET https://wiki.example.com/office", "staff at work", "Caddyfile:31", "All 2 cases get the wanted result.", "Needs a sign-in", "allow ann GET /</textarea>")
 	see(b.submit(b.get(office), "cases", "nonsense"), http.StatusUnprocessableEntity, "unrecognized nonsense", "nonsense</textarea>")
 	see(b.get(nights), http.StatusOK, "nobody at night")
 	edited := `{"deny":[{"name":"nobody at all","when":["12:00-13:00"]}]}`
-	see(b.submit(b.get(nights), "cases", "allow ann GET /", "json", edited), http.StatusOK, "As it is stored", "As edited", "nobody at all", "do not get what is wanted: 1 of 2", "Not what was wanted")
+	see(b.submit(b.get(nights), "cases", "allow ann GET /", "json", edited), http.StatusOK, "As it is stored", "As edited", "nobody at all", "1 of 2 cases doesn’t get the wanted result.", "Not what was wanted")
 	see(b.submit(b.get(nights), "cases", "allow ann GET /", "json", `{"deny":[{"name":`), http.StatusUnprocessableEntity, "saved like this")
 	see(b.get("/admin/policies/nights"), http.StatusOK, "nobody at night")
 }
@@ -295,7 +295,7 @@ func TestDoctorInTheConsole(t *testing.T) {
 		t.Errorf("the event of the examination is %+v", e)
 	}
 	h.doctor.found = append(h.doctor.found, gateway.Finding{Probe: "the method HEAD", Verdict: "failed", What: "the answer is 200", Mend: "take the matcher away"}, gateway.Finding{Probe: "// in front of the path", Verdict: "warning", What: "the answer is 404"})
-	for _, want := range []string{"got past that nobody may make", "the method HEAD", "take the matcher away", "Doubtful"} {
+	for _, want := range []string{"that should be refused got past", "the method HEAD", "take the matcher away", "Doubtful"} {
 		if a := ask(shop, "origin", "https://shop.example.com", "proxy", "nginx"); !strings.Contains(a.form(), want) {
 			t.Errorf("what got past lacks %q:\n%s", want, a.form())
 		}
@@ -441,7 +441,7 @@ func TestPolicies(t *testing.T) {
 
 	opened := b.get(edit)
 	h.policy("used", "somebody else")
-	see(b.submit(opened, "json", next, "confirm", "yes"), 422, "Somebody else changed it", "&#34;name&#34;: &#34;somebody else&#34;")
+	see(b.submit(opened, "json", next, "confirm", "yes"), 422, "Someone else changed it", "&#34;name&#34;: &#34;somebody else&#34;")
 	see(b.get("/admin/policies/used"), 200, "somebody else")
 
 	see(b.acts("/admin/policies/add-policy", "policy", "office", "json", next, "confirm", "yes"), 422, "exists")
@@ -496,7 +496,7 @@ func TestRequests(t *testing.T) {
 		t.Errorf("what was granted does not hold: %t, %v", ok, err)
 	}
 	h.actHasEvent(b, me, path+"/revoke-access", "access.AccessRevokedEvent")
-	see(b.acts(path+"/refuse"), 422, "Somebody else changed it")
+	see(b.acts(path+"/refuse"), 422, "Someone else changed it")
 	h.actHasEvent(b, me, "/admin/requests/"+h.request("two.nobody@example.com")+"/refuse", "access.AccessRefusedEvent", "note", "ask your team")
 	for _, username := range []string{"operator@example.com", "two.owner@example.com"} {
 		if a := b.get("/admin/requests/" + h.request(username) + "/grant"); a.Code != http.StatusForbidden {

@@ -91,7 +91,7 @@ func TestRotatePairInTheConsole(t *testing.T) {
 		}
 	}
 	step := func(act string) string { return "/admin/keys/" + act + "?pair=own" }
-	see(owner.get("/admin/providers/declared"), 200, "old signer", "Expired", "new signer", "Days left: 12", "own key pair", `href="`+step("announce-pair")+`"`)
+	see(owner.get("/admin/providers/declared"), 200, "old signer", "Expired", "new signer", "12 days left", "own key pair", `href="`+step("announce-pair")+`"`)
 	if a := viewer.get("/admin/providers/declared"); strings.Contains(a.form(), "announce-pair") || !strings.Contains(a.form(), "new signer") {
 		t.Errorf("the page for a viewer:\n%s", a.form())
 	}

@@ -151,7 +151,7 @@ func TestOverviewOfServers(t *testing.T) {
 	}
 	a := h.as("viewer@example.com").get("/admin").form()
 	for _, want := range []string{
-		"gate-1", "v1.2.2", "3 ms", "41 ms", "Running", "Does not answer", "Does not serve", "its clock is &lt;b&gt;wrong", "E-mails not sent yet", "17", "More than 1000", "5.0 GiB", "surf", `>surf</a>`, "Days left: 9", "later", `href="/admin/keys"`, `href="/admin/events?type=login.LoginFailedEvent"`, `href="/admin/storage"`, `href="/admin/messages/queue?channel=mail"`, `href="/admin/messages/queue?channel=push"`,
+		"gate-1", "v1.2.2", "3 ms", "41 ms", "Running", "Does not answer", "Does not serve", "its clock is &lt;b&gt;wrong", "E-mails not sent yet", "17", "More than 1000", "5.0 GiB", "surf", `>surf</a>`, "9 days left", "later", `href="/admin/keys"`, `href="/admin/events?type=login.LoginFailedEvent"`, `href="/admin/storage"`, `href="/admin/messages/queue?channel=mail"`, `href="/admin/messages/queue?channel=push"`,
 	} {
 		if !strings.Contains(a, want) {
 			t.Errorf("the overview lacks %q\n%s", want, a)

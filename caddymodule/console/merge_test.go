@@ -38,7 +38,7 @@ func TestMerge(t *testing.T) {
 	theirs, own := h.as("two.nobody@example.com"), h.as("nobody@example.com")
 	b := h.as("operator@example.com")
 	path := personPath(keep) + "/merge"
-	for who, want := range map[string]string{"nowhere@example.com": "Nobody has that username", "nobody@example.com": "That is this account", "operator@example.com": "own account"} {
+	for who, want := range map[string]string{"nowhere@example.com": "No one has that username", "nobody@example.com": "That is this account", "operator@example.com": "own account"} {
 		if a := b.acts(path, "other", who); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), want) {
 			t.Errorf("merge with %s: %d\n%s", who, a.Code, a.form())
 		}

@@ -19,7 +19,8 @@ import (
 
 // numbers are what ends with a person's sign-ins.
 func numbers(v *frame.Visit) []any {
-	return []any{"sessions", len(shownPerson(v).Sessions), "tokens", len(shownPerson(v).Tokens) + len(shownPerson(v).AppPasswords)}
+	p := shownPerson(v)
+	return []any{"sessions", page.Say("console.number.sessions", "n", len(p.Sessions)), "tokens", page.Say("console.number.tokens", "n", len(p.Tokens)+len(p.AppPasswords))}
 }
 
 // askEnd says how much ends.

@@ -31,14 +31,14 @@ func TestPreview(t *testing.T) {
 		want, not           []string
 	}{
 		{"nobody is chosen", "wiki", "", []string{`name="person"`}, []string{`id="claims"`}},
-		{"somebody unknown", "wiki", "person=nowhere@example.com", []string{"Nobody has that username"}, []string{`id="claims"`}},
+		{"somebody unknown", "wiki", "person=nowhere@example.com", []string{"No one has that username"}, []string{`id="claims"`}},
 		{"claims of the scopes", "wiki", "person=nobody@example.com", []string{"Nobody Example", "[&#34;staff&#34;]", id, "is asked before"}, []string{"at_hash", "auth_time"}},
 		{"by id", "wiki", "person=" + id, []string{"Nobody Example"}, nil},
 		{"fewer scopes", "wiki", "person=" + id + "&scopes=openid", []string{id}, []string{"staff"}},
 		{"a scope that is not allowed", "wiki", "person=" + id + "&scopes=openid+email", []string{"Not allowed: email"}, []string{"email_verified"}},
 		{"no claims", "wiki", "person=" + id + "&scopes=profile", []string{"the scope openid"}, []string{"Nobody Example"}},
 		{"without consent", "eager", "person=" + id, []string{"isn’t asked"}, nil},
-		{"no people", "batch", "person=" + id, []string{"Nobody signs in here"}, []string{`id="claims"`}},
+		{"no people", "batch", "person=" + id, []string{"No one signs in here"}, []string{`id="claims"`}},
 		{"switched off", "old", "person=" + id, []string{"the client is disabled"}, nil},
 	} {
 		a := b.get(previewPath(c.client) + "?" + c.query)
@@ -121,7 +121,7 @@ func TestSessionsOfAPlaceEnd(t *testing.T) {
 	if got := len(h.allEvents(t.Context())) - n; got != 2 {
 		t.Errorf("%d events, want one for each of two sessions", got)
 	}
-	if a.Code != http.StatusOK || !strings.Contains(a.form(), "Sessions that have ended: 2. Left out: 1.") {
+	if a.Code != http.StatusOK || !strings.Contains(a.form(), "2 sessions have ended; 1 was left out.") {
 		t.Errorf("%d\n%s", a.Code, a.form())
 	}
 	if in(nobody) || in(other) || !in(owner) || !in(helpdesk) {

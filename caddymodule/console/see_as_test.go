@@ -123,7 +123,7 @@ func TestSeeAsChangesNothing(t *testing.T) {
 			}
 		}
 		q := url.Values{"response_type": {"code"}, "client_id": {"shop"}, "redirect_uri": {"https://shop.example.com/cb"}, "scope": {"openid"}, "state": {"s"}}
-		if a := b.get("/oauth/authorize?" + q.Encode()); a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "somebody else’s account") {
+		if a := b.get("/oauth/authorize?" + q.Encode()); a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "someone else’s account") {
 			t.Errorf("an authorization request = %d\n%s", a.Code, a.Body)
 		}
 		q.Set("prompt", "none")

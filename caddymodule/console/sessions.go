@@ -134,7 +134,7 @@ func (c *Console) endListed(v *frame.Visit, in url.Values) (frame.Result, error)
 	}
 	back := v.Path() + "?" + valuesOf(f).Encode()
 	out := &page.Console{
-		Title: page.Say("console.act.end-listed"), Up: v.Up(), Done: page.Say("console.sessions.ended", "n", ended, "left", left),
+		Title: page.Say("console.act.end-listed"), Up: v.Up(), Done: page.Say("console.sessions.ended", "n", ended, "left", page.Say("console.number.left", "n", left)),
 		Parts: []page.ConsolePart{{Actions: []page.Action{{Label: "console.sessions.title", URL: back}}}},
 	}
 	if more {

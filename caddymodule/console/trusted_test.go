@@ -99,7 +99,7 @@ func TestTrustedBrowsersOfAPerson(t *testing.T) {
 	}
 
 	asked = b.get(path + "/untrust-all")
-	if !strings.Contains(asked.form(), "Trusted browsers: 2.") {
+	if !strings.Contains(asked.form(), "has 2 trusted browsers,") {
 		t.Errorf("the question does not say how many:\n%s", asked.form())
 	}
 	if a := b.submit(asked); a.Code != http.StatusSeeOther || h.trustedBy(name) != "" || h.trustedBy("two.nobody@example.com") != "of-another" {

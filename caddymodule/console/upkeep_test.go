@@ -93,6 +93,9 @@ func TestBackupSchedule(t *testing.T) {
 	}
 	b := h.as("operator@example.com")
 	shows(b, "before", "Off", "No backup has been tested yet")
+	if a := b.get("/admin/storage/backup-schedule"); !strings.Contains(a.form(), ">Backups to keep<") || strings.Contains(a.form(), "secret") {
+		t.Errorf("the form of the schedule has no field for the number of backups\n%s", a.form())
+	}
 	for name, value := range map[string]string{"every": "hourly", "hour": "24", "keep": "0", "weekday": "x"} {
 		fields := []string{"every", "daily", "hour", "2", "keep", "3", "weekday", "0", name, value}
 		if a := b.acts("/admin/storage/backup-schedule", fields...); a.Code != http.StatusUnprocessableEntity {
@@ -111,7 +114,7 @@ func TestBackupSchedule(t *testing.T) {
 	shows(b, "one was made", "29 November 2035", "22 November 2035", "Complete")
 	h.actHasEvent(b, me, "/admin/storage/test-restore", "storage.BackupTestedEvent")
 	h.backups.Wait()
-	shows(b, "a test", "Restored: ")
+	shows(b, "a test", " records restored")
 	h.backups.Room = func() bool { return false }
 	h.clock.Advance(7 * 24 * time.Hour)
 	h.must(h.backups.Due(t.Context()))
@@ -146,7 +149,7 @@ func TestStorageScreen(t *testing.T) {
 		t.Errorf("the file has the mode %v, %v; want 0600", info.Mode(), err)
 	}
 	h.copyTo("/mnt/nightly.backup", event.Actor{ID: "admin", Name: "admin API"})
-	shows("afterwards", "Complete", "Read again", list[0], "/mnt/nightly.backup", "admin API", "node-1", h.backups.Dir)
+	shows("afterwards", "Complete", "records read again", list[0], "/mnt/nightly.backup", "admin API", "node-1", h.backups.Dir)
 }
 
 // copyTo makes a backup as the command does, which keeps it in a file.
@@ -233,7 +236,7 @@ func TestBlockedAddresses(t *testing.T) {
 	attempt(110, func(i int) string { return "stranger" + strconv.Itoa(i) }, "2001:db8::7")
 	attempt(10, func(int) string { return "one name" }, "198.51.100.10")
 	page := operator.get("/admin/requests/blocked").form()
-	for _, want := range []string{"198.51.100.9", "2001:db8::/64", "Sign-ins from an address", "198.51.100.10", "A username that nobody has", "/admin/requests/blocked/unblock-address?address=198.51.100.9"} {
+	for _, want := range []string{"198.51.100.9", "2001:db8::/64", "Sign-ins from an address", "198.51.100.10", "An unknown username", "/admin/requests/blocked/unblock-address?address=198.51.100.9"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q\n%s", want, page)
 		}

@@ -42,7 +42,7 @@ func TestWhyOfASite(t *testing.T) {
 		t.Fatalf("a person who is in none of the groups gets %d and no reference: %s", res.StatusCode, body)
 	}
 	out := w.Run("", "why", strings.ToLower(ref))
-	for _, want := range []string{"guest@example.com (person ", "was refused GET " + strings.TrimPrefix(w.Wiki, "http://") + "/reports: the person is in none of the groups", "wanted: staff; there: guests", "Add the person"} {
+	for _, want := range []string{"guest@example.com (person ", "was refused GET " + strings.TrimPrefix(w.Wiki, "http://") + "/reports: not in a required group", "wanted: staff; there: guests", "Add the person"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("why %s = %s, want %q in it", ref, out, want)
 		}
@@ -68,7 +68,7 @@ func TestWhyOfASite(t *testing.T) {
 	if got["error"] != "unauthorized" || !servertest.Reference.MatchString(got["ref"]) {
 		t.Fatalf("a request without a token gets %s, want a reference", body)
 	}
-	if out := w.Run("", "why", got["ref"]); !strings.Contains(out, "somebody who was not signed in was refused GET "+w.API+"/: the request carried neither a token nor a session") {
+	if out := w.Run("", "why", got["ref"]); !strings.Contains(out, "somebody who was not signed in was refused GET "+w.API+"/: no token or session") {
 		t.Errorf("why = %s", out)
 	}
 }

@@ -20,7 +20,7 @@ func TestOverviewSaysHowTheAccountIs(t *testing.T) {
 	body := b.Get("/account").Body.String()
 	for _, want := range []string{
 		`<span class="initials" aria-hidden="true">DP</span><p><b>Demo Person</b><span class="hint">` + identitytest.Demo + `</span><span class="hint">staff, editors</span>`,
-		"Only a password protects your account.", "Signed in: 1", "With access: 0",
+		"Only a password protects your account.", "1 device", "No apps",
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the overview has no %s:\n%s", want, body)

@@ -90,8 +90,8 @@ func TestPasswordOfADirectory(t *testing.T) {
 	d.want(page, http.StatusOK, "Sign in another way")
 	d.want(b.Post(page, "username", "", "password", "x"), http.StatusUnprocessableEntity, "username")
 	d.want(b.Post(page, "username", "eve"), http.StatusUnprocessableEntity, "password")
-	d.want(d.enter(d.Browser(), "eve", "wrong"), http.StatusUnprocessableEntity, "don’t match")
-	d.want(d.enter(d.Browser(), "nobody", "wrong"), http.StatusUnprocessableEntity, "don’t match")
+	d.want(d.enter(d.Browser(), "eve", "wrong"), http.StatusUnprocessableEntity, "Incorrect username or password")
+	d.want(d.enter(d.Browser(), "nobody", "wrong"), http.StatusUnprocessableEntity, "Incorrect username or password")
 	if n := d.Events(); n["login.LoginFailedEvent"] != 2 || n["person.PersonCreatedEvent"] != 1 {
 		t.Errorf("events %v, want two failures and nobody new", n)
 	}
@@ -147,7 +147,7 @@ func TestPasswordsOfADirectoryAreThrottled(t *testing.T) {
 		d.mustEnter(b, "eve", "eve password") // from now on this browser is known
 		stranger := d.Browser()
 		for _, name := range []string{"eve", "EVE", "eve@example.com", "Eve", "eve"} {
-			d.want(d.enter(stranger, name, "wrong"), http.StatusUnprocessableEntity, "don’t match")
+			d.want(d.enter(stranger, name, "wrong"), http.StatusUnprocessableEntity, "Incorrect username or password")
 		}
 		tried := d.staff.Tried()
 		for _, name := range []string{"eve", "EVE", "eve@example.com"} {
@@ -170,7 +170,7 @@ func TestPasswordsOfADirectoryAreThrottled(t *testing.T) {
 		d := newWithDirectory(t)
 		b := d.Browser()
 		for range 5 {
-			d.want(d.enter(b, "nobody", "wrong"), http.StatusUnprocessableEntity, "don’t match")
+			d.want(d.enter(b, "nobody", "wrong"), http.StatusUnprocessableEntity, "Incorrect username or password")
 		}
 		d.want(d.enter(b, "nobody", "wrong"), http.StatusTooManyRequests, "Too many tries")
 	})
@@ -184,7 +184,7 @@ func TestPasswordsOfADirectoryAreThrottled(t *testing.T) {
 		}
 		b := d.Browser()
 		for range 5 {
-			d.want(b.Try("eve", "wrong"), http.StatusUnprocessableEntity, "don’t match")
+			d.want(b.Try("eve", "wrong"), http.StatusUnprocessableEntity, "Incorrect username or password")
 		}
 		d.want(d.enter(b, "eve", "eve password"), http.StatusTooManyRequests, "Too many tries")
 	})

@@ -274,7 +274,7 @@ func (s *Service) noLongerConfigured(ctx context.Context, present map[string]boo
 	for _, id := range gone {
 		if name := names[id]; name != "" {
 			list = append(list, Difference{
-				name, "", "person " + name + ": is gone from the Caddyfile, and still there and able to sign in",
+				name, "", "person " + name + ": is no longer in the Caddyfile but can still sign in",
 				fmt.Sprintf("`caddy gatehouse person block %s` ends that", name),
 			})
 		}

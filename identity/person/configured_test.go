@@ -88,12 +88,12 @@ func TestPersonsThatDifferFromTheCaddyfile(t *testing.T) {
 	}
 }
 
-// A person who is gone from the Caddyfile can still sign in. That is said once.
+// A person who is no longer in the Caddyfile can still sign in. That is said once.
 func TestPersonGoneFromTheCaddyfile(t *testing.T) {
 	t.Parallel()
 	ann, bob := person.NewPerson{Username: "ann@example.com"}, person.NewPerson{Username: "bob@example.com"}
 	h := identitytest.New(t, func(c *identity.Config) { c.Persons = []person.NewPerson{ann, bob} })
-	if got := differences(h, ann); len(got) != 1 || !strings.Contains(got[0], "person bob@example.com: is gone from the Caddyfile") || !strings.Contains(got[0], "person block bob@example.com") {
+	if got := differences(h, ann); len(got) != 1 || !strings.Contains(got[0], "person bob@example.com: is no longer in the Caddyfile") || !strings.Contains(got[0], "person block bob@example.com") {
 		t.Errorf("differences = %q", got)
 	}
 	if got := differences(h, ann); len(got) != 0 {

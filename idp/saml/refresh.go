@@ -177,7 +177,7 @@ func (s *source) ended(m *idpMetadata, err error) {
 		if s.ctx.Err() == nil {
 			text := "metadata of the provider cannot be refreshed"
 			if s.current == nil {
-				text = "metadata of the provider cannot be read: nobody can sign in by it until it can"
+				text = "metadata of the provider cannot be read: sign-in with it is unavailable until then"
 			}
 			s.log.Warn(text, zap.Int("failures", s.failures), zap.Error(err))
 		}

@@ -334,10 +334,45 @@ func (l *language) find(key string) (string, bool) {
 	return "", false
 }
 
+// findFor returns the message of a key for the number among its pairs, which is called n or count: for 0 the one of
+// key.none, for 1 that of key.one. Without such a message, and for other numbers, it is the one of the key. French says
+// 0 as it says 1.
+func (l *language) findFor(key string, pairs []any) (string, bool) {
+	var forms []string
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i] != "n" && pairs[i] != "count" {
+			continue
+		}
+		switch fmt.Sprint(pairs[i+1]) {
+		case "0":
+			if forms = []string{key + ".none"}; strings.HasPrefix(l.tag, "fr") {
+				forms = append(forms, key+".one")
+			}
+		case "1":
+			forms = []string{key + ".one"}
+		}
+	}
+	if len(forms) == 0 {
+		return l.find(key)
+	}
+	forms = append(forms, key)
+	for _, texts := range l.texts { // words that replace those of the key replace its forms
+		for _, form := range forms {
+			if text, ok := texts[form]; ok {
+				if l.seen != nil {
+					l.seen[form] = true
+				}
+				return text, true
+			}
+		}
+	}
+	return "", false
+}
+
 // T returns the message of a key. Pairs of name and value fill in "{name}"; a time.Time becomes a Moment, a
-// time.Duration a Duration. A missing message is shown as its key, which a test detects.
+// time.Duration a Duration, and a Text its words. A missing message is shown as its key, which a test detects.
 func (l *language) T(key string, pairs ...any) string {
-	text, ok := l.find(key)
+	text, ok := l.findFor(key, pairs)
 	if !ok {
 		return key
 	}
@@ -352,6 +387,8 @@ func (l *language) T(key string, pairs ...any) string {
 			value = l.Moment(v)
 		case time.Duration:
 			value = l.Duration(int((v + time.Second - 1) / time.Second))
+		case Text:
+			value = l.T(v.Key, v.Fill...)
 		}
 		fill = append(fill, "{"+fmt.Sprint(pairs[i])+"}", isolated(value))
 	}

@@ -125,6 +125,41 @@ func TestMessagesAreSorted(t *testing.T) {
 	}
 }
 
+// TestNumbers: what is counted is said in the singular and the plural, also where the words are not ours.
+func TestNumbers(t *testing.T) {
+	t.Parallel()
+	p, err := page.New(page.Config{Issuer: "https://auth.example.com", Key: make([]byte, 32), Locales: []string{"en", "nl", "de", "fr"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	say := func(locale, key string, fill ...any) {
+		t.Helper()
+		want := fill[len(fill)-1]
+		if got := p.WordsOf(t.Context(), locale).T(key, fill[:len(fill)-1]...); got != want {
+			t.Errorf("T(%q, %v) in %s = %q, want %q", key, fill[:len(fill)-1], locale, got, want)
+		}
+	}
+	say("en", "card.devices", "n", 1, "1 device")
+	say("en", "card.devices", "n", 0, "0 devices")
+	say("en", "card.devices", "n", 12, "12 devices")
+	say("en", "card.applications", "n", "0", "No apps")
+	say("en", "card.applications", "n", int64(1), "1 app")
+	say("nl", "card.devices", "n", 1, "1 apparaat")
+	say("de", "card.devices", "n", 0, "0 Geräte")
+	say("fr", "card.devices", "n", 0, "0 appareil connecté")
+	say("fr", "card.devices", "n", 2, "2 appareils connectés")
+	say("en", "console.level", "n", 1, "Level 1")
+	ended := []any{"sessions", page.Say("console.number.sessions", "n", 1), "tokens", page.Say("console.number.tokens", "n", 0), "name", "Ann"}
+	say("en", "console.act.end.text", append(ended, "Ann is signed out everywhere. This ends 1 session and revokes no tokens or app passwords.")...)
+	say("fr", "console.act.end.text", append(ended, "Ann est déconnecté partout. Cela ferme 1 session et révoque 0 jeton ou mot de passe d’application.")...)
+	p.SetOverrides(func(context.Context) []*page.Overrides {
+		return []*page.Overrides{{Default: map[string]string{"card.devices": "Devices: {n}", "card.applications.one": "A single app"}}}
+	})
+	say("en", "card.devices", "n", 1, "Devices: 1")
+	say("en", "card.applications", "n", 1, "A single app")
+	say("en", "card.applications", "n", 2, "2 apps")
+}
+
 func TestReadMessages(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -118,7 +118,7 @@ const (
 type meaning struct{ why, mend string }
 
 var meanings = map[Reason]meaning{
-	NoCredentials:   {"the request carried neither a token nor a session", "Sign in, or send an access token in the Authorization header."},
+	NoCredentials:   {"no token or session", "Sign in, or send an access token in the Authorization header."},
 	SessionEnded:    {"the session at the site is unknown, has expired or was ended", "Sign in again."},
 	TokenInactive:   {"the access token is unknown, expired, revoked or used up", "Get a new access token."},
 	TokenElsewhere:  {"the access token is meant for another resource", "Ask for a token with the parameter resource, or change audience at the site."},
@@ -127,7 +127,7 @@ var meanings = map[Reason]meaning{
 	AssuranceTooLow: {"the identity of the person is not assured well enough", "Have an identity card of the person validated, or let them sign in by a provider with the identity_assurance_level, or lower the level that is required."},
 	LevelTooLow:     {"the sign-in is weaker than required", "Confirm the sign-in by a second method, or lower the level that is required."},
 	ScopeMissing:    {"the access token lacks a scope that the site requires", "Ask for the scope, allow it to the client, or change scopes at the site."},
-	GroupMissing:    {"the person is in none of the groups that the site requires", "Add the person to one of the groups, or change groups at the site."},
+	GroupMissing:    {"not in a required group", "Add the person to one of the groups, or change groups at the site."},
 	PartitionOther:  {"the person is in a partition that the site does not admit", "Name the partition at the site (partition), if its administrators are to be trusted there."},
 	NeedUnmet:       {"the person or client lacks what the site needs", "Give it to them, or change need at the site."},
 	RuleDenied:      {"a deny rule of the site fits the request", "Change the rule that the detail names."},
@@ -137,7 +137,7 @@ var meanings = map[Reason]meaning{
 
 	NotAnAppPassword: {"the password that was sent by Basic is no app password", "Make one on the account page Security, for this site, and put it into the program in place of the password."},
 
-	UnknownName:        {"there is no account of that name", "Check the spelling, or add the person."},
+	UnknownName:        {"unknown username", "Check the spelling, or add the person."},
 	WrongPassword:      {"the password is wrong", "Try again, or choose a new password by a link."},
 	PersonBlocked:      {"the account is blocked", "Unblock the person: caddy gatehouse person unblock."},
 	PersonInactive:     {"the account has not been activated", "Follow the link of the invitation, or send another one."},

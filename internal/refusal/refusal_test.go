@@ -73,7 +73,7 @@ func TestWhy(t *testing.T) {
 	if err != nil || got.Username != "demo@example.com" || !got.At.Equal(r.time) {
 		t.Fatalf("Find(%q) = %+v, %v, want the refusal", ref, got, err)
 	}
-	const want = "demo@example.com (person p1) was refused GET wiki.example.com/reports: the person is in none of the groups that the site requires " +
+	const want = "demo@example.com (person p1) was refused GET wiki.example.com/reports: not in a required group " +
 		"(groups wanted: staff, admins; there: guests)."
 	if s := got.Sentence(); s != want {
 		t.Errorf("Sentence() =\n%s, want\n%s", s, want)
@@ -314,7 +314,7 @@ func TestSentences(t *testing.T) {
 		f    Refusal
 		want string
 	}{
-		{Refusal{Where: SignIn, Reason: UnknownName, By: "password", ClientID: "shop"}, "somebody who was not signed in was refused the sign-in by password for client shop: there is no account of that name."},
+		{Refusal{Where: SignIn, Reason: UnknownName, By: "password", ClientID: "shop"}, "somebody who was not signed in was refused the sign-in by password for client shop: unknown username."},
 		{Refusal{Where: OAuth, Reason: RedirectURI, Method: "GET", Site: "auth.example.com", Path: "/oauth/authorize", ClientID: "shop", RedirectHost: "evil.example"}, "client shop was refused GET auth.example.com/oauth/authorize: the redirect URI is not registered for the client (its host is evil.example)."},
 		{Refusal{Where: StepUp, Reason: NoSecondFactor, PersonID: "p1", WantedLevel: 3, Level: 1}, "person p1 was refused a stronger sign-in: the account has no method that reaches the required level (level wanted: 3; there: 1)."},
 		{Refusal{Where: Site, Reason: ScopeMissing, Method: "GET", Site: "api.example.com", Path: "/", ClientID: "reports", WantedScopes: []string{"orders.read"}}, "client reports was refused GET api.example.com/: the access token lacks a scope that the site requires (scopes wanted: orders.read; there: none)."},

@@ -135,10 +135,10 @@ func (s *setup) pairOf(v *frame.Visit, param string) (*keypair.Summary, error) {
 // askRenew says what uses the key pair.
 func (s *setup) askRenew(v *frame.Visit) (frame.Question, error) {
 	param, hidden := v.Chosen("pair")
-	q := frame.Question{Hidden: hidden, Fill: []any{"n", 0}}
+	q := frame.Question{Hidden: hidden, Fill: []any{"n", page.Say("console.number.places", "n", 0)}}
 	p, err := s.pairOf(v, param)
 	if p != nil {
-		q.Fill = []any{"n", len(p.UsedBy)}
+		q.Fill = []any{"n", page.Say("console.number.places", "n", len(p.UsedBy))}
 		q.Facts = []page.ConsoleFact{{Label: "console.column.name", Cells: []page.Cell{frame.OrNone(p.Name)}}, {Label: "console.column.used_by", Cells: []page.Cell{frame.OrNone(strings.Join(p.UsedBy, ", "))}}}
 		if p.ID == "" {
 			q.Facts = []page.ConsoleFact{{Label: "console.column.name", Cells: []page.Cell{{Text: page.Say("console.keys.own")}}}}

@@ -94,7 +94,7 @@ func (u *upkeep) askSchedule(v *frame.Visit) (q frame.Question, err error) {
 	q.Fields = []page.Field{
 		every, day,
 		{Name: "hour", InputMode: "numeric", MaxLength: 2, Required: true, Value: strconv.Itoa(p.Hour), Hint: "console.schedule.hour.hint"},
-		{Name: "keep", InputMode: "numeric", MaxLength: 2, Required: true, Value: strconv.Itoa(p.Keep), Hint: "console.schedule.keep.hint", HintFill: []any{"n", backup.MostKept}},
+		{Name: "keep", Label: "console.schedule.keep", InputMode: "numeric", MaxLength: 2, Required: true, Value: strconv.Itoa(p.Keep), Hint: "console.schedule.keep.hint", HintFill: []any{"n", backup.MostKept}},
 	}
 	return q, nil
 }
