@@ -243,7 +243,7 @@ func TestLibraryUse(t *testing.T) {
 		"artifact.go":    {"ArtifactResolve"},
 		"peer.go":        {"EntityDescriptor"},
 		"idpmetadata.go": {"EntityDescriptor", "IDPSSODescriptor", "IndexedEndpoint", "KeyDescriptor", "SOAPBinding", "SSODescriptor"},
-		"logout.go":      {"LogoutRequest", "LogoutResponse", "NameID", "SessionIndex", "Status", "StatusCode", "StatusResponder"},
+		"logout.go":      {"LogoutRequest", "LogoutResponse", "NameID", "SessionIndex", "Status", "StatusCode", "StatusRequester", "StatusResponder"},
 		"request.go":     {"AuthnRequest", "HTTPArtifactBinding", "HTTPPostBinding", "HTTPRedirectBinding", "Issuer", "NameIDPolicy", "RequestedAuthnContext"},
 		"spmetadata.go": {
 			"Attribute", "AttributeConsumingService", "EncryptionMethod", "Endpoint", "EntityDescriptor", "IndexedEndpoint", "KeyDescriptor", "KeyInfo",

@@ -20,6 +20,7 @@ import (
 const (
 	statusSuccess   = "urn:oasis:names:tc:SAML:2.0:status:Success"
 	statusResponder = schema.StatusResponder
+	statusRequester = schema.StatusRequester
 )
 
 // End implements idp.Ender: the browser carries a LogoutRequest to the provider. (SAML profiles 4.4)
@@ -211,6 +212,9 @@ func (p *Provider) logout(ctx context.Context, w http.ResponseWriter, r *http.Re
 	}
 	want.Signed = in.binding == bindingRedirect
 	msg, err := p.verifier.logoutMessage(ctx, in.raw, want)
+	if refused := new(RefusedRequest); errors.As(err, &refused) {
+		return p.refuse(ctx, in, m, refused)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -309,12 +313,21 @@ func (p *Provider) logoutBySOAP(ctx context.Context, r *http.Request, h idp.Host
 			msg, err = read(m)
 		}
 	}
+	if refused := new(RefusedRequest); errors.As(err, &refused) {
+		p.logRefused(refused)
+		return p.soapResponse(ctx, refused.ID, statusRequester)
+	}
 	if err != nil {
 		return nil, err
 	}
 	if !msg.IsRequest {
 		return nil, &idp.Invalid{Reason: "the message is not a request"}
 	}
+	return p.soapResponse(ctx, msg.ID, p.endSessions(ctx, r, h, m, msg))
+}
+
+// soapResponse returns the answer to the LogoutRequest with the ID request, in a SOAP envelope.
+func (p *Provider) soapResponse(ctx context.Context, request, status string) ([]byte, error) {
 	id, err := newID(p.env.Random)
 	if err != nil {
 		return nil, err
@@ -323,7 +336,7 @@ func (p *Provider) logoutBySOAP(ctx context.Context, r *http.Request, h idp.Host
 	if err != nil {
 		return nil, err
 	}
-	answer := p.logoutResponse(id, "", msg.ID, p.endSessions(ctx, r, h, m, msg))
+	answer := p.logoutResponse(id, "", request, status)
 	answer.RemoveAttr("Destination") // the answer takes the way of the request
 	if err := sign(answer, key); err != nil {
 		return nil, err
@@ -333,18 +346,38 @@ func (p *Provider) logoutBySOAP(ctx context.Context, r *http.Request, h idp.Host
 
 // signOut ends the sessions that a LogoutRequest names, and answers it.
 func (p *Provider) signOut(ctx context.Context, r *http.Request, h idp.Host, in *incoming, m *idpMetadata, msg *logoutMessage) (*idp.Next, error) {
-	id, err := newID(p.env.Random)
-	if err != nil {
-		return nil, err
-	}
-	status := p.endSessions(ctx, r, h, m, msg)
-	next, err := p.sendLogout(ctx, m, in.binding, paramResponse, in.relay, func(destination string) *etree.Element {
-		return p.logoutResponse(id, destination, msg.ID, status)
-	})
+	next, err := p.answerLogout(ctx, in, m, msg.ID, p.endSessions(ctx, r, h, m, msg))
 	if err == nil && next == nil {
 		next = &idp.Next{URL: h.Home()}
 	}
 	return next, err
+}
+
+// refuse answers a LogoutRequest that is refused, so that the provider goes on with its other parties. A provider
+// without an address for answers gets none, and the person an error page. (SAML core 3.7.3.2, profiles 4.4.4.2)
+func (p *Provider) refuse(ctx context.Context, in *incoming, m *idpMetadata, refused *RefusedRequest) (*idp.Next, error) {
+	next, err := p.answerLogout(ctx, in, m, refused.ID, statusRequester)
+	if err == nil && next == nil {
+		return nil, refused
+	}
+	p.logRefused(refused)
+	return next, err
+}
+
+func (p *Provider) logRefused(refused *RefusedRequest) {
+	p.env.Log.Warn("the provider's request to sign a person out is refused: the person can still be signed in here", zap.NamedError("cause", refused.Err))
+}
+
+// answerLogout returns the way of an answer to the LogoutRequest with the ID request, nil if the provider has no
+// address for it.
+func (p *Provider) answerLogout(ctx context.Context, in *incoming, m *idpMetadata, request, status string) (*idp.Next, error) {
+	id, err := newID(p.env.Random)
+	if err != nil {
+		return nil, err
+	}
+	return p.sendLogout(ctx, m, in.binding, paramResponse, in.relay, func(destination string) *etree.Element {
+		return p.logoutResponse(id, destination, request, status)
+	})
 }
 
 // endSessions ends the sessions that a LogoutRequest names, and returns the status of the answer.

@@ -204,6 +204,40 @@ func TestLogoutRefused(t *testing.T) {
 			e.CreateAttr("Destination", "https://other.example.com/slo")
 			return w.arrives(e, bindingRedirect, paramRequest, "", idpKey())
 		},
+		"attack 163: a second time": func(w *world) *http.Request {
+			e := w.theirs("LogoutRequest", logoutOf("p-1"))
+			if h := w.slo(w.arrives(e, bindingRedirect, paramRequest, "", idpKey())); h.failed != nil {
+				w.t.Fatal(h.failed)
+			}
+			w.host.queries = nil
+			return w.arrives(e, bindingRedirect, paramRequest, "", idpKey())
+		},
+		"attack 157: empty": func(w *world) *http.Request {
+			return httptest.NewRequestWithContext(w.t.Context(), http.MethodGet, w.at("slo"), nil)
+		},
+		"attack 157: an answer where a request should be": func(w *world) *http.Request {
+			return w.arrives(w.theirs("LogoutResponse", func(*etree.Element) {}), bindingRedirect, paramRequest, "", idpKey())
+		},
+		"attack 152: two messages in a form": func(w *world) *http.Request {
+			return w.form("slo", url.Values{paramRequest: {"a", "b"}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, Config{})
+			h := w.slo(make(w))
+			if h.failed == nil || h.went != nil || len(h.queries) != 0 {
+				t.Errorf("failed = %v, went = %+v, ended %v", h.failed, h.went, h.queries)
+			}
+		})
+	}
+}
+
+// TestLogoutRefusedWithAnswer: a LogoutRequest that the provider has signed for us, and that is refused all the same,
+// ends no session and is answered, so that the provider does not wait.
+func TestLogoutRefusedWithAnswer(t *testing.T) {
+	t.Parallel()
+	for name, make := range map[string]func(w *world) *http.Request{
 		"attack 142: another issuer": func(w *world) *http.Request {
 			e := w.theirs("LogoutRequest", logoutOf("p-1"))
 			e.SelectElement("Issuer").SetText("https://other.example.com")
@@ -224,33 +258,24 @@ func TestLogoutRefused(t *testing.T) {
 			e.CreateElement("EncryptedID").CreateAttr("xmlns", nsAssertion)
 			return w.arrives(e, bindingRedirect, paramRequest, "", idpKey())
 		},
-		"attack 163: a second time": func(w *world) *http.Request {
-			e := w.theirs("LogoutRequest", logoutOf("p-1"))
-			if h := w.slo(w.arrives(e, bindingRedirect, paramRequest, "", idpKey())); h.failed != nil {
-				w.t.Fatal(h.failed)
-			}
-			w.host.queries = nil
-			return w.arrives(e, bindingRedirect, paramRequest, "", idpKey())
-		},
 		"attack 157: without a name": func(w *world) *http.Request {
 			return w.arrives(w.theirs("LogoutRequest", func(*etree.Element) {}), bindingRedirect, paramRequest, "", idpKey())
-		},
-		"attack 157: empty": func(w *world) *http.Request {
-			return httptest.NewRequestWithContext(w.t.Context(), http.MethodGet, w.at("slo"), nil)
-		},
-		"attack 157: an answer where a request should be": func(w *world) *http.Request {
-			return w.arrives(w.theirs("LogoutResponse", func(*etree.Element) {}), bindingRedirect, paramRequest, "", idpKey())
-		},
-		"attack 152: two messages in a form": func(w *world) *http.Request {
-			return w.form("slo", url.Values{paramRequest: {"a", "b"}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, Config{})
 			h := w.slo(make(w))
-			if h.failed == nil || h.went != nil || len(h.queries) != 0 {
-				t.Errorf("failed = %v, went = %+v, ended %v", h.failed, h.went, h.queries)
+			if h.failed != nil || h.went == nil || len(h.queries) != 0 {
+				t.Fatalf("failed = %v, went = %+v, ended %v, want an answer alone", h.failed, h.went, h.queries)
+			}
+			u, err := url.Parse(h.went.URL)
+			if err != nil || !strings.HasPrefix(h.went.URL, sloBackAt+"?") || u.Query().Get(paramSig) == "" {
+				t.Fatalf("the answer goes to %s, %v", h.went.URL, err)
+			}
+			answer := w.inflated(u.Query().Get(paramResponse))
+			if got := answer.FindElement("./Status/StatusCode").SelectAttrValue("Value", ""); got != statusRequester || answer.SelectAttrValue("InResponseTo", "") == "" {
+				t.Errorf("the answer to %q has status %s, want %s", answer.SelectAttrValue("InResponseTo", ""), got, statusRequester)
 			}
 		})
 	}

@@ -373,6 +373,10 @@ func TestDigiDLogout(t *testing.T) {
 			t.Errorf("%s: %d ends %+v", what, w.Code, h.queries)
 		}
 	}
+	w, h = ask(n.service.LogoutBySOAP(slo, citizen, strings.Repeat("x", 5000)), "text/xml")
+	if h.failed != nil || len(h.queries) > 0 || !strings.Contains(w.Body.String(), "urn:oasis:names:tc:SAML:2.0:status:Requester") {
+		t.Errorf("a signed request with a malformed session: %d %s ends %+v (%v), want status Requester", w.Code, w.Body, h.queries, h.failed)
+	}
 	if _, h := ask(n.service.LogoutBySOAP(slo, citizen, "session-1"), "application/x-www-form-urlencoded"); h.failed == nil || len(h.queries) > 0 {
 		t.Errorf("as a form it ends %+v", h.queries)
 	}
