@@ -14,6 +14,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/gatehouse-id/gatehouse/internal/signature"
+	"github.com/gatehouse-id/gatehouse/internal/webpage"
 )
 
 // MethodPrivateKey is the auth_method of a client that signs assertions instead of sending a secret.
@@ -61,6 +62,9 @@ func ParseClientKeys(raw []byte) ([]jose.JSONWebKey, error) {
 func parse(raw []byte, wanted func(*jose.JSONWebKey) bool) ([]jose.JSONWebKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
+	}
+	if webpage.Is(raw) {
+		return nil, errors.New("it is an HTML page, not a JSON Web Key Set")
 	}
 	if err := json.Unmarshal(raw, &set); err != nil {
 		return nil, fmt.Errorf("not a JSON Web Key Set: %w", err)

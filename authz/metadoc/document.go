@@ -15,6 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/login"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/webpage"
 )
 
 const (
@@ -92,8 +93,13 @@ type content struct {
 	Details   []string        `json:"authorization_details_types"` // RFC 9396 10
 }
 
+var errPage = errors.New("it is an HTML page, not a client metadata document")
+
 // read checks a document and returns its client.
 func (d *Documents) read(id string, body []byte) (*Document, error) {
+	if webpage.Is(body) {
+		return nil, errPage
+	}
 	var in content
 	if err := json.Unmarshal(body, &in); err != nil || !bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) {
 		return nil, errors.New("it is not a JSON object with the members of RFC 7591")

@@ -39,6 +39,8 @@ func (d *Documents) fetch(ctx context.Context, id string) (*Document, error) {
 		return nil, away(fmt.Errorf("its host answers %d", res.StatusCode))
 	case res.StatusCode != http.StatusOK:
 		return nil, unusable(fmt.Errorf("its host answers %d in place of 200", res.StatusCode))
+	case isPage(res.Header.Get("Content-Type")):
+		return nil, unusable(errPage)
 	case !isJSON(res.Header.Get("Content-Type")):
 		return nil, unusable(errors.New("its Content-Type is not application/json"))
 	case res.ContentLength > d.cfg.MaxSize:
@@ -71,6 +73,11 @@ func withoutAddress(err error) error {
 func isJSON(contentType string) bool {
 	media, _, err := mime.ParseMediaType(contentType)
 	return err == nil && (media == "application/json" || (strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json")))
+}
+
+func isPage(contentType string) bool {
+	media, _, err := mime.ParseMediaType(contentType)
+	return err == nil && (media == "text/html" || media == "application/xhtml+xml")
 }
 
 // fresh returns how long an answer can be used, by its own account. (RFC 9111 4.2)

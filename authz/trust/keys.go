@@ -17,6 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/internal/outbound"
 	"github.com/gatehouse-id/gatehouse/internal/signature"
+	"github.com/gatehouse-id/gatehouse/internal/webpage"
 )
 
 // keySet is the keys of one issuer.
@@ -72,6 +73,9 @@ func (k *keySet) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 		var metadata struct {
 			Issuer  string `json:"issuer"`
 			JWKSURI string `json:"jwks_uri"`
+		}
+		if webpage.Is(raw) {
+			return nil, errors.New("its metadata are an HTML page")
 		}
 		if json.Unmarshal(raw, &metadata) != nil || metadata.Issuer != k.issuer {
 			return nil, errors.New("its metadata are those of another issuer")

@@ -298,10 +298,10 @@ func TestProbe(t *testing.T) {
 		t.Errorf("Probe = %v after %d questions, want none wrong", err, l.count())
 	}
 	for name, answer := range map[string]http.HandlerFunc{
-		"credentials":         func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) },
-		"nobody has issued":   func(w http.ResponseWriter, _ *http.Request) { write(w, active()) },
-		"that nobody":         func(w http.ResponseWriter, _ *http.Request) { write(w, active(map[string]any{"exp": 1})) },
-		"is not application/": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") },
+		"credentials":       func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) },
+		"nobody has issued": func(w http.ResponseWriter, _ *http.Request) { write(w, active()) },
+		"that nobody":       func(w http.ResponseWriter, _ *http.Request) { write(w, active(map[string]any{"exp": 1})) },
+		"is an HTML page":   func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") },
 	} {
 		l.change(func() { l.answer = answer })
 		if err := l.Probe(t.Context()); err == nil || !strings.Contains(err.Error(), name) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/internal/strictjson"
+	"github.com/gatehouse-id/gatehouse/internal/webpage"
 )
 
 const (
@@ -119,6 +120,8 @@ func (s *Server) send(req *http.Request, media ...string) (body []byte, answered
 		return nil, true, failure("its answer is larger than %d bytes", maxBody)
 	case encoding != "" && !strings.EqualFold(encoding, "identity"):
 		return nil, true, failure("its answer is compressed, which was not asked for")
+	case webpage.Is(body):
+		return nil, true, failure("its answer is an HTML page, not %s: the address is that of a page, or a proxy answers in its place", media[0])
 	case mediaErr != nil || got != media[0] && !slices.Contains(media[1:], got):
 		return nil, true, failure("its answer is not %s", media[0])
 	}

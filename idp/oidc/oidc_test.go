@@ -486,7 +486,7 @@ func TestCheck(t *testing.T) {
 		"another issuer": {script: func(s *oidctest.Script) { s.Discovery = map[string]any{"issuer": "https://else.example"} }, failed: "metadata", says: "exactly as the provider does"},
 		"a page for the metadata": {script: func(s *oidctest.Script) {
 			s.Handlers = map[string]http.HandlerFunc{"/.well-known/openid-configuration": garbage}
-		}, failed: "metadata", says: "another content type"},
+		}, failed: "metadata", says: "HTML page"},
 		"no metadata": {script: func(s *oidctest.Script) {
 			s.Handlers = map[string]http.HandlerFunc{"/.well-known/openid-configuration": http.NotFound}
 		}, failed: "metadata"},

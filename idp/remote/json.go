@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/internal/strictjson"
+	"github.com/gatehouse-id/gatehouse/internal/webpage"
 )
 
 // maxDepth is how deep JSON of a provider may be nested.
@@ -22,6 +23,9 @@ var errJSON = errors.New("it is not one JSON object")
 // ReadObject reads JSON of a provider. A name that is there twice is refused, since two readers could take different
 // ones for true.
 func ReadObject(raw []byte) (Object, error) {
+	if webpage.Is(raw) {
+		return nil, fmt.Errorf("%w: it is an HTML page", errJSON)
+	}
 	if err := strictjson.Check(raw, maxDepth); err != nil {
 		return nil, fmt.Errorf("%w: it %w", errJSON, err)
 	}

@@ -5,6 +5,13 @@ import (
 	"testing"
 )
 
+func TestPageInPlaceOfObject(t *testing.T) {
+	t.Parallel()
+	if _, err := ReadObject([]byte("<!DOCTYPE html><title>Sign in</title>")); err == nil || !strings.Contains(err.Error(), "HTML page") {
+		t.Errorf("ReadObject of a page = %v, want it called an HTML page", err)
+	}
+}
+
 func TestNestedTooDeep(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]bool{maxDepth: true, maxDepth + 2: false} {

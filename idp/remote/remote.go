@@ -21,6 +21,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/breaker"
+	"github.com/gatehouse-id/gatehouse/internal/webpage"
 )
 
 const (
@@ -113,6 +114,9 @@ func (c *Caller) Ask(ctx context.Context, req *http.Request, media ...string) (*
 	}
 	if slices.Contains(media, mediaJSON) && (got == "" || plainMedia[got] || strings.HasPrefix(got, "application/") && strings.HasSuffix(got, "+json")) && isObject(body) {
 		return &Answer{Status: res.StatusCode, Media: mediaJSON, Body: body, Header: res.Header, TLS: res.TLS}, nil
+	}
+	if webpage.Is(body) {
+		return nil, fmt.Errorf("status %d with an HTML page, not %s: the address is that of a page, or a proxy answers in its place", res.StatusCode, media[0])
 	}
 	return nil, fmt.Errorf("status %d with another content type than %s", res.StatusCode, media[0])
 }
