@@ -104,6 +104,10 @@ func checkPath(s string) error {
 	switch {
 	case s == "":
 		return fmt.Errorf(`"" matches no request: write /* for every path`)
+	case strings.Contains(s, "://"):
+		return fmt.Errorf("%q matches no request, since a path has no scheme and no host: write match host, and the path alone", s)
+	case s[0] == '^':
+		return fmt.Errorf("%q matches no request, since it is a regular expression: write match path_regexp", s)
 	case s[0] != '/' && s[0] != '*':
 		return fmt.Errorf("%q matches no request, since a path begins with /: write /%s", s, s)
 	case strings.ContainsAny(s, "?#"):

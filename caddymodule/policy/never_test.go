@@ -12,6 +12,8 @@ import (
 func TestMatchersThatNeverMatch(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
+		`{"path":["https://wiki.example.com/hr/*"]}`:       "a path has no scheme and no host: write match host, and the path alone",
+		`{"path":["^/hr/.*"]}`:                             "it is a regular expression: write match path_regexp",
 		`{"path":["hr/*"]}`:                                `"hr/*" matches no request, since a path begins with /: write /hr/*`,
 		`{"path":["/a","hr"]}`:                             "write /hr",
 		`{"path":[""]}`:                                    "write /*",
