@@ -57,7 +57,7 @@ Warnings about the configuration and the machine are listed; the exit status is 
 				return err
 			}
 			for _, f := range slices.Concat(found, inspect.OpenSites(cmd.Context(), answer.Sites)) {
-				if !slices.Contains(answer.Findings, f) {
+				if !slices.ContainsFunc(answer.Findings, f.Same) {
 					answer.Findings = append(answer.Findings, f)
 				}
 			}

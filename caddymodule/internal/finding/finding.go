@@ -45,6 +45,13 @@ func (f Finding) String() string {
 	return s
 }
 
+// Same reports whether two findings say the same about the same place. About is not compared: it is not in JSON, so one
+// of the running server has lost it.
+func (f Finding) Same(o Finding) bool {
+	f.About, o.About = "", ""
+	return f == o
+}
+
 // List collects findings. Several goroutines can use it.
 type List struct {
 	mu  sync.Mutex // guards all
@@ -55,7 +62,7 @@ type List struct {
 func (l *List) Add(f Finding) (added bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if slices.Contains(l.all, f) {
+	if slices.ContainsFunc(l.all, f.Same) {
 		return false
 	}
 	l.all = append(l.all, f)

@@ -1,6 +1,7 @@
 package finding_test
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 
@@ -32,5 +33,26 @@ func TestOrder(t *testing.T) {
 				t.Errorf("All() = %v, want %v", got, want)
 			}
 		})
+	}
+}
+
+// TestOnce adds a finding as it is found, and as it is read from JSON, which does not say what it is about.
+func TestOnce(t *testing.T) {
+	t.Parallel()
+	f := finding.Finding{Severity: finding.Warning, Place: "Caddyfile:9", Reason: "a", About: "client wiki: scopes"}
+	raw, err := json.Marshal(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read finding.Finding
+	if err := json.Unmarshal(raw, &read); err != nil {
+		t.Fatal(err)
+	}
+	list := new(finding.List)
+	if !list.Add(f) || list.Add(read) || len(list.All()) != 1 {
+		t.Errorf("the same finding twice is %+v, want it once", list.All())
+	}
+	if read.Place = "Caddyfile:10"; !list.Add(read) {
+		t.Error("a finding of another place is not added")
 	}
 }
