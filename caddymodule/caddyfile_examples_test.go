@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
@@ -154,6 +156,36 @@ func TestCaddyfileExamples(t *testing.T) {
 		t.Fatal("docs/caddyfile.md has no example")
 	}
 	load("the first example", first)
+}
+
+// TestGuidesAreFormatted: a Caddyfile of a guide is as `caddy fmt` writes it, so that Caddy does not warn those who
+// copy it.
+func TestGuidesAreFormatted(t *testing.T) {
+	t.Parallel()
+	fence, n := regexp.MustCompile("(?s)```caddyfile\n(.*?)```"), 0
+	files := []string{"../README.md"}
+	for _, pattern := range []string{"../docs/*.md", "../docs/*/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
+	}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range fence.FindAllSubmatch(raw, -1) {
+			n++
+			if diff := cmp.Diff(string(caddyfile.Format(m[1])), string(m[1])); diff != "" {
+				t.Errorf("%s has a Caddyfile that `caddy fmt` changes (-formatted +there):\n%s", file, diff)
+			}
+		}
+	}
+	if n < 50 {
+		t.Errorf("%d Caddyfiles in the guides, want more than 50", n)
+	}
 }
 
 // TestCaddyfileDefaults: what the tables call a default is one.
