@@ -74,6 +74,10 @@ func reading[T any](call func(i *Instance, r *http.Request, in T) (any, error)) 
 func adminHandler(call adminCall) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		app, ok := activeApp()
+		if !ok && caddy.ActiveContext().Context == nil { // Caddy activates a configuration after its servers listen
+			writeAdmin(w, http.StatusServiceUnavailable, Refusal{"the server is still starting: try again in a moment"})
+			return
+		}
 		if !ok {
 			writeAdmin(w, http.StatusNotFound, Refusal{"the running configuration has no gatehouse"})
 			return
